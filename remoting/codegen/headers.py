@@ -1,0 +1,105 @@
+"""What cuda.h and nvml.h declare: exported symbols, their prototypes, and the versions of each entry point."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Parameter:
+    type: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Prototype:
+    symbol: str
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """One row of the cuGetProcAddress table: `symbol` serves `base` from CUDA `version` on."""
+
+    base: str
+    version: int
+    per_thread: bool
+    symbol: str
+
+
+def preprocess(header: Path, *defines: str) -> str:
+    command = ["gcc", "-E", "-P", "-x", "c", *(f"-D{d}" for d in defines), f"-I{header.parent}", str(header)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def split_parameters(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return [p.strip() for p in parts if p.strip() and p.strip() != "void"]
+
+
+def parse_parameter(text: str, index: int) -> Parameter:
+    pointer = re.match(r"(.*\(\s*\*\s*)(\w+)(\s*\).*)$", text)
+    if pointer:
+        return Parameter(f"{pointer[1]}{pointer[3]}", pointer[2])
+    array = re.match(r"(.*?)(\w+)\s*\[\w*\]$", text)
+    if array:
+        return Parameter(f"{array[1].strip()} *", array[2])
+    plain = re.match(r"(.*[\s*])(\w+)$", text)
+    if plain and plain[2] not in {"int", "char", "long", "short", "unsigned"}:
+        return Parameter(plain[1].strip(), plain[2])
+    return Parameter(text, f"argument{index}")
+
+
+def prototypes(text: str, returns: str, prefix: str) -> dict[str, Prototype]:
+    """Every function declared as `returns prefix…(…);` in preprocessed text."""
+    found = {}
+    flat = re.sub(r"\s+", " ", text)
+    for match in re.finditer(rf"\b{returns} +({prefix}\w+) *\(((?:[^()]|\([^()]*\))*)\) *;", flat):
+        parameters = tuple(parse_parameter(p, i) for i, p in enumerate(split_parameters(match[2])))
+        found[match[1]] = Prototype(match[1], parameters)
+    return found
+
+
+def cuda_prototypes(header: Path) -> dict[str, Prototype]:
+    """All exported names of cuda.h: present ones, those of older versions, and the per-thread ones."""
+    found: dict[str, Prototype] = {}
+    for defines in ((), ("__CUDA_API_VERSION_INTERNAL",), ("CUDA_API_PER_THREAD_DEFAULT_STREAM",)):
+        found |= prototypes(preprocess(header, *defines), "CUresult", "cu")
+    return found
+
+
+def nvml_prototypes(header: Path) -> dict[str, Prototype]:
+    text = header.read_text()
+    found = {}
+    for match in re.finditer(r"^\w[\w ]*\*?\s*DECLDIR\s+(nvml\w+)\s*\(", text, re.M):
+        found[match[1]] = Prototype(match[1], ())
+    for match in re.finditer(r"DECLDIR\s+(nvml\w+)\s*\(", text):
+        found.setdefault(match[1], Prototype(match[1], ()))
+    return found
+
+
+def base_name(symbol: str) -> str:
+    return re.sub(r"(_ptsz|_ptds)$", "", symbol)
+
+
+def entry_points(typedefs: Path, exported: set[str]) -> list[EntryPoint]:
+    """The k-th version that cudaTypedefs.h knows of a name is the k-th of name, name_v2, name_v3, … that is exported."""
+    versions: dict[str, set[int]] = {}
+    for match in re.finditer(r"\bPFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)", typedefs.read_text()):
+        versions.setdefault(match[1], set()).add(int(match[2]))
+    rows = []
+    for base, known in sorted(versions.items()):
+        symbols = [s for s in (base, *(f"{base}_v{k}" for k in range(2, 9))) if s in exported]
+        for version, symbol in zip(sorted(known), symbols, strict=False):
+            rows.append(EntryPoint(base, version, False, symbol))
+            rows += [EntryPoint(base, version, True, symbol + suffix) for suffix in ("_ptsz", "_ptds") if symbol + suffix in exported]
+    return rows

@@ -1,0 +1,37 @@
+/* What the driver and a compiled kernel share. C, because the kernel is C; part of the cache key. */
+#ifndef SOFTGPU_CTA_H
+#define SOFTGPU_CTA_H
+#include <stdint.h>
+
+enum { FAULT_ADDRESS = 1, FAULT_MISALIGNED = 2, FAULT_TRAP = 3, FAULT_STACK = 4, FAULT_ASSERT = 5, FAULT_SHARED = 6 };
+
+/* All device memory, shared memory and stacks lie in this window, so one compare tells them from host memory. */
+#define SOFTGPU_WINDOW_BASE 0x200000000000ULL
+#define SOFTGPU_WINDOW_BYTES 0x100000000000ULL
+
+struct Cta;
+typedef struct Host {
+  void (*fault)(struct Cta* c, int kind, uint64_t address) __attribute__((noreturn));
+  uint32_t (*print)(struct Cta* c, uint64_t format, uint64_t arguments);
+} Host;
+
+typedef struct Thread {
+  uint32_t x, y, z, lane, warp, depth;
+  uint8_t *local, *local_end;
+} Thread;
+
+typedef struct Cta {
+  const Host* host;
+  const uint8_t* params;
+  const uint64_t* globals;
+  uint64_t shared_base, local_base, local_span;
+  uint32_t shared_bytes, dynamic_shared_bytes;
+  uint32_t ntid[3], nctaid[3], ctaid[3];
+  uint32_t threads, worker, workers, grid_id;
+  uint64_t local_bytes;          /* stack of one thread */
+  void* frames;                  /* softgpu_frame_bytes() for this many threads */
+  uint32_t arrived[16];          /* bar.arrive, in threads */
+  volatile int* stop;            /* set when the launch is to end early */
+  void* owner;                   /* the driver's own */
+} Cta;
+#endif

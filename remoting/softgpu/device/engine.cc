@@ -1,0 +1,219 @@
+#include "softgpu/device/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace softgpu {
+
+namespace {
+constexpr uint32_t kMagic = 0x55504753, kVersion = 2;
+
+uint64_t number(const char* name, uint64_t fallback, uint64_t lowest, uint64_t highest) {
+  const char* text = std::getenv(name);
+  if (!text || !*text) return fallback;
+  uint64_t v = std::strtoull(text, nullptr, 0);
+  return std::clamp(v, lowest, highest);
+}
+
+int futex(std::atomic<uint32_t>* word, int op, uint32_t value, const timespec* timeout) {
+  return (int)syscall(SYS_futex, word, op, value, timeout, nullptr, 0);
+}
+
+void initialise(SharedDevice* d, const DeviceConfig& config) {
+  pthread_mutexattr_t a;
+  pthread_mutexattr_init(&a);
+  pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&d->mutex, &a);
+  d->memory_bytes = config.memory_bytes;
+  d->multiprocessors = config.multiprocessors;
+  d->compute_major = config.compute_major;
+  d->compute_minor = config.compute_minor;
+  d->holder = -1;
+  d->version = kVersion;
+  d->magic = kMagic;
+}
+}  // namespace
+
+DeviceConfig config_from_environment() {
+  DeviceConfig c;
+  c.count = (int)number("BUSBAR_SOFTGPU_DEVICES", 1, 1, kMaxDevices);
+  c.memory_bytes = number("BUSBAR_SOFTGPU_MEMORY_BYTES", c.memory_bytes, 64ull << 20, 1ull << 40) & ~((2ull << 20) - 1);
+  c.multiprocessors = (uint32_t)number("BUSBAR_SOFTGPU_MULTIPROCESSORS", c.multiprocessors, 1, 256);
+  if (const char* cc = std::getenv("BUSBAR_SOFTGPU_COMPUTE_CAPABILITY")) std::sscanf(cc, "%u.%u", &c.compute_major, &c.compute_minor);
+  return c;
+}
+
+std::string state_directory() {
+  if (const char* dir = std::getenv("BUSBAR_SOFTGPU_DIR"); dir && *dir) return dir;
+  return "/dev/shm/busbar-softgpu-" + std::to_string(getuid());
+}
+
+uint64_t process_start_time(pid_t pid) {
+  char path[64], text[1024];
+  std::snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  ssize_t n = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  if (n <= 0) return 0;
+  text[n] = 0;
+  const char* p = std::strrchr(text, ')');
+  if (!p || p[1] != ' ' || p[2] == 'Z') return 0;
+  for (int field = 2; p && field < 22; ++field) p = std::strchr(p + 1, ' ');
+  return p ? std::strtoull(p + 1, nullptr, 10) : 0;
+}
+
+Engine* Engine::open(int index, const DeviceConfig& config, bool take_slot) {
+  std::string dir = state_directory();
+  ::mkdir(dir.c_str(), 0700);
+  std::string path = dir + "/gpu" + std::to_string(index);
+  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return nullptr;
+  flock(fd, LOCK_EX);
+  struct stat st;
+  bool ok = fstat(fd, &st) == 0 && st.st_uid == geteuid();
+  if (ok && st.st_size < (off_t)sizeof(SharedDevice)) ok = ftruncate(fd, sizeof(SharedDevice)) == 0;
+  void* at = ok ? mmap(nullptr, sizeof(SharedDevice), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+  if (at == MAP_FAILED) { ::close(fd); return nullptr; }
+  auto* engine = new Engine;
+  engine->shared_ = (SharedDevice*)at;
+  if (engine->shared_->magic != kMagic || engine->shared_->version != kVersion) initialise(engine->shared_, config);
+  flock(fd, LOCK_UN);
+  ::close(fd);
+  if (!take_slot) return engine;
+  engine->lock();
+  engine->reap();
+  for (uint32_t i = 0; i < kSlots && engine->slot_ < 0; ++i)
+    if (engine->shared_->slots[i].pid == 0) {
+      Slot& s = engine->shared_->slots[i];
+      s.start_time = process_start_time(getpid());
+      s.memory_bytes = 0; s.busy_nanoseconds = 0; s.turns = 0; s.granted = 0;
+      s.pid = getpid();
+      engine->slot_ = (int)i;
+    }
+  engine->unlock();
+  if (engine->slot_ < 0) { munmap(at, sizeof(SharedDevice)); delete engine; return nullptr; }
+  return engine;
+}
+
+void Engine::lock() {
+  if (pthread_mutex_lock(&shared_->mutex) != EOWNERDEAD) return;
+  pthread_mutex_consistent(&shared_->mutex);   // every field is repaired by reap(), which trusts only live processes
+  reap();
+}
+
+void Engine::unlock() { pthread_mutex_unlock(&shared_->mutex); }
+
+void Engine::leave_queue(int slot) {
+  uint32_t kept = 0;
+  uint32_t order[kSlots];
+  for (uint32_t i = 0; i < shared_->queue_length; ++i) {
+    uint32_t s = shared_->queue[(shared_->queue_head + i) % kSlots];
+    if ((int)s != slot) order[kept++] = s;
+  }
+  std::copy(order, order + kept, shared_->queue);
+  shared_->queue_head = 0;
+  shared_->queue_length = kept;
+}
+
+void Engine::reap() {
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    Slot& s = shared_->slots[i];
+    if (s.pid == 0 || process_start_time(s.pid) == s.start_time) continue;
+    leave_queue((int)i);
+    s.pid = 0;
+    s.memory_bytes = 0;
+    if (shared_->holder == (int)i) hand_on();
+  }
+}
+
+void Engine::hand_on() {
+  shared_->holder = -1;
+  if (shared_->queue_length == 0) return;
+  uint32_t next = shared_->queue[shared_->queue_head];
+  shared_->queue_head = (shared_->queue_head + 1) % kSlots;
+  __atomic_store_n(&shared_->queue_length, shared_->queue_length - 1, __ATOMIC_RELAXED);
+  shared_->holder = (int)next;
+  Slot& s = shared_->slots[next];
+  s.turns++;
+  s.granted.store(1);
+  futex(&s.granted, FUTEX_WAKE, 1, nullptr);
+}
+
+void Engine::acquire() {
+  Slot& me = shared_->slots[slot_];
+  lock();
+  if (shared_->holder == -1 && shared_->queue_length == 0) {
+    shared_->holder = slot_;
+    me.turns++;
+    unlock();
+    return;
+  }
+  me.granted.store(0);
+  shared_->queue[(shared_->queue_head + shared_->queue_length) % kSlots] = (uint32_t)slot_;
+  __atomic_store_n(&shared_->queue_length, shared_->queue_length + 1, __ATOMIC_RELAXED);
+  unlock();
+  while (me.granted.load() == 0) {
+    timespec patience{0, 50'000'000};
+    futex(&me.granted, FUTEX_WAIT, 0, &patience);
+    if (me.granted.load()) break;
+    lock();                                    // the holder may have been killed
+    reap();
+    if (shared_->holder == -1) hand_on();
+    unlock();
+  }
+}
+
+void Engine::release(uint64_t busy) {
+  shared_->slots[slot_].busy_nanoseconds += busy;
+  shared_->busy_nanoseconds += busy;
+  lock();
+  if (shared_->holder == slot_) hand_on();
+  unlock();
+}
+
+bool Engine::charge(uint64_t bytes) {
+  lock();
+  uint64_t used = 0;
+  for (auto& s : shared_->slots) if (s.pid) used += s.memory_bytes;
+  bool fits = bytes <= shared_->memory_bytes && used <= shared_->memory_bytes - bytes;
+  if (!fits) {
+    reap();
+    used = 0;
+    for (auto& s : shared_->slots) if (s.pid) used += s.memory_bytes;
+    fits = bytes <= shared_->memory_bytes && used <= shared_->memory_bytes - bytes;
+  }
+  if (fits) shared_->slots[slot_].memory_bytes += bytes;
+  unlock();
+  return fits;
+}
+
+void Engine::refund(uint64_t bytes) {
+  lock();
+  uint64_t& held = shared_->slots[slot_].memory_bytes;
+  held -= std::min(held, bytes);
+  unlock();
+}
+
+uint64_t Engine::used_bytes() {
+  lock();
+  reap();
+  uint64_t used = 0;
+  for (auto& s : shared_->slots) if (s.pid) used += s.memory_bytes;
+  unlock();
+  return used;
+}
+
+}  // namespace softgpu

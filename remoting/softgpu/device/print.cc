@@ -1,0 +1,69 @@
+#include "softgpu/device/print.h"
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+namespace softgpu {
+
+namespace {
+constexpr size_t kMaxFormat = 4096;
+
+struct Arguments {
+  uint64_t at;
+  template <typename T> T take() {
+    at = (at + sizeof(T) - 1) & ~(uint64_t)(sizeof(T) - 1);
+    T v;
+    std::memcpy(&v, (const void*)at, sizeof v);
+    at += sizeof v;
+    return v;
+  }
+};
+
+template <typename T> void append(std::string& out, const std::string& spec, T value) {
+  char buffer[512];
+  int n = std::snprintf(buffer, sizeof buffer, spec.c_str(), value);
+  if (n > 0) out.append(buffer, std::min<size_t>((size_t)n, sizeof buffer - 1));
+}
+
+// Rebuilds one conversion with a length that is right for this machine; `*` widths are not taken.
+bool convert(std::string& out, std::string spec, char conversion, int longs, Arguments& a) {
+  if (spec.find('*') != std::string::npos || spec.size() > 16) return false;
+  switch (conversion) {
+    case 'd': case 'i':
+      if (longs) append(out, spec + "ll" + conversion, (long long)a.take<int64_t>()); else append(out, spec + conversion, a.take<int32_t>());
+      return true;
+    case 'u': case 'x': case 'X': case 'o':
+      if (longs) append(out, spec + "ll" + conversion, (unsigned long long)a.take<uint64_t>()); else append(out, spec + conversion, a.take<uint32_t>());
+      return true;
+    case 'c': append(out, spec + "c", a.take<int32_t>()); return true;
+    case 'p': append(out, spec + "p", (void*)a.take<uint64_t>()); return true;
+    case 's': { char text[1024]; std::strncpy(text, (const char*)a.take<uint64_t>(), sizeof text - 1); text[sizeof text - 1] = 0; append(out, spec + "s", (const char*)text); return true; }
+    case 'f': case 'e': case 'g': case 'a': case 'F': case 'E': case 'G': case 'A': append(out, spec + conversion, a.take<double>()); return true;
+    default: return false;
+  }
+}
+}  // namespace
+
+uint32_t print_from_kernel(uint64_t format, uint64_t arguments) {
+  const char* f = (const char*)format;
+  size_t length = strnlen(f, kMaxFormat);
+  Arguments a{arguments};
+  std::string out;
+  uint32_t taken = 0;
+  for (size_t i = 0; i < length; ++i) {
+    if (f[i] != '%') { out += f[i]; continue; }
+    if (f[++i] == '%') { out += '%'; continue; }
+    std::string spec = "%";
+    while (i < length && std::strchr("-+ #0123456789.*", f[i])) spec += f[i++];
+    int longs = 0;
+    while (i < length && std::strchr("lhzjt", f[i])) longs += f[i++] != 'h';
+    if (i >= length || !convert(out, spec, f[i], longs, a)) return 0;
+    ++taken;
+  }
+  fwrite(out.data(), 1, out.size(), stdout);
+  fflush(stdout);
+  return taken;
+}
+
+}  // namespace softgpu

@@ -1,0 +1,56 @@
+__attribute__((visibility("default"))) uint64_t softgpu_frame_bytes(uint32_t threads) { return (uint64_t)((threads + 31) / 32) * sizeof(Warp); }
+
+static void start_warp(Cta* c, Warp* w, u32 index) {
+  u32 first = index * 32, left = c->threads - first;
+  __builtin_memset(w, 0, sizeof *w);
+  w->alive = left >= 32 ? ~0u : (1u << left) - 1;
+  w->at[0] = w->alive;
+  for (u32 l = 0; l < 32; ++l) {
+    u32 n = first + l;
+    Thread* t = &w->thread[l];
+    t->x = n % c->ntid[0]; t->y = n / c->ntid[0] % c->ntid[1]; t->z = n / c->ntid[0] / c->ntid[1];
+    t->lane = l; t->warp = index;
+    t->local = (u8*)(c->local_base + (l < left ? n : 0) * c->local_bytes); t->local_end = t->local + c->local_bytes;
+  }
+}
+
+/* Frees every barrier that has all its threads. Returns how many lanes went on. */
+static u32 release_barriers(Cta* c, Warp* W, u32 warps) {
+  u32 waiting[16] = {0}, expected[16] = {0}, votes[16] = {0}, alive = 0, freed = 0;
+  for (u32 i = 0; i < warps; ++i) {
+    alive += (u32)__builtin_popcount(W[i].alive);
+    for (u32 l = 0; l < 32; ++l) if (W[i].bar_mask >> l & 1) { u32 id = W[i].bar_id[l]; waiting[id]++; votes[id] += W[i].bar_vote[l] != 0; if (W[i].bar_count[l]) expected[id] = W[i].bar_count[l]; }
+  }
+  for (u32 id = 0; id < 16; ++id) {
+    if (!waiting[id]) continue;
+    u32 need = expected[id] && expected[id] < alive ? expected[id] : alive;
+    if (waiting[id] + c->arrived[id] < need) continue;
+    for (u32 i = 0; i < warps; ++i) for (u32 l = 0; l < 32; ++l) {
+      Warp* w = &W[i];
+      if (!(w->bar_mask >> l & 1) || w->bar_id[l] != id) continue;
+      w->bar_sum[l] = votes[id]; w->bar_total[l] = waiting[id];
+      w->bar_mask &= ~(1u << l); w->at[w->bar_next[l]] |= 1u << l; ++freed;
+    }
+    c->arrived[id] = 0;
+  }
+  return freed;
+}
+
+__attribute__((visibility("default"))) void softgpu_kernel(Cta* c) {
+  Warp* W = (Warp*)c->frames;
+  u32 warps = (c->threads + 31) / 32, alive = 1;
+  for (u32 i = 0; i < warps; ++i) start_warp(c, &W[i], i);
+  while (alive) {
+    alive = 0;
+    u32 moved = 0;
+    for (u32 i = 0; i < warps; ++i) {
+      if (W[i].alive == W[i].bar_mask) { alive |= W[i].alive; continue; }
+      run_warp(c, &W[i]);
+      moved = 1;
+      alive |= W[i].alive;
+    }
+    if (*c->stop) c->host->fault(c, FAULT_TRAP, 0);
+    if (!alive) break;
+    if (!release_barriers(c, W, warps) && !moved) c->host->fault(c, FAULT_TRAP, 0);   /* every thread waits: no thread can free it */
+  }
+}

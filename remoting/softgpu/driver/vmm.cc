@@ -1,0 +1,114 @@
+// Virtual memory management: addresses, physical memory and the mapping between them.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "softgpu/driver/state.h"
+
+using namespace softgpu;
+
+API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationProp* p, CUmemAllocationGranularity_flags) {
+  if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!out || !p) return CUDA_ERROR_INVALID_VALUE;
+  *out = kGranularity;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, CUdeviceptr wish, unsigned long long flags) {
+  Driver* d = driver();
+  if (!d) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!out || !bytes || bytes % kGranularity || flags || (align & (align - 1)) || align > kGranularity) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t at = reserve_addresses(bytes, wish % kGranularity ? 0 : wish);
+  if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
+  std::lock_guard lock(d->mutex);
+  d->allocations[at] = {Allocation::reserved, at, bytes, 0, nullptr, 0, 0, d->next_id++};
+  *out = at;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
+  Driver* d = driver();
+  if (!d) return CUDA_ERROR_NOT_INITIALIZED;
+  std::lock_guard lock(d->mutex);
+  auto it = d->allocations.find(p);
+  if (it == d->allocations.end() || it->second.kind != Allocation::reserved || it->second.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
+  auto next = d->mappings.lower_bound(p);
+  if (next != d->mappings.end() && next->first < p + bytes) return CUDA_ERROR_INVALID_VALUE;
+  d->allocations.erase(it);
+  release_addresses(p, bytes);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp* p, unsigned long long flags) {
+  Driver* d = driver();
+  if (!d) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!out || !p || flags || !bytes || bytes % kGranularity || p->type != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+  DeviceState* dev = device_at(p->location.id);
+  if (!dev) return CUDA_ERROR_INVALID_DEVICE;
+  if (!dev->engine->charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  int fd = memfd_create("softgpu", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, (off_t)bytes)) { if (fd >= 0) close(fd); dev->engine->refund(bytes); return CUDA_ERROR_OUT_OF_MEMORY; }
+  auto* m = new Physical{fd, bytes, dev->ordinal, 1};
+  remember(m);
+  *out = (CUmemGenericAllocationHandle)m;
+  return CUDA_SUCCESS;
+}
+
+static void drop(Physical* m) {   // call without the lock
+  if (--m->references) return;
+  close(m->fd);
+  device_at(m->ordinal)->engine->refund(m->bytes);
+  delete m;
+}
+
+API CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
+  if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!forget((Physical*)h)) return CUDA_ERROR_INVALID_VALUE;
+  drop((Physical*)h);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags) {
+  Driver* d = driver();
+  if (!d) return CUDA_ERROR_NOT_INITIALIZED;
+  auto* m = (Physical*)h;
+  if (!known(m) || flags || offset || bytes != m->bytes || p % kGranularity) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(d->mutex);
+  const Allocation* a = find_allocation(p);
+  auto next = d->mappings.lower_bound(p);
+  if (!a || a->kind != Allocation::reserved || p + bytes > a->base + a->bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (next != d->mappings.end() && next->first < p + bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (mmap((void*)p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, m->fd, 0) == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  m->references++;
+  d->mappings[p] = m;
+  d->mapping_bytes[p] = bytes;
+  return CUDA_SUCCESS;
+}
+
+// Access is what makes a mapping an allocation: copies and pointer queries find it from here on.
+API CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, size_t count) {
+  Driver* d = driver();
+  if (!d) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!access || !count) return CUDA_ERROR_INVALID_VALUE;
+  int protection = access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE : access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
+  std::lock_guard lock(d->mutex);
+  auto it = d->mappings.find(p);
+  if (it == d->mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  return mprotect((void*)p, bytes, protection) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
+  Driver* d = driver();
+  if (!d) return CUDA_ERROR_NOT_INITIALIZED;
+  Physical* m;
+  {
+    std::lock_guard lock(d->mutex);
+    auto it = d->mappings.find(p);
+    if (it == d->mappings.end() || d->mapping_bytes[p] != bytes) return CUDA_ERROR_INVALID_VALUE;
+    m = it->second;
+    d->mappings.erase(it);
+    d->mapping_bytes.erase(p);
+    mmap((void*)p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  }
+  drop(m);
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,103 @@
+// Writes one kernel as C. The text names nothing of the program: registers, functions and labels become numbers.
+#pragma once
+#include <string>
+#include "softgpu/ptx/control_flow.h"
+#include "softgpu/ptx/ir.h"
+
+namespace softgpu::emit {
+
+// What the driver needs to run the compiled kernel.
+struct KernelSource {
+  std::string text;
+  std::vector<std::string> globals;   // module variables in the order of Cta.globals
+  uint64_t shared_bytes = 0;          // static shared memory
+  uint64_t local_bytes = 0;           // of one thread, calls included
+};
+
+KernelSource emit_kernel(const ptx::Module& module, const ptx::Function& kernel);
+
+// Code of one function; the instruction families below add to `out`.
+class FunctionEmitter {
+ public:
+  struct Shared {                     // what all functions of one kernel share
+    const ptx::Module& module;
+    std::map<std::string, size_t> global_index;
+    std::map<std::string, uint64_t> shared_offset;
+    std::map<std::string, int> function_index;
+  };
+
+  FunctionEmitter(const Shared& shared, const ptx::Function& f) : shared_(shared), f_(f), flow_(ptx::analyse(f)) { layout(); }
+
+  std::string lockstep_kernel();      // struct Warp, members(), run_warp(), busbar_kernel()
+  std::string scalar_kernel();        // one thread after the other
+  std::string device_function();      // a called function, lane by lane
+  std::string prototype() const;
+  bool cross_lane() const { return flow_.cross_lane; }
+  uint64_t local_bytes() const { return local_bytes_; }
+
+ private:
+  friend struct Arithmetic;
+  void layout();
+  std::string registers(bool only_frame, bool array) const;
+  std::string blocks_scalar();
+  std::string block_lockstep(size_t b);
+  std::string lane_body(size_t b);
+  std::string sync_body(size_t b);
+  std::string terminator_lockstep(size_t b);
+  std::string members_function();
+  std::string indexed_branch(const ptx::Instruction& ins, const std::string& jump) const;
+  std::string barrier_entry(const ptx::Instruction& ins, size_t b) const;
+  std::string reduction_result(size_t b) const;
+  bool reduces(size_t b) const;
+  bool mentions(const ptx::Block& block, const std::string& name) const;
+
+  // One instruction as C statements for the current lane. Throws ptx::Refusal.
+  void statement(const ptx::Instruction& ins, std::string& out);
+  bool arithmetic(const ptx::Instruction& ins, std::string& out);    // arithmetic.cc
+  bool compare(const ptx::Instruction& ins, std::string& out);       // compare.cc
+  bool convert(const ptx::Instruction& ins, std::string& out);       // convert.cc
+  void move(const ptx::Instruction& ins, std::string& out);
+  bool bits(const ptx::Instruction& ins, std::string& out);          // bits.cc
+  bool memory(const ptx::Instruction& ins, std::string& out);        // memory.cc
+  bool atomic(const ptx::Instruction& ins, std::string& out);        // memory.cc
+  void check_parameter(const ptx::Instruction& ins, const ptx::Operand& a, uint64_t bytes) const;
+  bool call(const ptx::Instruction& ins, std::string& out);          // calls.cc
+  std::string argument(const ptx::Operand& o, int index, std::string& before) const;
+  void check_argument(const ptx::Instruction& ins, const ptx::Function& callee, size_t i) const;
+  void exchange(const ptx::Instruction& ins, std::string& out) const;  // cross_lane.cc
+  std::string members(const ptx::Instruction& ins) const;
+  void shuffle(const ptx::Instruction& ins, std::string& out) const;
+  void vote(const ptx::Instruction& ins, std::string& out) const;
+  void match(const ptx::Instruction& ins, std::string& out) const;
+  void reduce(const ptx::Instruction& ins, std::string& out) const;
+
+  // Operands as C expressions.
+  std::string reg(const std::string& name) const;
+  std::string read(const ptx::Operand& o, ptx::Type t) const;        // typed by t
+  std::string read_bits(const ptx::Operand& o, ptx::Type t) const;    // unsigned, floats uninterpreted
+  std::string write(const ptx::Operand& o, ptx::Type t, const std::string& value) const;
+  std::string special(const std::string& name, int line) const;
+  std::string symbol_address(const std::string& name, int line) const;
+  std::string address(const ptx::Instruction& ins, const ptx::Operand& o, ptx::Space space, int bytes) const;
+  [[noreturn]] void refuse(const ptx::Instruction& ins, const std::string& why = "") const;
+
+  const Shared& shared_;
+  const ptx::Function& f_;
+  ptx::ControlFlow flow_;
+  std::map<std::string, int> register_index_;
+  std::map<std::string, uint64_t> local_offset_;     // .local variables
+  std::map<std::string, int> param_index_;           // call parameters declared in bodies
+  std::map<std::string, uint64_t> kernel_param_offset_;
+  uint64_t local_bytes_ = 0;
+  bool lanes_ = false;                               // registers live in the warp's frame
+  mutable int line_ = 0;
+};
+
+// "s32", "f64", … and back.
+ptx::Type type_of(const std::string& word, bool& known);
+ptx::Type last_type(const ptx::Instruction& ins);
+std::string c_type(ptx::Type t);          // u32, s64, f32
+std::string storage(ptx::Type t);         // the unsigned type that holds it
+std::string hex(uint64_t v, int bits);
+
+}  // namespace softgpu::emit

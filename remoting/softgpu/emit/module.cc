@@ -1,0 +1,86 @@
+// Gathers what one kernel reaches and puts the C file together.
+#include <algorithm>
+#include <functional>
+
+#include "softgpu/emit/emitter.h"
+#include "softgpu/emit/runtime_text.h"
+
+namespace softgpu::emit {
+
+using ptx::Function;
+using ptx::Module;
+using ptx::Operand;
+using ptx::Space;
+
+namespace {
+
+struct Reach {
+  const Module& module;
+  std::vector<const Function*> functions;
+  std::set<std::string> symbols;
+
+  void operand(const Operand& o) {
+    if (!o.name.empty()) symbols.insert(o.name);
+    for (auto& e : o.elements) operand(e);
+  }
+  void visit(const Function& f) {
+    if (std::find(functions.begin(), functions.end(), &f) != functions.end()) return;
+    functions.push_back(&f);
+    for (auto& ins : f.body) {
+      for (auto* list : {&ins.operands, &ins.call_returns, &ins.call_arguments}) for (auto& o : *list) operand(o);
+      if (ins.op == "call") if (auto* callee = module.find(ins.operands.at(0).name)) visit(*callee);
+    }
+  }
+};
+
+uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
+
+void layout_shared(const Reach& reach, FunctionEmitter::Shared& shared, KernelSource& source) {
+  uint64_t at = 0;
+  std::vector<const ptx::Variable*> dynamic;
+  auto place = [&](const ptx::Variable& v) {
+    if (v.space != Space::shared) return;
+    if (v.external || v.bytes == 0) { dynamic.push_back(&v); return; }
+    at = align_up(at, v.align);
+    shared.shared_offset[v.name] = at;
+    at += v.bytes;
+  };
+  for (auto& v : reach.module.variables) if (reach.symbols.count(v.name)) place(v);
+  for (auto* f : reach.functions) for (auto& v : f->variables) place(v);
+  at = align_up(at, 16);
+  for (auto* v : dynamic) shared.shared_offset[v->name] = at;
+  source.shared_bytes = at;
+}
+
+}  // namespace
+
+KernelSource emit_kernel(const Module& module, const Function& kernel) {
+  Reach reach{module, {}, {}};
+  reach.visit(kernel);
+  KernelSource source;
+  FunctionEmitter::Shared shared{module, {}, {}, {}};
+  layout_shared(reach, shared, source);
+  for (auto& v : module.variables)
+    if ((v.space == Space::global || v.space == Space::constant) && reach.symbols.count(v.name)) {
+      shared.global_index[v.name] = source.globals.size();
+      source.globals.push_back(v.name);
+    }
+  for (size_t i = 1; i < reach.functions.size(); ++i) shared.function_index[reach.functions[i]->name] = (int)i;
+  std::string prototypes, bodies;
+  for (size_t i = 1; i < reach.functions.size(); ++i) {
+    FunctionEmitter e(shared, *reach.functions[i]);
+    prototypes += e.prototype() + ";\n";
+    bodies += e.device_function();
+  }
+  FunctionEmitter entry(shared, kernel);
+  std::string main = entry.cross_lane() ? entry.lockstep_kernel() : entry.scalar_kernel();
+  for (auto& [mark, text] : {std::pair<std::string, const char*>{"thread_loop", kThreadLoop}, {"warp_machine", kWarpMachine}, {"warp_loop", kWarpLoop}}) {
+    std::string line = "#include \"" + mark + "\"\n";
+    if (size_t at = main.find(line); at != std::string::npos) main.replace(at, line.size(), text);
+  }
+  source.local_bytes = entry.local_bytes() + (reach.functions.size() > 1 ? 16384 : 0);
+  source.text = std::string(kKernelRuntime) + prototypes + bodies + main;
+  return source;
+}
+
+}  // namespace softgpu::emit

@@ -1,0 +1,85 @@
+// The compiler process: untrusted PTX in, paths of compiled kernels out. It holds no device memory and no secrets.
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "softgpu/emit/emitter.h"
+#include "softgpu/jit/cache.h"
+#include "softgpu/jit/messages.h"
+
+namespace softgpu::jit {
+
+namespace {
+
+struct Reply { Status status; std::string body; };
+
+uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
+
+ModuleDescription describe(const ptx::Module& m) {
+  ModuleDescription d;
+  for (auto& f : m.functions) {
+    if (!f.entry || !f.defined) continue;
+    KernelDescription k{f.name, {}, f.max_threads};
+    uint64_t at = 0;
+    for (auto& p : f.params) { at = align_up(at, p.align); k.params.push_back({at, p.bytes}); at += p.bytes; }
+    d.kernels.push_back(std::move(k));
+  }
+  for (auto& v : m.variables) {
+    if (v.space != ptx::Space::global && v.space != ptx::Space::constant) continue;
+    GlobalDescription g{v.name, v.bytes, v.align, std::string(v.initial.begin(), v.initial.end()), {}};
+    for (auto& r : v.references) g.references.push_back({r.at, r.symbol, (uint64_t)r.addend});
+    d.globals.push_back(std::move(g));
+  }
+  return d;
+}
+
+std::string located(const ptx::Refusal& r) { return "ptx line " + std::to_string(r.line) + ": " + r.message; }
+
+Reply answer(uint64_t kind, const std::string& body) {
+  Reader in{body};
+  std::string name = in.text(), text = in.text();
+  if (in.bad) return {Status::invalid_ptx, "malformed request"};
+  static std::string last_text;             // a module is described once and then compiled kernel by kernel
+  static ptx::Module module;
+  try {
+    if (text != last_text || last_text.empty()) { last_text.clear(); module = ptx::parse(text); last_text = text; }
+  } catch (const ptx::Refusal& r) { return {Status::invalid_ptx, located(r)}; }
+  if (kind == (uint64_t)Request::describe) return {Status::ok, encode(describe(module))};
+  const ptx::Function* kernel = module.find(name);
+  if (!kernel || !kernel->entry) return {Status::unknown_kernel, "there is no kernel " + name};
+  try {
+    auto source = emit::emit_kernel(module, *kernel);
+    std::string error, path = library_for(source.text, error);
+    if (const char* keep = std::getenv("BUSBAR_SOFTGPU_KEEP_C"); keep && *keep) if (FILE* f = fopen(keep, "w")) { fputs(source.text.c_str(), f); fclose(f); }
+    if (path.empty()) return {Status::compiler_failed, error};
+    return {Status::ok, encode(Compiled{path, source.shared_bytes, source.local_bytes, source.globals})};
+  } catch (const ptx::Refusal& r) { return {Status::not_supported, located(r)}; }
+  catch (const std::exception& e) { return {Status::not_supported, std::string("malformed instruction: ") + e.what()}; }
+}
+
+// What this process may take at most, its children included.
+void restrict_self() {
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  rlimit memory{8ull << 30, 8ull << 30}, file{512ull << 20, 512ull << 20}, core{0, 0}, open{256, 256};
+  setrlimit(RLIMIT_AS, &memory);
+  setrlimit(RLIMIT_FSIZE, &file);
+  setrlimit(RLIMIT_CORE, &core);
+  setrlimit(RLIMIT_NOFILE, &open);
+}
+
+}  // namespace
+}  // namespace softgpu::jit
+
+int main() {
+  using namespace softgpu::jit;
+  restrict_self();
+  uint64_t kind;
+  std::string body;
+  while (receive_message(0, kind, body)) {
+    Reply r = answer(kind, body);
+    if (!send_message(0, (uint64_t)r.status, r.body)) break;
+  }
+  return 0;
+}
