@@ -55,8 +55,16 @@ static bool valid_device_range(uint64_t p, size_t n) {
   std::lock_guard lock(d->mutex);
   while (n) {
     const Allocation* a = find_allocation(p);
-    if (!a || a->kind == Allocation::reserved) return false;
+    if (!a) return false;
     uint64_t left = a->base + a->bytes - p;
+    if (a->kind == Allocation::reserved) {                 // addresses without memory, but for what is mapped there
+      auto m = d->mappings.upper_bound(p);
+      if (m == d->mappings.begin()) return false;
+      --m;
+      uint64_t end = m->first + d->mapping_bytes[m->first];
+      if (p >= end) return false;
+      left = end - p;
+    }
     if (n <= left) return true;
     n -= left;
     p += left;

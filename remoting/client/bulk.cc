@@ -1,0 +1,116 @@
+// The bulk connection of a link: large host bytes, both ways, opened when the first need it.
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "client/link.h"
+
+namespace busbar::client {
+
+using transport::Tls;
+
+namespace {
+// A write to a closed socket must not end the program.
+struct NoSigpipe {
+  sigset_t pipe, before;
+  NoSigpipe() { sigemptyset(&pipe); sigaddset(&pipe, SIGPIPE); pthread_sigmask(SIG_BLOCK, &pipe, &before); }
+  ~NoSigpipe() {
+    timespec now{0, 0};
+    if (!sigismember(&before, SIGPIPE)) while (sigtimedwait(&pipe, nullptr, &now) > 0) {}
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+};
+}  // namespace
+
+bool Link::open_bulk() {
+  std::lock_guard one(bulk_send_mutex_);
+  if (bulk_open_) return true;
+  NoSigpipe quiet;
+  std::string error;
+  int fd = transport::connect_tcp(endpoint_.address, endpoint_.port, 5000, error);
+  if (fd < 0) return false;
+  struct { wire::Preamble p; uint8_t id[16]; } hello{{{}, (uint32_t)wire::Purpose::bulk, 16}, {}};
+  std::memcpy(hello.p.magic, wire::kMagic, sizeof hello.p.magic);
+  std::memcpy(hello.id, session_id_, sizeof hello.id);
+  Tls tls;
+  if (::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) { ::close(fd); return false; }
+  if (!Tls::with_key(fd, transport::Role::client, session_key_, 15'000, tls, error)) return false;
+  { std::lock_guard lock(bulk_mutex_); bulk_ = std::move(tls); }
+  bulk_open_ = true;
+  std::thread([this] {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    while (receive_bulk_frame()) announce();
+    bulk_open_ = false;
+    fail(CUDA_ERROR_DEVICE_UNAVAILABLE, error_.load() ? "" : "the bulk connection to the node broke");
+  }).detach();
+  return true;
+}
+
+bool Link::receive_bulk_frame() {
+  auto read = [&](void* p, size_t n) {
+    auto* at = (uint8_t*)p;
+    while (n) {
+      ssize_t k;
+      { std::lock_guard lock(bulk_mutex_); k = bulk_.read_some(at, n); }
+      if (k < 0 || error() == CUDA_ERROR_DEVICE_UNAVAILABLE) return false;
+      if (k == 0) { transport::socket_ready(bulk_.fd(), false, 1000); continue; }
+      at += k;
+      n -= (size_t)k;
+    }
+    return true;
+  };
+  wire::BulkHeader h;
+  if (!read(&h, sizeof h) || h.bytes > wire::kMaxChunkBytes) return false;
+  std::vector<uint8_t> chunk(h.bytes);
+  if (!read(chunk.data(), chunk.size()) || !deliver(h.transfer, h.offset, chunk.data(), h.bytes)) return false;
+  bulk_received_ += h.bytes;
+  return true;
+}
+
+bool Link::write_bulk(const void* p, size_t n) {
+  auto* at = (const uint8_t*)p;
+  while (n) {
+    ssize_t k;
+    { std::lock_guard lock(bulk_mutex_); k = bulk_.write_some(at, n); }
+    if (k < 0 || error()) return false;
+    if (k == 0) { transport::socket_ready(bulk_.fd(), true, 1000); continue; }
+    at += k;
+    n -= (size_t)k;
+  }
+  return true;
+}
+
+uint64_t Link::upload(const void* data, uint64_t bytes) {
+  if (!open_bulk()) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the bulk connection to the node cannot be opened"); return 0; }
+  std::lock_guard one(bulk_send_mutex_);
+  NoSigpipe quiet;
+  uint64_t transfer = next_id(), offset = 0;
+  while (offset < bytes) {
+    uint64_t n = std::min<uint64_t>(bytes - offset, wire::kMaxChunkBytes);
+    // An image waits at the node until it is whole, so only what is ahead of this transfer counts against the credit.
+    uint64_t before = bulk_sent_ - offset;
+    if (wait([&] { return before < bulk_credit_.load() + wire::kBulkCreditBytes; })) return 0;
+    wire::BulkHeader h{transfer, offset, n};
+    if (!write_bulk(&h, sizeof h) || !write_bulk((const uint8_t*)data + offset, n)) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the bulk connection to the node broke"); return 0; }
+    offset += n;
+    bulk_sent_ += n;
+  }
+  return transfer;
+}
+
+uint64_t Link::expect(void* to, uint64_t bytes) {
+  if (bytes > wire::kMaxRecordBytes) open_bulk();         // without it the bytes come over the link
+  std::lock_guard lock(mutex_);
+  uint64_t id = next_id();
+  incoming_[id] = {(uint8_t*)to, bytes, bytes};
+  return id;
+}
+
+}  // namespace busbar::client

@@ -1,0 +1,153 @@
+// Contexts: state of the client, one answer from the node when a context is made.
+#include <algorithm>
+
+#include "client/session.h"
+
+namespace busbar::client {
+
+std::vector<Context*>& context_stack() {
+  static thread_local auto* stack = new std::vector<Context*>;   // leaked: runtimes call us after thread-locals are gone
+  return *stack;
+}
+
+Context* current_context() { auto& s = context_stack(); return s.empty() ? nullptr : s.back(); }
+
+CUresult require_context(Context*& c) {
+  if (!session()) return CUDA_ERROR_NOT_INITIALIZED;
+  c = current_context();
+  if (!c) return CUDA_ERROR_INVALID_CONTEXT;
+  if (c->destroyed.load(std::memory_order_relaxed)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return c->device->link->error();
+}
+
+CUresult make_context(Device* d, unsigned flags, bool primary, Context*& out) {
+  Session* s = session();
+  auto* c = new Context;
+  c->device = d;
+  c->flags = flags;
+  c->primary = primary;
+  c->id = s->next_number++;
+  c->legacy.context = c;
+  c->legacy.id = s->next_number++;
+  c->legacy.legacy = true;
+  uint64_t id = d->link->next_id();
+  wire::Encoder<> e(wire::Op::create_context, 0);
+  e.put(id).put(c->id).put(d->remote).put(c->legacy.id);
+  d->link->watch(c->legacy.id, &c->legacy.progress);
+  Answer a = d->link->ask(id, e.finish(), e.size());
+  if (a.status) { d->link->watch(c->legacy.id, nullptr); delete c; return (CUresult)a.status; }
+  c->handle = s->contexts.add(c);
+  out = c;
+  return CUDA_SUCCESS;
+}
+
+CUresult synchronize(Context* c) {
+  std::vector<Stream*> streams{&c->legacy};
+  { std::lock_guard lock(c->mutex); streams.insert(streams.end(), c->streams.begin(), c->streams.end()); }
+  for (Stream* s : streams)
+    if (CUresult r = wait_for(s, s->progress.last.load())) return r;
+  return c->device->link->error();
+}
+
+}  // namespace busbar::client
+
+using namespace busbar::client;
+
+#define READY if (!session()) return CUDA_ERROR_NOT_INITIALIZED
+#define DEVICE(d, dev) READY; if (dev < 0 || dev >= (int)session()->devices.size()) return CUDA_ERROR_INVALID_DEVICE; Device* d = session()->devices[(size_t)dev].get()
+
+static CUresult create(CUcontext* out, unsigned flags, CUdevice dev) {
+  DEVICE(d, dev);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  Context* c;
+  if (CUresult r = make_context(d, flags, false, c)) return r;
+  context_stack().push_back(c);
+  *out = (CUcontext)c->handle;
+  return CUDA_SUCCESS;
+}
+
+#undef cuCtxCreate
+API CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice dev) { return create(out, flags, dev); }
+API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int n, unsigned flags, CUdevice dev) { return n ? CUDA_ERROR_NOT_SUPPORTED : create(out, flags, dev); }
+API CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* p, unsigned flags, CUdevice dev) { return p && p->numExecAffinityParams ? CUDA_ERROR_NOT_SUPPORTED : create(out, flags, dev); }
+
+API CUresult cuCtxDestroy(CUcontext h) {
+  READY;
+  Context* c = session()->contexts.get(h);
+  if (!c || c->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  synchronize(c);
+  session()->contexts.remove(h);
+  c->destroyed = true;
+  auto& stack = context_stack();
+  if (!stack.empty() && stack.back() == c) stack.pop_back();
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice dev) {
+  DEVICE(d, dev);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(d->mutex);
+  if (!d->primary || d->primary->destroyed) if (CUresult r = make_context(d, d->primary_flags, true, d->primary)) return r;
+  d->primary_references++;
+  *out = (CUcontext)d->primary->handle;
+  return CUDA_SUCCESS;
+}
+
+static void end_primary(Device* d) {
+  synchronize(d->primary);
+  session()->contexts.remove(d->primary->handle);
+  d->primary->destroyed = true;
+}
+
+API CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+  DEVICE(d, dev);
+  std::lock_guard lock(d->mutex);
+  if (d->primary_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--d->primary_references == 0) end_primary(d);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
+  DEVICE(d, dev);
+  std::lock_guard lock(d->mutex);
+  if (d->primary && !d->primary->destroyed) end_primary(d);
+  d->primary_references = 0;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags) { DEVICE(d, dev); d->primary_flags = flags; return CUDA_SUCCESS; }
+API CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned* flags, int* active) {
+  DEVICE(d, dev);
+  std::lock_guard lock(d->mutex);
+  if (flags) *flags = d->primary_flags;
+  if (active) *active = d->primary && !d->primary->destroyed;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuCtxSetCurrent(CUcontext h) {
+  READY;
+  Context* c = h ? session()->contexts.get(h) : nullptr;
+  if (h && !c) return CUDA_ERROR_INVALID_CONTEXT;
+  auto& stack = context_stack();
+  if (!stack.empty()) stack.pop_back();
+  if (c) stack.push_back(c);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuCtxGetCurrent(CUcontext* out) { READY; if (!out) return CUDA_ERROR_INVALID_VALUE; Context* c = current_context(); *out = c ? (CUcontext)c->handle : nullptr; return CUDA_SUCCESS; }
+API CUresult cuCtxPushCurrent(CUcontext h) { READY; Context* c = session()->contexts.get(h); if (!c) return CUDA_ERROR_INVALID_CONTEXT; context_stack().push_back(c); return CUDA_SUCCESS; }
+API CUresult cuCtxPopCurrent(CUcontext* out) {
+  READY;
+  auto& stack = context_stack();
+  if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out) *out = (CUcontext)stack.back()->handle;
+  stack.pop_back();
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuCtxGetDevice(CUdevice* out) { READY; Context* c = current_context(); if (!c) return CUDA_ERROR_INVALID_CONTEXT; if (!out) return CUDA_ERROR_INVALID_VALUE; *out = c->device->ordinal; return CUDA_SUCCESS; }
+API CUresult cuCtxGetFlags(unsigned* flags) { Context* c; if (CUresult r = require_context(c)) return r; if (!flags) return CUDA_ERROR_INVALID_VALUE; *flags = c->flags; return CUDA_SUCCESS; }
+API CUresult cuCtxGetId(CUcontext h, unsigned long long* id) { READY; Context* c = h ? session()->contexts.get(h) : current_context(); if (!c || !id) return CUDA_ERROR_INVALID_VALUE; *id = c->id; return CUDA_SUCCESS; }
+API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) { READY; if (!version) return CUDA_ERROR_INVALID_VALUE; *version = 3020; return CUDA_SUCCESS; }
+#undef cuCtxSynchronize
+API CUresult cuCtxSynchronize(void) { Context* c; if (CUresult r = require_context(c)) return r; return synchronize(c); }

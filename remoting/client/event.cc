@@ -1,0 +1,105 @@
+// Events: places in a stream. A query compares two numbers; only a time needs the node.
+#include "client/call.h"
+
+using namespace busbar;
+using namespace busbar::client;
+
+#define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
+#define EVENT(e, h) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Event* e = session()->events.get(h); if (!e) return CUDA_ERROR_INVALID_HANDLE
+
+API CUresult cuEventCreate(CUevent* out, unsigned flags) {
+  CURRENT(c);
+  if (!out || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  auto* e = new Event;
+  e->context = c;
+  e->flags = flags;
+  e->id = session()->next_number++;
+  wire::Encoder<> r(wire::Op::create_event, c->id);
+  r.put(e->id).put<uint32_t>(flags);
+  if (!c->device->link->submit(r.finish(), r.size())) { delete e; return c->device->link->error(); }
+  e->handle = session()->events.add(e);
+  *out = (CUevent)e->handle;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuEventDestroy(CUevent h) {
+  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  Event* e = session()->events.remove(h);
+  if (!e) return CUDA_ERROR_INVALID_HANDLE;
+  wire::Encoder<> r(wire::Op::destroy_event, e->context->id);
+  r.put(e->id);
+  e->context->device->link->submit(r.finish(), r.size());
+  delete e;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuEventRecord(CUevent h, CUstream stream) {
+  Call call;
+  if (CUresult r = call.begin(stream)) return r;
+  EVENT(e, h);
+  if (e->context != call.context()) return CUDA_ERROR_INVALID_HANDLE;
+  std::lock_guard lock(e->mutex);
+  wire::Encoder<> r(wire::Op::record_event, call.context_id(), call.stream_id());
+  r.put(e->id);
+  uint64_t at = call.link()->submit(r.finish(), r.size());
+  if (!at) return call.link()->error();
+  submitted(call.stream(), at);
+  e->stream = call.stream();
+  e->position = at;
+  return CUDA_SUCCESS;
+}
+API CUresult cuEventRecordWithFlags(CUevent h, CUstream stream, unsigned) { return cuEventRecord(h, stream); }
+
+API CUresult cuEventQuery(CUevent h) {
+  EVENT(e, h);
+  std::lock_guard lock(e->mutex);
+  if (CUresult r = e->context->device->link->error()) return r;
+  return !e->stream || e->stream->progress.completed.load(std::memory_order_acquire) >= e->position ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+API CUresult cuEventSynchronize(CUevent h) {
+  EVENT(e, h);
+  Stream* s;
+  uint64_t at;
+  { std::lock_guard lock(e->mutex); s = e->stream; at = e->position; }
+  return s ? wait_for(s, at) : e->context->device->link->error();
+}
+
+// Order across links goes through the client: it waits for the other node before it lets this stream go on.
+static CUresult wait_across(Event* e) {
+  Stream* s;
+  uint64_t at;
+  { std::lock_guard lock(e->mutex); s = e->stream; at = e->position; }
+  return s ? wait_for(s, at) : CUDA_SUCCESS;
+}
+
+API CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned flags) {
+  Call call;
+  if (CUresult r = call.begin(stream)) return r;
+  EVENT(e, h);
+  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  if (e->context->device->link != call.link()) return wait_across(e);
+  wire::Encoder<> r(wire::Op::wait_event, call.context_id(), call.stream_id());
+  r.put(e->id);
+  return call.fire(r.finish(), r.size());
+}
+
+#undef cuEventElapsedTime
+API CUresult cuEventElapsedTime_v2(float* ms, CUevent a, CUevent b) {
+  EVENT(x, a);
+  EVENT(y, b);
+  if (!ms) return CUDA_ERROR_INVALID_VALUE;
+  if (((x->flags | y->flags) & CU_EVENT_DISABLE_TIMING) || !x->stream || !y->stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult r = cuEventQuery(a)) return r;
+  if (CUresult r = cuEventQuery(b)) return r;
+  Link* link = x->context->device->link;
+  if (link != y->context->device->link) return CUDA_ERROR_INVALID_HANDLE;
+  uint64_t id = link->next_id();
+  wire::Encoder<> r(wire::Op::elapsed_time, x->context->id);
+  r.put(id).put(x->id).put(y->id);
+  Answer answer = link->ask(id, r.finish(), r.size());
+  wire::Decoder d(answer.body.data(), answer.body.size());
+  if (!answer.status) *ms = d.get<float>();
+  return (CUresult)answer.status;
+}
+API CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) { return cuEventElapsedTime_v2(ms, a, b); }

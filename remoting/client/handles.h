@@ -1,0 +1,61 @@
+// Handles that can be checked: kind, generation and index instead of a pointer, so that a wrong one is an error and no crash.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace busbar::client {
+
+enum class HandleKind : uint64_t { context = 0x51, stream = 0x52, event = 0x53, module = 0x54, function = 0x55, library = 0x56, kernel = 0x57, link = 0x58 };
+
+template <typename T, HandleKind kKind>
+class Handles {
+ public:
+  // The object must stay valid until its handle is removed; `slot` is written into the handle.
+  void* add(T* object) {
+    std::lock_guard lock(mutex_);
+    uint32_t index;
+    if (!free_.empty()) { index = free_.back(); free_.pop_back(); }
+    else {
+      index = count_++;
+      if (index % kChunk == 0) chunks_[index / kChunk].store(new Slot[kChunk]);
+    }
+    Slot& s = slot(index);
+    s.object.store(object, std::memory_order_release);
+    return (void*)((uint64_t)kKind << 56 | (uint64_t)s.generation << 32 | (index + 1));
+  }
+
+  T* get(const void* handle) const {
+    auto v = (uint64_t)handle;
+    uint32_t index = (uint32_t)v - 1;
+    if (v >> 56 != (uint64_t)kKind || index >= kChunks * kChunk) return nullptr;
+    Slot* chunk = chunks_[index / kChunk].load(std::memory_order_acquire);
+    if (!chunk) return nullptr;
+    Slot& s = chunk[index % kChunk];
+    return s.generation == (v >> 32 & 0xffffff) ? s.object.load(std::memory_order_acquire) : nullptr;
+  }
+
+  T* remove(const void* handle) {
+    std::lock_guard lock(mutex_);
+    T* object = get(handle);
+    if (!object) return nullptr;
+    uint32_t index = (uint32_t)(uint64_t)handle - 1;
+    Slot& s = slot(index);
+    s.object.store(nullptr);
+    s.generation = (s.generation + 1) & 0xffffff;
+    free_.push_back(index);
+    return object;
+  }
+
+ private:
+  static constexpr uint32_t kChunk = 4096, kChunks = 1024;
+  struct Slot { std::atomic<T*> object{nullptr}; uint32_t generation = 0; };
+  Slot& slot(uint32_t index) const { return chunks_[index / kChunk].load(std::memory_order_relaxed)[index % kChunk]; }
+  mutable std::atomic<Slot*> chunks_[kChunks] = {};
+  std::mutex mutex_;
+  std::vector<uint32_t> free_;
+  uint32_t count_ = 0;
+};
+
+}  // namespace busbar::client

@@ -1,0 +1,230 @@
+#include "client/link.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace busbar::client {
+
+using transport::Tls;
+
+namespace {
+constexpr int kConnectMs = 5000, kHandshakeMs = 15'000, kOpenMs = 60'000;
+constexpr int kIdleRounds = 2000;            // of looking at ring and socket before the thread sleeps
+constexpr int kSpinRounds = 4000;            // of a waiting program thread
+constexpr size_t kReceiveBytes = 256 << 10;
+
+long futex(std::atomic<uint32_t>* word, int op, uint32_t value, const timespec* t) { return syscall(SYS_futex, word, op, value, t, nullptr, 0); }
+
+void copy_program_name(char* to, size_t room) {
+  FILE* f = std::fopen("/proc/self/comm", "r");
+  if (!f) return;
+  if (std::fgets(to, (int)room, f)) to[strcspn(to, "\n")] = 0;
+  std::fclose(f);
+}
+}  // namespace
+
+bool Link::open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, std::string& error) {
+  node_id_ = node.node_id;
+  for (auto& e : node.endpoints) {
+    std::string why;
+    if (open_at(e, node, ca_pem, key, why)) { std::thread([this] { run(); }).detach(); return true; }
+    error += (error.empty() ? "" : "; ") + e.address + ":" + std::to_string(e.port) + ": " + why;
+  }
+  if (node.endpoints.empty()) error = "the node has no data-plane endpoint";
+  return false;
+}
+
+bool Link::open_at(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, std::string& error) {
+  int fd = transport::connect_tcp(e.address, e.port, kConnectMs, error);
+  if (fd < 0) return false;
+  wire::Preamble p{{}, (uint32_t)wire::Purpose::open, (uint32_t)node.ticket.size()};
+  std::memcpy(p.magic, wire::kMagic, sizeof p.magic);
+  std::string hello((const char*)&p, sizeof p);
+  hello += node.ticket;
+  Tls first;
+  wire::OpenRequest request{wire::kProtocolVersion, (uint32_t)getpid(), {}};
+  wire::OpenReply reply;
+  copy_program_name(request.program, sizeof request.program);
+  if (::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != (ssize_t)hello.size()) { error = "the connection broke"; ::close(fd); return false; }
+  if (!Tls::connect_launcher(fd, ca_pem, node.node_id, key, kHandshakeMs, first, error)) { error += " (a node answers nothing to a ticket that is expired, released or for another node)"; return false; }
+  if (!first.export_key(wire::kExporterLabel, session_key_) || !first.write_all(&request, sizeof request, kOpenMs) || !first.read_all(&reply, sizeof reply, kOpenMs)) { error = "the launcher did not open a session"; return false; }
+  reply.message[sizeof reply.message - 1] = 0;
+  if (reply.status) { error = reply.message; return false; }
+  std::memcpy(session_id_, reply.session, sizeof session_id_);
+  endpoint_ = e;
+  return Tls::with_key(first.release_fd(), transport::Role::client, session_key_, kHandshakeMs, tls_, error);
+}
+
+// ---- the thread of the link ----
+bool Link::send_some() {
+  if (!sending_bytes_) { sending_ = ring_.readable(64 << 10, sending_bytes_); sent_ = 0; }
+  if (!sending_bytes_) return false;
+  ssize_t n = tls_.write_some(sending_ + sent_, sending_bytes_ - sent_);
+  if (n < 0) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the connection to the node broke"); return false; }
+  sent_ += (uint64_t)n;
+  if (sent_ == sending_bytes_) { ring_.consume(sending_bytes_); sending_bytes_ = 0; }
+  return n > 0;
+}
+
+bool Link::receive_some() {
+  size_t before = inbox_.size();
+  inbox_.resize(before + kReceiveBytes);
+  ssize_t n = tls_.read_some(inbox_.data() + before, kReceiveBytes);
+  inbox_.resize(before + (size_t)std::max<ssize_t>(n, 0));
+  if (n < 0) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the session server on the node ended"); return false; }
+  size_t at = 0;
+  wire::FrameHeader h;
+  while (inbox_.size() - at >= sizeof h) {
+    std::memcpy(&h, inbox_.data() + at, sizeof h);
+    if (h.bytes > wire::kMaxFrameBytes) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the node sent a frame that is too large"); return false; }
+    if (inbox_.size() - at < sizeof h + h.bytes) break;
+    if (!frame(h, inbox_.data() + at + sizeof h)) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the node sent a malformed frame"); return false; }
+    at += sizeof h + h.bytes;
+  }
+  if (at) { inbox_.erase(inbox_.begin(), inbox_.begin() + (ptrdiff_t)at); announce(); }
+  return n > 0;
+}
+
+void Link::run() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);            // the program's signals are not ours; SIGPIPE stays pending here
+  int idle = 0;
+  while (!error()) {
+    bool moved = send_some();
+    moved = receive_some() || moved;
+    if (moved) { idle = 0; continue; }
+    if (++idle < kIdleRounds) { if (idle > 100) std::this_thread::yield(); continue; }
+    if (!sending_bytes_ && !ring_.park()) { idle = 0; continue; }
+    pollfd p[2] = {{tls_.fd(), (short)(POLLIN | (sending_bytes_ ? POLLOUT : 0)), 0}, {ring_.wake_fd(), POLLIN, 0}};
+    poll(p, 2, 10'000);
+    if (p[1].revents) ring_.drain_wake();
+    ring_.unpark();
+    idle = 0;
+  }
+  tls_.close();
+}
+
+void Link::announce() {
+  epoch_.fetch_add(1);
+  if (sleepers_.load()) futex(&epoch_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr);
+}
+
+void Link::fail(CUresult error, const std::string& why) {
+  uint32_t none = 0;
+  if (error_.compare_exchange_strong(none, error) && !why.empty() && !leaving_) std::fprintf(stderr, "busbar: node %s: %s\n", node_id_.c_str(), why.c_str());
+  if (error == CUDA_ERROR_DEVICE_UNAVAILABLE) ring_.close();
+  announce();
+}
+
+bool Link::frame(const wire::FrameHeader& h, const uint8_t* p) {
+  wire::Decoder d(p, h.bytes);
+  switch ((wire::Frame)h.kind) {
+    case wire::Frame::completion: completion(d); return true;
+    case wire::Frame::reply: {
+      uint64_t id = d.get<uint64_t>();
+      uint32_t status = d.get<uint32_t>();
+      std::lock_guard lock(mutex_);
+      auto it = answers_.find(id);
+      if (!d.ok() || it == answers_.end()) return d.ok();
+      uint64_t n = d.left();
+      it->second->body.assign((const char*)d.raw(n), n);
+      std::atomic_ref<uint32_t>(it->second->status).store(status, std::memory_order_release);
+      answers_.erase(it);
+      return true;
+    }
+    case wire::Frame::push: { uint64_t transfer = d.get<uint64_t>(), offset = d.get<uint64_t>(), n = d.left(); return deliver(transfer, offset, d.raw(n), n); }
+    case wire::Frame::host_function: { uint64_t id = d.get<uint64_t>(); if (on_host_function) on_host_function(id); return d.ok(); }
+    case wire::Frame::credit: bulk_credit_ = d.get<uint64_t>(); return d.ok();
+    case wire::Frame::session_error: { auto error = (CUresult)d.get<uint32_t>(); uint64_t n = d.left(); std::string text((const char*)d.raw(n), n); fail(error, "the session was ended: " + std::string(text.c_str())); return true; }
+  }
+  return false;
+}
+
+void Link::completion(wire::Decoder d) {
+  uint32_t stream = d.get<uint32_t>(), error = d.get<uint32_t>();
+  uint64_t position = d.get<uint64_t>(), bulk = d.get<uint64_t>();
+  while (bulk_received_.load() < bulk && bulk_open_ && !this->error()) {       // bytes first, then the counter that announces them
+    uint32_t epoch = epoch_.load();
+    timespec patience{0, 1'000'000};
+    if (bulk_received_.load() < bulk) futex(&epoch_, FUTEX_WAIT_PRIVATE, epoch, &patience);
+  }
+  if (error) fail((CUresult)error, "");
+  std::lock_guard lock(mutex_);
+  auto it = progress_.find(stream);
+  if (it == progress_.end()) return;
+  auto& completed = it->second->completed;
+  if (completed.load() < position) completed.store(position, std::memory_order_release);
+}
+
+// Into the program's memory. An unmapped page is an error of the session, never a crash of the program.
+bool Link::deliver(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  auto it = incoming_.find(transfer);
+  if (it == incoming_.end() || offset > it->second.bytes || bytes > it->second.bytes - offset) return false;
+  uint8_t* to = it->second.to + offset;
+  lock.unlock();
+  for (uint64_t done = 0; done < bytes;) {
+    iovec from{(uint8_t*)p + done, bytes - done}, target{to + done, bytes - done};
+    ssize_t n = process_vm_writev(getpid(), &from, 1, &target, 1, 0);
+    if (n <= 0 && errno == EPERM) { std::memcpy(to + done, (const uint8_t*)p + done, bytes - done); break; }   // forbidden in some containers
+    if (n <= 0) { fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a copy to host memory met an unmapped page"); return true; }
+    done += (uint64_t)n;
+  }
+  lock.lock();
+  it = incoming_.find(transfer);
+  if (it != incoming_.end() && (it->second.left -= std::min(it->second.left, bytes)) == 0) incoming_.erase(it);
+  return true;
+}
+
+// ---- callers ----
+CUresult Link::wait(const std::function<bool()>& done) {
+  for (int i = 0; i < kSpinRounds; ++i) {
+    if (done()) return error();
+    if (error()) return error();
+    if (i > 200) std::this_thread::yield();
+  }
+  for (;;) {
+    uint32_t epoch = epoch_.load();
+    if (done() || error()) return error();
+    sleepers_.fetch_add(1);
+    if (!done() && !error()) { timespec patience{1, 0}; futex(&epoch_, FUTEX_WAIT_PRIVATE, epoch, &patience); }
+    sleepers_.fetch_sub(1);
+  }
+}
+
+Answer Link::ask(uint64_t id, const uint8_t* record, uint32_t bytes) {
+  Answer answer;
+  std::atomic_ref<uint32_t> status(answer.status);
+  answer.status = UINT32_MAX;
+  { std::lock_guard lock(mutex_); answers_[id] = &answer; }
+  if (submit(record, bytes)) wait([&] { return status.load(std::memory_order_acquire) != UINT32_MAX; });
+  std::lock_guard lock(mutex_);
+  answers_.erase(id);
+  if (answer.status == UINT32_MAX) answer.status = error() ? error() : CUDA_ERROR_DEVICE_UNAVAILABLE;
+  return answer;
+}
+
+void Link::watch(uint32_t stream, Progress* progress) { std::lock_guard lock(mutex_); if (progress) progress_[stream] = progress; else progress_.erase(stream); }
+
+void Link::goodbye() {
+  if (error()) return;
+  leaving_ = true;
+  wire::Encoder<> e(wire::Op::goodbye, 0);
+  submit(e.finish(), e.size());
+  timespec pause{0, 1'000'000};
+  for (int i = 0; i < 1000 && !error(); ++i) nanosleep(&pause, nullptr);   // the server closes; one second at the most
+}
+
+}  // namespace busbar::client

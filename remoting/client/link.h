@@ -1,0 +1,98 @@
+// One node's side of a session: the ring, its sender and receiver thread, answers, completion counters, the bulk connection.
+#pragma once
+#include <cuda.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/ring.h"
+#include "transport/tls.h"
+#include "wire/decode.h"
+#include "wire/encode.h"
+
+namespace busbar::client {
+
+struct Endpoint { std::string address; int port = 0; };
+
+// What `busbar run` wrote for one node.
+struct NodeTicket {
+  std::string node_id, ticket;
+  std::vector<Endpoint> endpoints;      // tried in order
+};
+
+struct Answer { uint32_t status = 0; std::string body; };
+
+// Where a stream stands. `last` is the newest record, `completed` what the server has published.
+struct Progress {
+  std::atomic<uint64_t> last{0}, completed{0};
+  bool done() const { return completed.load(std::memory_order_acquire) >= last.load(std::memory_order_acquire); }
+};
+
+class Link {
+ public:
+  // Connects, proves the key, opens a session. False with a sentence that says which endpoint failed and why.
+  bool open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, std::string& error);
+
+  uint64_t submit(const uint8_t* record, uint32_t bytes) { return ring_.submit(record, bytes); }
+  Answer ask(uint64_t id, const uint8_t* record, uint32_t bytes);   // submits and waits
+  uint64_t next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
+
+  void watch(uint32_t stream, Progress* progress);                   // completions of this stream go there
+  // Waits until `done` holds or the link failed. Spins for a moment, then sleeps.
+  CUresult wait(const std::function<bool()>& done);
+  CUresult error() const { return (CUresult)error_.load(std::memory_order_acquire); }
+  void fail(CUresult error, const std::string& why);
+
+  // Host bytes to the node; returns the transfer's number. Blocks while too much is under way.
+  uint64_t upload(const void* data, uint64_t bytes);
+  uint64_t expect(void* to, uint64_t bytes);                         // the number of a transfer from the node
+  bool open_bulk();
+  std::function<void(uint64_t)> on_host_function;
+
+  void goodbye();                                                    // at exit: bounded to one second
+  const std::string& node_id() const { return node_id_; }
+
+ private:
+  bool open_at(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, std::string& error);
+  void run();
+  bool send_some();
+  bool receive_some();
+  bool frame(const wire::FrameHeader& h, const uint8_t* p);
+  void completion(wire::Decoder d);
+  bool deliver(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes);
+  bool receive_bulk_frame();
+  bool write_bulk(const void* p, size_t n);
+  void announce();
+  transport::Ring ring_;
+  transport::Tls tls_;
+  std::vector<uint8_t> inbox_;
+  const uint8_t* sending_ = nullptr;
+  uint64_t sending_bytes_ = 0, sent_ = 0;
+  std::atomic<uint64_t> ids_{1};
+  std::atomic<uint32_t> error_{0}, epoch_{0}, sleepers_{0};
+  std::mutex mutex_;                                                 // answers, progress, transfers
+  std::unordered_map<uint64_t, Answer*> answers_;
+  std::unordered_map<uint32_t, Progress*> progress_;
+  struct Incoming { uint8_t* to; uint64_t bytes, left; };
+  std::unordered_map<uint64_t, Incoming> incoming_;
+  std::atomic<bool> leaving_{false};
+  std::string node_id_;
+  Endpoint endpoint_;
+  transport::Secret session_key_{};
+  uint8_t session_id_[16] = {};
+  std::mutex bulk_send_mutex_, bulk_mutex_;                          // one sender at a time; the connection itself
+  transport::Tls bulk_;
+  bool bulk_open_ = false;
+  uint64_t bulk_sent_ = 0;
+  std::atomic<uint64_t> bulk_credit_{0}, bulk_received_{0};
+};
+
+}  // namespace busbar::client

@@ -1,0 +1,221 @@
+// Device memory, pinned memory, copies and pointer queries.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "client/call.h"
+
+using namespace busbar;
+using namespace busbar::client;
+
+#define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
+
+// ---- allocation ----
+// Everything that may touch a freed range is what is submitted now: the range waits for these places.
+static Heap::Done all_work_done(Context* c) {
+  std::vector<std::pair<Stream*, uint64_t>> places;
+  auto note = [&](Stream* s) { uint64_t last = s->progress.last.load(); if (s->progress.completed.load() < last) places.emplace_back(s, last); };
+  note(&c->legacy);
+  { std::lock_guard lock(c->mutex); for (Stream* s : c->streams) note(s); }
+  return [places] { return std::all_of(places.begin(), places.end(), [](auto& p) { return p.first->progress.completed.load(std::memory_order_acquire) >= p.second; }); };
+}
+
+static CUresult allocate(Context* c, uint64_t bytes, uint64_t& at) {
+  Device* d = c->device;
+  if (d->heap) return d->heap->allocate(bytes, [c] { synchronize(c); }, at);
+  uint64_t id = d->link->next_id();
+  wire::Encoder<> e(wire::Op::allocate, c->id);
+  e.put(id).put(d->remote).put<uint32_t>(0).put(bytes);
+  Answer a = d->link->ask(id, e.finish(), e.size());
+  wire::Decoder in(a.body.data(), a.body.size());
+  if (!a.status) at = in.get<uint64_t>();
+  return (CUresult)a.status;
+}
+
+API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
+  CURRENT(c);
+  if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t at = 0;
+  if (CUresult r = allocate(c, bytes, at)) return r;
+  session()->addresses.add({Region::device, at, bytes, 0, c, 0});
+  *out = at;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemAllocPitch(CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned element) {
+  if (!out || !pitch || !width || !height || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
+  *pitch = (width + 511) & ~(size_t)511;
+  return cuMemAlloc(out, *pitch * height);
+}
+
+API CUresult cuMemFree(CUdeviceptr p) {
+  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  if (!p) return CUDA_SUCCESS;
+  Region r;
+  if (!session()->addresses.remove(p, Region::device, &r)) return CUDA_ERROR_INVALID_VALUE;
+  Device* d = r.context->device;
+  if (d->heap) { d->heap->release(p, r.bytes, all_work_done(r.context)); return d->link->error(); }
+  wire::Encoder<> e(wire::Op::release, r.context->id);
+  e.put((uint64_t)p);
+  d->link->submit(e.finish(), e.size());
+  return d->link->error();
+}
+
+API CUresult cuMemGetInfo(size_t* free, size_t* total) {
+  CURRENT(c);
+  if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
+  Device* d = c->device;
+  uint64_t id = d->link->next_id();
+  wire::Encoder<> e(wire::Op::memory_info, c->id);
+  e.put(id).put(d->remote);
+  Answer a = d->link->ask(id, e.finish(), e.size());
+  if (a.status) return (CUresult)a.status;
+  wire::Decoder in(a.body.data(), a.body.size());
+  uint64_t limit = in.get<uint64_t>(), leased = in.get<uint64_t>(), mine = in.get<uint64_t>();
+  uint64_t used = leased - std::min(leased, mine) + (d->heap ? d->heap->allocated_bytes() : mine);   // what we leased and do not use is free to us
+  *total = limit;
+  *free = limit - std::min(limit, used);
+  return in.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+// ---- host memory ----
+API CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
+  CURRENT(c);
+  if (!out || !bytes || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  session()->addresses.add({Region::pinned, (uint64_t)p, bytes, 0, c, flags});
+  *out = p;
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemAllocHost(void** out, size_t bytes) { return cuMemHostAlloc(out, bytes, 0); }
+
+API CUresult cuMemFreeHost(void* p) {
+  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  Region r;
+  if (!session()->addresses.remove((uint64_t)p, Region::pinned, &r)) return CUDA_ERROR_INVALID_VALUE;
+  synchronize(r.context);                  // bytes may still be on their way into it
+  munmap(p, r.bytes);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemHostRegister(void* p, size_t bytes, unsigned flags) {
+  CURRENT(c);
+  if (!p || !bytes || flags > 15) return CUDA_ERROR_INVALID_VALUE;
+  if (session()->addresses.find((uint64_t)p).kind != Region::none) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  session()->addresses.add({Region::registered, (uint64_t)p, bytes, 0, c, flags});
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemHostUnregister(void* p) {
+  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  Region r;
+  if (!session()->addresses.remove((uint64_t)p, Region::registered, &r)) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  return synchronize(r.context);
+}
+
+API CUresult cuMemHostGetFlags(unsigned* flags, void* p) {
+  CURRENT(c);
+  (void)c;
+  Region r = session()->addresses.find((uint64_t)p);
+  if (!flags || r.kind != Region::pinned) return CUDA_ERROR_INVALID_VALUE;
+  *flags = r.flags;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr p) {
+  CURRENT(c);
+  (void)c;
+  Region r = session()->addresses.find(p);
+  if (r.kind == Region::none) return CUDA_ERROR_NOT_FOUND;
+  if (base) *base = r.base;
+  if (bytes) *bytes = r.bytes;
+  return CUDA_SUCCESS;
+}
+
+// ---- copies ----
+// A host function ahead may still write the source: wait for it instead of reading too early.
+static CUresult settle_host_functions(const Call& call) {
+  Context* c = call.context();
+  bool ahead = call.stream()->host_functions.load() > 0 || c->legacy.host_functions.load() > 0;
+  if (!ahead) { std::lock_guard lock(c->mutex); for (Stream* s : c->streams) ahead |= s->host_functions.load() > 0; }
+  return ahead ? synchronize(c) : CUDA_SUCCESS;
+}
+
+static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream stream, bool synchronous) {
+  Call call;
+  if (CUresult r = call.begin(stream)) return r;
+  if (!from && bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!session()->addresses.device_range(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = settle_host_functions(call)) return r;
+  for (size_t done = 0; done < bytes;) {
+    uint64_t n = bytes - done <= wire::kMaxInlineBytes ? bytes - done : std::min<uint64_t>(bytes - done, wire::kMaxChunkBytes);
+    const char* at = (const char*)from + done;
+    bool inlined = n <= wire::kMaxInlineBytes;
+    uint64_t transfer = inlined ? 0 : call.link()->upload(at, n);
+    if (!inlined && !transfer) return call.link()->error();
+    wire::Encoder<wire::kMaxInlineBytes + 64> e(wire::Op::copy_in, call.context_id(), call.stream_id());
+    e.put((uint64_t)to + done).put(n).put(transfer);
+    if (inlined) e.raw(at, (uint32_t)n);
+    if (CUresult r = call.fire(e.finish(), e.size())) return r;
+    done += n;
+  }
+  // The bytes are taken. Later work on blocking streams is ordered behind the copy; on others only a wait orders it.
+  bool must_wait = synchronous && call.context()->non_blocking_streams.load() > 0;
+  return must_wait ? wait_for(call.stream(), call.stream()->progress.last.load()) : CUDA_SUCCESS;
+}
+
+static CUresult copy_out(void* to, CUdeviceptr from, size_t bytes, CUstream stream, bool synchronous) {
+  Call call;
+  if (CUresult r = call.begin(stream)) return r;
+  if (!to && bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!session()->addresses.device_range(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes) {
+    wire::Encoder<> e(wire::Op::copy_out, call.context_id(), call.stream_id());
+    e.put((uint64_t)from).put((uint64_t)bytes).put(call.link()->expect(to, bytes));
+    if (CUresult r = call.fire(e.finish(), e.size())) return r;
+  }
+  Region::Kind kind = session()->addresses.find((uint64_t)to).kind;
+  bool pinned = kind == Region::pinned || kind == Region::registered;
+  return synchronous || !pinned ? wait_for(call.stream(), call.stream()->progress.last.load()) : CUDA_SUCCESS;
+}
+
+API CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t n) { return copy_in(to, from, n, nullptr, true); }
+API CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t n, CUstream s) { return copy_in(to, from, n, s, false); }
+API CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t n) { return copy_out(to, from, n, nullptr, true); }
+API CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t n, CUstream s) { return copy_out(to, from, n, s, false); }
+
+// ---- what a pointer is ----
+static CUresult pointer_attribute(void* data, CUpointer_attribute which, const Region& r, CUdeviceptr p) {
+  bool host = r.kind == Region::pinned || r.kind == Region::registered;
+  switch (which) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext*)data = (CUcontext)r.context->handle; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned*)data = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr*)data = p; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER: if (!host) return CUDA_ERROR_INVALID_VALUE; *(void**)data = (void*)p; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long*)data = r.id; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned*)data = 0; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int*)data = r.context->device->ordinal; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr*)data = r.base; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t*)data = r.bytes; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned*)data = 1; return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr p) {
+  CURRENT(c);
+  (void)c;
+  Region r = session()->addresses.find(p);
+  return data && r.kind != Region::none ? pointer_attribute(data, which, r, p) : CUDA_ERROR_INVALID_VALUE;
+}
+
+API CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void** data, CUdeviceptr p) {
+  CURRENT(c);
+  (void)c;
+  if (!which || !data) return CUDA_ERROR_INVALID_VALUE;
+  Region r = session()->addresses.find(p);
+  for (unsigned i = 0; i < n && r.kind != Region::none; ++i) pointer_attribute(data[i], which[i], r, p);
+  return CUDA_SUCCESS;
+}

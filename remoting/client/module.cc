@@ -1,0 +1,227 @@
+// Modules, functions, libraries and kernels. A function comes with its attributes and layout in one answer.
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "client/call.h"
+
+namespace busbar::client {
+
+namespace {
+constexpr uint64_t kSendAtOnceBytes = 64 << 10;     // smaller images travel with the first request
+
+std::string image_for(Context* c, const void* image) {
+  auto& a = c->device->attributes;
+  return image_bytes(image, a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR], a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR]);
+}
+
+Answer request_load(Context* c, uint32_t module, const std::string& bytes, bool send) {
+  Link* link = c->device->link;
+  uint8_t hash[32];
+  SHA256((const uint8_t*)bytes.data(), bytes.size(), hash);
+  uint64_t transfer = send ? link->upload(bytes.data(), bytes.size()) : 0, id = link->next_id();
+  if (send && !transfer) return {(uint32_t)link->error(), ""};
+  wire::Encoder<> e(wire::Op::load_module, c->id);
+  e.put(id).put(module).put<uint32_t>(0).put((uint64_t)bytes.size()).put(transfer).raw(hash, 32);
+  return link->ask(id, e.finish(), e.size());
+}
+}  // namespace
+
+CUresult load_module(Context* c, const void* image, std::string* log, Module*& out) {
+  std::string bytes = image_for(c, image);
+  if (bytes.empty()) return CUDA_ERROR_INVALID_IMAGE;
+  uint32_t id = session()->next_number++;
+  Answer a = request_load(c, id, bytes, bytes.size() <= kSendAtOnceBytes);
+  if (a.status == wire::kNeedImage) a = request_load(c, id, bytes, true);
+  if (a.status) { if (log) *log = a.body; return (CUresult)a.status; }
+  auto* m = new Module;
+  m->context = c;
+  m->id = id;
+  m->handle = session()->modules.add(m);
+  out = m;
+  return CUDA_SUCCESS;
+}
+
+CUresult get_function(Module* m, const char* name, Function*& out) {
+  std::lock_guard lock(m->mutex);
+  for (auto& [known, f] : m->functions) if (known == name) { out = f; return CUDA_SUCCESS; }
+  size_t n = std::strlen(name);
+  if (n > wire::kMaxNameBytes - 64) return CUDA_ERROR_INVALID_VALUE;
+  Link* link = m->context->device->link;
+  auto* f = new Function;
+  f->module = m;
+  f->name = name;
+  f->id = session()->next_function++;
+  uint64_t id = link->next_id();
+  wire::Encoder<wire::kMaxNameBytes + 64> e(wire::Op::get_function, m->context->id);
+  e.put(id).put(m->id).put(f->id).text(name);
+  Answer a = link->ask(id, e.finish(), e.size());
+  if (a.status) { delete f; return (CUresult)a.status; }
+  wire::Decoder d(a.body.data(), a.body.size());
+  for (int i = 0; i < 16; ++i) { f->attributes[i] = d.get<int32_t>(); f->attribute_status[i] = d.get<uint32_t>(); }
+  uint32_t count = d.get<uint32_t>();
+  for (uint32_t i = 0; i < count && d.ok(); ++i) {
+    Parameter p{d.get<uint32_t>(), d.get<uint32_t>()};
+    f->parameter_bytes = std::max(f->parameter_bytes, p.offset + p.bytes);
+    f->layout.push_back(p);
+  }
+  if (!d.ok() || f->parameter_bytes > 32764) { delete f; return CUDA_ERROR_UNKNOWN; }
+  f->handle = session()->functions.add(f);
+  m->functions.emplace_back(name, f);
+  out = f;
+  return CUDA_SUCCESS;
+}
+
+static CUresult module_of(Library* l, Context* c, Module*& out) {
+  std::lock_guard lock(l->mutex);
+  for (auto& [context, module] : l->modules) if (context == c) { out = module; return CUDA_SUCCESS; }
+  if (CUresult r = load_module(c, l->image.data(), nullptr, out)) return r;
+  l->modules.emplace_back(c, out);
+  return CUDA_SUCCESS;
+}
+
+Function* function_of(CUfunction h, CUresult& error) {
+  error = CUDA_ERROR_INVALID_HANDLE;
+  if (Function* f = session()->functions.get(h)) { error = CUDA_SUCCESS; return f; }
+  Kernel* k = session()->kernels.get(h);             // runtimes pass a CUkernel where a CUfunction is meant
+  if (!k) return nullptr;
+  Context* c;
+  if ((error = require_context(c))) return nullptr;
+  Module* m;
+  Function* f = nullptr;
+  if ((error = module_of(k->library, c, m)) || (error = get_function(m, k->name.c_str(), f))) return nullptr;
+  return f;
+}
+
+}  // namespace busbar::client
+
+using namespace busbar;
+using namespace busbar::client;
+
+#define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
+#define MODULE(m, h) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Module* m = session()->modules.get(h); if (!m) return CUDA_ERROR_INVALID_HANDLE
+#define LIBRARY(l, h) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Library* l = session()->libraries.get(h); if (!l) return CUDA_ERROR_INVALID_HANDLE
+
+static void write_log(unsigned n, const CUjit_option* options, void** values, const std::string& log) {
+  char* buffer = nullptr;
+  size_t room = 0;
+  for (unsigned i = 0; i < n && options && values; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = (char*)values[i];
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) room = (size_t)values[i];
+  }
+  if (!buffer || !room) return;
+  size_t k = std::min(room - 1, log.size());
+  std::memcpy(buffer, log.data(), k);
+  buffer[k] = 0;
+}
+
+API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned n, CUjit_option* options, void** values) {
+  CURRENT(c);
+  if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
+  Module* m;
+  std::string log;
+  if (CUresult r = load_module(c, image, &log, m)) { write_log(n, options, values, log); return r; }
+  *out = (CUmodule)m->handle;
+  return CUDA_SUCCESS;
+}
+API CUresult cuModuleLoadData(CUmodule* out, const void* image) { return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
+API CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) { return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
+
+API CUresult cuModuleLoad(CUmodule* out, const char* path) {      // the file is the program's, so it is read here
+  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  FILE* f = std::fopen(path, "rb");
+  if (!f) return CUDA_ERROR_FILE_NOT_FOUND;
+  std::string bytes;
+  char buffer[65536];
+  size_t n;
+  while ((n = std::fread(buffer, 1, sizeof buffer, f)) > 0) bytes.append(buffer, n);
+  std::fclose(f);
+  return cuModuleLoadData(out, bytes.c_str());
+}
+
+static void unload(Module* m) {
+  session()->modules.remove(m->handle);
+  for (auto& [name, f] : m->functions) session()->functions.remove(f->handle);
+  wire::Encoder<> e(wire::Op::unload_module, m->context->id);
+  e.put(m->id);
+  m->context->device->link->submit(e.finish(), e.size());
+}
+
+API CUresult cuModuleUnload(CUmodule h) { MODULE(m, h); CURRENT(c); synchronize(c); unload(m); return CUDA_SUCCESS; }
+API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) { if (!mode) return CUDA_ERROR_INVALID_VALUE; *mode = CU_MODULE_LAZY_LOADING; return CUDA_SUCCESS; }
+
+API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) {
+  MODULE(m, h);
+  if (!out || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
+  Function* f;
+  if (CUresult r = get_function(m, name, f)) return r;
+  *out = (CUfunction)f->handle;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* bytes, CUmodule h, const char* name) {
+  MODULE(m, h);
+  if (!name || std::strlen(name) > wire::kMaxNameBytes - 64) return CUDA_ERROR_INVALID_VALUE;
+  Link* link = m->context->device->link;
+  uint64_t id = link->next_id();
+  wire::Encoder<wire::kMaxNameBytes + 64> e(wire::Op::get_global, m->context->id);
+  e.put(id).put(m->id).text(name);
+  Answer a = link->ask(id, e.finish(), e.size());
+  if (a.status) return (CUresult)a.status;
+  wire::Decoder d(a.body.data(), a.body.size());
+  uint64_t at = d.get<uint64_t>(), n = d.get<uint64_t>();
+  if (session()->addresses.find(at).kind == Region::none) session()->addresses.add({Region::global, at, n, 0, m->context, 0});
+  if (p) *p = at;
+  if (bytes) *bytes = n;
+  return CUDA_SUCCESS;
+}
+
+// ---- libraries: an image that is loaded in a context when one of its kernels is first used there ----
+API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options, void** values, unsigned n, CUlibraryOption*, void**, unsigned) {
+  if (!session()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!out || !code) return CUDA_ERROR_INVALID_VALUE;
+  auto l = std::make_unique<Library>();
+  auto& a = session()->devices.front()->attributes;
+  l->image = image_bytes(code, a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR], a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR]);
+  if (Context* c = current_context()) {
+    Module* m;
+    std::string log;
+    if (CUresult r = load_module(c, l->image.data(), &log, m)) { write_log(n, options, values, log); return r; }
+    l->modules.emplace_back(c, m);
+  }
+  l->handle = session()->libraries.add(l.get());
+  *out = (CUlibrary)l.release()->handle;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLibraryUnload(CUlibrary h) {
+  LIBRARY(l, h);
+  session()->libraries.remove(h);
+  for (auto& [name, k] : l->kernels) session()->kernels.remove(k->handle);
+  for (auto& [c, m] : l->modules) { synchronize(c); unload(m); }
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary h, const char* name) {
+  LIBRARY(l, h);
+  if (!out || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
+  if (Context* c = current_context()) {                 // learn now whether it exists
+    Module* m;
+    Function* f;
+    if (CUresult r = module_of(l, c, m)) return r;
+    if (CUresult r = get_function(m, name, f)) return r;
+  }
+  std::lock_guard lock(l->mutex);
+  for (auto& [known, k] : l->kernels) if (known == name) { *out = (CUkernel)k->handle; return CUDA_SUCCESS; }
+  auto* k = new Kernel{l, name, nullptr};
+  k->handle = session()->kernels.add(k);
+  l->kernels.emplace_back(name, k);
+  *out = (CUkernel)k->handle;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLibraryGetModule(CUmodule* out, CUlibrary h) { LIBRARY(l, h); CURRENT(c); Module* m; if (!out) return CUDA_ERROR_INVALID_VALUE; if (CUresult r = module_of(l, c, m)) return r; *out = (CUmodule)m->handle; return CUDA_SUCCESS; }
+API CUresult cuLibraryGetGlobal(CUdeviceptr* p, size_t* bytes, CUlibrary h, const char* name) { CUmodule m; if (CUresult r = cuLibraryGetModule(&m, h)) return r; return cuModuleGetGlobal(p, bytes, m, name); }
+API CUresult cuKernelGetFunction(CUfunction* out, CUkernel k) { if (!session()) return CUDA_ERROR_NOT_INITIALIZED; CUresult e; Function* f = function_of((CUfunction)k, e); if (!out) return CUDA_ERROR_INVALID_VALUE; if (f) *out = (CUfunction)f->handle; return e; }
+API CUresult cuKernelGetName(const char** name, CUkernel h) { if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Kernel* k = session()->kernels.get(h); if (!k || !name) return CUDA_ERROR_INVALID_HANDLE; *name = k->name.c_str(); return CUDA_SUCCESS; }

@@ -1,0 +1,156 @@
+// cuInit: opens the links, learns the devices in one answer each, agrees on arenas.
+#include "client/session.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "client/ticket_file.h"
+
+namespace busbar::client {
+
+thread_local int t_per_thread_default = 0;
+
+namespace {
+constexpr int kAttributes = 160;
+constexpr uint64_t kArenaTimes = 4;
+constexpr int kArenaRounds = 4;
+constexpr uint64_t kFirstSlot = 0x210000000000ull, kSlotStep = 0x10000000000ull;   // 1 TiB apart, from 33 TiB on
+constexpr int kSlots = 14;
+
+std::atomic<Session*> g_session{nullptr};
+std::atomic<bool> g_ended{false};
+std::mutex g_opening;
+
+void after_fork_in_child() { if (g_session.exchange(nullptr)) g_ended = true; }   // the parent's sockets are not ours: no word, no destructor
+
+void at_exit() {
+  Session* s = g_session.exchange(nullptr);
+  g_ended = true;
+  if (s) for (auto& l : s->links) l->goodbye();
+}
+
+CUresult describe(Session* s, Link* link, uint32_t domain) {
+  uint64_t id = link->next_id();
+  wire::Encoder<> e(wire::Op::describe, 0);
+  e.put(id);
+  Answer a = link->ask(id, e.finish(), e.size());
+  if (a.status) return (CUresult)a.status;
+  wire::Decoder d(a.body.data(), a.body.size());
+  uint32_t protocol = d.get<uint32_t>();
+  int version = (int)d.get<uint32_t>();
+  s->software |= d.get<uint32_t>() != 0;
+  uint32_t count = d.get<uint32_t>();
+  if (protocol != wire::kProtocolVersion || count > wire::kMaxDevices) return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+  if (!s->driver_version || version < s->driver_version) s->driver_version = version;
+  for (uint32_t i = 0; i < count; ++i) {
+    auto dev = std::make_unique<Device>();
+    dev->link = link;
+    dev->remote = i;
+    dev->pci_domain = domain;
+    if (const uint8_t* name = d.raw(sizeof dev->name)) std::memcpy(dev->name, name, sizeof dev->name - 1);
+    if (const uint8_t* uuid = d.raw(16)) std::memcpy(&dev->uuid, uuid, 16);
+    dev->memory_bytes = d.get<uint64_t>();
+    for (int k = 0; k < kAttributes; ++k) { dev->attributes.push_back(d.get<int32_t>()); dev->known.push_back(d.get<uint8_t>() != 0); }
+    dev->attributes[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID] = (int)domain;
+    s->devices.push_back(std::move(dev));
+  }
+  return d.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+// Reserved here without access, so that nothing else of this process lands there; then offered to the node.
+void agree_on_arena(Device* d, int first_slot) {
+  const char* off = std::getenv("BUSBAR_ARENA");
+  if (off && !std::strcmp(off, "0")) return;
+  uint64_t bytes = (d->memory_bytes * kArenaTimes + wire::kGranularity - 1) / wire::kGranularity * wire::kGranularity;
+  if (bytes > kSlotStep) return;
+  int rounds = 0;
+  for (int slot = first_slot; slot < kSlots && rounds < kArenaRounds; ++slot) {
+    uint64_t at = kFirstSlot + (uint64_t)slot * kSlotStep;
+    void* p = mmap((void*)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p == MAP_FAILED) continue;
+    if ((uint64_t)p != at) { munmap(p, bytes); continue; }
+    ++rounds;
+    uint64_t id = d->link->next_id();
+    wire::Encoder<> e(wire::Op::reserve_arena, 0);
+    e.put(id).put(d->remote).put<uint32_t>(0).put(at).put(bytes);
+    if (d->link->ask(id, e.finish(), e.size()).status) { munmap(p, bytes); continue; }
+    auto request = [d](wire::Op op, uint64_t where, uint64_t n) {
+      uint64_t reply = d->link->next_id();
+      wire::Encoder<> r(op, d->primary ? d->primary->id : 0);
+      r.put(reply).put(d->remote).put<uint32_t>(0).put(where).put(n);
+      return (CUresult)d->link->ask(reply, r.finish(), r.size()).status;
+    };
+    d->heap = std::make_unique<Heap>(at, bytes, [request](uint64_t where, uint64_t n) { return request(wire::Op::lease_memory, where, n); },
+                                     [d](uint64_t where, uint64_t n) {
+                                       wire::Encoder<> r(wire::Op::return_memory, d->primary ? d->primary->id : 0);
+                                       r.put(where).put(n);
+                                       d->link->submit(r.finish(), r.size());
+                                     });
+    return;
+  }
+}
+
+bool matches_uuid(const CUuuid& uuid, const std::string& wanted) {   // "GPU-" and any unambiguous beginning
+  char text[64];
+  auto* b = (const unsigned char*)uuid.bytes;
+  std::snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+  return wanted.size() >= 5 && !std::string(text).compare(0, wanted.size(), wanted);
+}
+
+// CUDA_VISIBLE_DEVICES, as the driver reads it: the list ends at the first entry that names no device.
+void apply_visible_devices(Session* s) {
+  const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (list) {
+    std::vector<std::unique_ptr<Device>> chosen;
+    std::string text = list;
+    for (size_t at = 0; at <= text.size() && !text.empty();) {
+      size_t comma = std::min(text.find(',', at), text.size());
+      std::string word = text.substr(at, comma - at);
+      at = comma + 1;
+      char* end = nullptr;
+      long index = std::strtol(word.c_str(), &end, 10);
+      bool number = end != word.c_str() && *end == 0;
+      auto it = std::find_if(s->devices.begin(), s->devices.end(), [&](auto& d) { return d && (number ? &d - s->devices.data() == index : matches_uuid(d->uuid, word)); });
+      if (it == s->devices.end()) break;
+      chosen.push_back(std::move(*it));
+    }
+    s->devices = std::move(chosen);
+  }
+  for (size_t i = 0; i < s->devices.size(); ++i) s->devices[i]->ordinal = (int)i;
+}
+}  // namespace
+
+Session* session() { return g_session.load(std::memory_order_acquire); }
+
+CUresult open_session() {
+  std::lock_guard lock(g_opening);
+  if (session()) return CUDA_SUCCESS;
+  if (g_ended) return CUDA_ERROR_NOT_INITIALIZED;
+  TicketFile file;
+  std::string error;
+  if (!read_ticket_file(file, error)) { std::fprintf(stderr, "busbar: %s\n", error.c_str()); return CUDA_ERROR_NO_DEVICE; }
+  auto* s = new Session;
+  for (auto& node : file.nodes) {
+    auto link = std::make_unique<Link>();
+    std::string why;
+    start_host_functions(link.get());
+    if (!link->open(node, file.ca_pem, file.private_key, why)) { std::fprintf(stderr, "busbar: node %s: %s\n", node.node_id.c_str(), why.c_str()); return CUDA_ERROR_NO_DEVICE; }
+    CUresult r = describe(s, link.get(), (uint32_t)s->links.size());
+    s->links.push_back(std::move(link));
+    if (r) return r;
+  }
+  apply_visible_devices(s);
+  int slot = 0;
+  for (auto& d : s->devices) agree_on_arena(d.get(), slot++);
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, after_fork_in_child); std::atexit(at_exit); });
+  g_session.store(s, std::memory_order_release);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace busbar::client

@@ -1,0 +1,89 @@
+"""Reads the specification. Anything it does not understand is an error with file and line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CLASSES = {"local", "fire", "counter", "reply", "pull"}
+ROLES = {"stream", "event", "function", "module", "pointer", "out", "text", "legacy"}
+
+
+class SpecError(Exception):
+    """The specification does not say what it must, or says what the header denies."""
+
+
+@dataclass(frozen=True)
+class Call:
+    name: str
+    number: int | None
+    kind: str
+    body: str
+    roles: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def alias(self) -> str | None:
+        return self.body.removeprefix("alias:") if self.body.startswith("alias:") else None
+
+
+def parse_line(text: str, where: str) -> Call:
+    words = text.split()
+    if len(words) < 4:
+        raise SpecError(f"{where}: expected number, name, class and body")
+    number, name, kind, body = words[:4]
+    if kind not in CLASSES:
+        raise SpecError(f"{where}: unknown class {kind}")
+    if body not in {"generated", "hand"} and not body.startswith("alias:"):
+        raise SpecError(f"{where}: unknown body {body}")
+    if (number == "-") == (body == "generated"):
+        raise SpecError(f"{where}: a generated function has a number, others have none")
+    roles = {}
+    for word in words[4:]:
+        argument, _, role = word.partition("=")
+        if role not in ROLES:
+            raise SpecError(f"{where}: unknown role {word}")
+        roles[argument] = role
+    return Call(name, None if number == "-" else int(number, 16), kind, body, roles)
+
+
+def read(path: Path) -> dict[str, Call]:
+    calls: dict[str, Call] = {}
+    numbers: dict[int, str] = {}
+    for line_number, line in enumerate(path.read_text().splitlines(), 1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        call = parse_line(text, f"{path.name}:{line_number}")
+        if call.name in calls:
+            raise SpecError(f"{path.name}:{line_number}: {call.name} stands twice")
+        if call.number is not None:
+            if not 0 < call.number < 0x1000 or call.number in numbers:
+                raise SpecError(f"{path.name}:{line_number}: number {call.number:#x} is taken or out of range")
+            numbers[call.number] = call.name
+        calls[call.name] = call
+    return calls
+
+
+def read_refused(path: Path) -> dict[str, str]:
+    """Name to reason, a line each."""
+    refused = {}
+    for line_number, line in enumerate(path.read_text().splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, reason = line.strip().partition(" ")
+        if not reason:
+            raise SpecError(f"{path.name}:{line_number}: {name} is refused without a reason")
+        refused[name] = reason
+    return refused
+
+
+def check_complete(calls: dict[str, Call], refused: dict[str, str], exported: set[str]) -> None:
+    """Every function of the header is implemented or refused, never both, and nothing else is named."""
+    named = set(calls) | set(refused)
+    for problem, names in (
+        ("is both implemented and refused", set(calls) & set(refused)),
+        ("has no entry in the specification", exported - named),
+        ("is not in the header", named - exported),
+    ):
+        if names:
+            raise SpecError(f"{sorted(names)[0]} {problem} ({len(names)} in all)")

@@ -1,0 +1,98 @@
+#include "server/completions.h"
+
+#include <time.h>
+
+#include <chrono>
+#include <cstring>
+
+namespace busbar::server {
+
+namespace {
+constexpr int kSpinRounds = 200;
+constexpr auto kPollPause = std::chrono::microseconds(50);
+constexpr uint64_t kLinkPushBytes = 64 << 10;      // larger answers go over the bulk connection
+}  // namespace
+
+void Completions::add(Mark m) {
+  std::lock_guard lock(mutex_);
+  pending_[m.stream].push_back(std::move(m));
+  added_.notify_one();
+}
+
+void Completions::fail(CUresult error, uint64_t position) {
+  std::lock_guard lock(mutex_);
+  if (error_ == CUDA_SUCCESS) { error_ = error; error_position_ = position; }
+}
+
+CUresult Completions::error() { std::lock_guard lock(mutex_); return error_; }
+
+void Completions::stop() {
+  { std::lock_guard lock(mutex_); if (stopping_) return; stopping_ = true; added_.notify_all(); }
+  if (thread_.joinable()) thread_.join();
+}
+
+std::vector<CUevent> Completions::recycled(uint32_t context) {
+  std::lock_guard lock(mutex_);
+  auto it = recycled_.find(context);
+  if (it == recycled_.end()) return {};
+  auto out = std::move(it->second);
+  recycled_.erase(it);
+  return out;
+}
+
+// Called without the lock: the socket may be slow.
+void Completions::publish(Mark& m, CUresult error) {
+  uint64_t bulk_total = 0;
+  for (auto& d : m.deliveries) {
+    bool large = d.bytes > kLinkPushBytes;
+    if (error == CUDA_SUCCESS && !(large && s_.staging.send_bulk(d.transfer, d.offset, d.staging.data, d.bytes, bulk_total))) {
+      uint64_t head[2] = {d.transfer, d.offset};
+      s_.link.send(wire::Frame::push, head, sizeof head, d.staging.data, d.bytes);
+    }
+    s_.staging.give(d.staging);
+  }
+  for (auto& p : m.consumed) s_.staging.give(p);
+  if (m.consumed_bytes) s_.credit(m.consumed_bytes);
+  struct { uint32_t stream, error; uint64_t position, bulk; } body{m.stream, (uint32_t)error, m.position, bulk_total};
+  s_.link.send(wire::Frame::completion, &body, sizeof body);
+  if (m.host_function) s_.link.send(wire::Frame::host_function, &m.host_function, sizeof m.host_function);
+}
+
+// Publishes every finished head. True when something was published.
+bool Completions::poll_heads(std::unique_lock<std::mutex>& lock) {
+  bool any = false;
+  for (auto it = pending_.begin(); it != pending_.end();) {
+    auto& [stream, queue] = *it;
+    if (queue.empty()) { it = pending_.erase(it); continue; }
+    CUresult r = error_ ? error_ : queue.front().event ? s_.cu.cuEventQuery(queue.front().event) : CUDA_SUCCESS;
+    if (r == CUDA_ERROR_NOT_READY) { ++it; continue; }
+    if (r && !error_) { error_ = r; error_position_ = queue.front().position; }
+    Mark m = std::move(queue.front());
+    queue.pop_front();
+    if (m.event) recycled_[m.context].push_back(m.event);
+    lock.unlock();
+    publish(m, r);
+    lock.lock();
+    any = true;
+    it = pending_.begin();
+  }
+  return any;
+}
+
+void Completions::run() {
+  std::unique_lock lock(mutex_);
+  int rounds = 0;
+  while (!stopping_) {
+    if (poll_heads(lock)) { rounds = 0; continue; }
+    if (pending_.empty()) { rounds = 0; added_.wait(lock, [&] { return stopping_ || !pending_.empty(); }); continue; }
+    if (++rounds < kSpinRounds) { lock.unlock(); std::this_thread::yield(); lock.lock(); continue; }
+    if (pending_.size() == 1) {                         // one stream: the driver wakes us
+      CUevent event = pending_.begin()->second.front().event;
+      lock.unlock();
+      s_.cu.cuEventSynchronize(event);
+      lock.lock();
+    } else added_.wait_for(lock, kPollPause);
+  }
+}
+
+}  // namespace busbar::server

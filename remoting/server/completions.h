@@ -1,0 +1,57 @@
+// Publishes what the GPU has finished. The truth is a CUDA event; the client reads a counter.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "server/session.h"
+
+namespace busbar::server {
+
+// Bytes for the client, to be sent before the counter that announces them.
+struct Delivery { uint64_t transfer = 0, offset = 0; Pinned staging; uint64_t bytes = 0; };
+
+struct Mark {
+  CUevent event = nullptr;
+  uint32_t context = 0, stream = 0;
+  uint64_t position = 0;
+  std::vector<Delivery> deliveries;
+  std::vector<Pinned> consumed;          // staging of host-to-device copies; its bytes become credit
+  uint64_t consumed_bytes = 0;
+  uint64_t host_function = 0;
+};
+
+class Completions {
+ public:
+  Completions(Session& session, std::function<void()> wake) : s_(session), wake_(std::move(wake)), thread_([this] { run(); }) {}
+  ~Completions() { stop(); }
+
+  void add(Mark m);
+  // The first asynchronous error; every counter that follows carries it.
+  void fail(CUresult error, uint64_t position);
+  CUresult error();
+  void stop();
+  // Events that may be used again, of one context.
+  std::vector<CUevent> recycled(uint32_t context);
+
+ private:
+  void run();
+  bool poll_heads(std::unique_lock<std::mutex>& lock);
+  void publish(Mark& m, CUresult error);
+  Session& s_;
+  std::function<void()> wake_;
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::map<uint32_t, std::deque<Mark>> pending_;     // by stream
+  std::map<uint32_t, std::vector<CUevent>> recycled_;
+  CUresult error_ = CUDA_SUCCESS;
+  uint64_t error_position_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace busbar::server

@@ -1,0 +1,31 @@
+// The CUDA driver of this node: NVIDIA's, or the software GPU's. The only door to it.
+#pragma once
+#include <cuda.h>
+
+#include <string>
+
+namespace busbar::server {
+
+#define BUSBAR_DRIVER_CALLS(CU) \
+  CU(cuInit) CU(cuDriverGetVersion) CU(cuDeviceGetCount) CU(cuDeviceGet) CU(cuDeviceGetName) CU(cuDeviceGetUuid) CU(cuDeviceTotalMem) CU(cuDeviceGetAttribute) \
+  CU(cuDevicePrimaryCtxRetain) CU(cuDevicePrimaryCtxRelease) CU(cuCtxSetCurrent) CU(cuCtxSynchronize) \
+  CU(cuMemAddressReserve) CU(cuMemAddressFree) CU(cuMemCreate) CU(cuMemMap) CU(cuMemSetAccess) CU(cuMemUnmap) CU(cuMemRelease) CU(cuMemAlloc) CU(cuMemFree) \
+  CU(cuMemHostAlloc) CU(cuMemFreeHost) CU(cuMemcpyHtoDAsync) CU(cuMemcpyDtoHAsync) CU(cuMemGetInfo) \
+  CU(cuStreamCreateWithPriority) CU(cuStreamDestroy) CU(cuStreamWaitEvent) CU(cuStreamSynchronize) \
+  CU(cuEventCreate) CU(cuEventDestroy) CU(cuEventRecord) CU(cuEventQuery) CU(cuEventSynchronize) CU(cuEventElapsedTime) \
+  CU(cuModuleLoadDataEx) CU(cuModuleUnload) CU(cuModuleGetFunction) CU(cuModuleGetGlobal) CU(cuFuncGetAttribute) CU(cuFuncGetParamInfo) CU(cuFuncLoad) \
+  CU(cuLinkCreate) CU(cuLinkAddData) CU(cuLinkComplete) CU(cuLinkDestroy) CU(cuLaunchKernelEx)
+
+struct Driver {
+#define CU(name) decltype(&::name) name = nullptr;
+  BUSBAR_DRIVER_CALLS(CU)
+#include "driver_calls.inc"
+#undef CU
+  bool fresh_memory_is_zero = false;   // the software GPU promises it
+  bool software = false;
+
+  // `path` is a library name for dlopen. False and a reason when it is missing or lacks a function.
+  bool load(const std::string& path, std::string& error);
+};
+
+}  // namespace busbar::server

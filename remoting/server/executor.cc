@@ -1,0 +1,343 @@
+#include "server/executor.h"
+
+#include <algorithm>
+
+namespace busbar::server {
+
+using wire::Op;
+
+namespace {
+#include "server_calls.inc"
+
+constexpr size_t kReceiveBytes = 256 << 10;
+
+const GeneratedCall* generated(uint16_t opcode) {
+  static const auto table = [] { std::vector<const GeneratedCall*> t(0x1000); for (auto& c : kGeneratedCalls) t[c.opcode] = &c; return t; }();
+  return opcode < table.size() ? table[opcode] : nullptr;
+}
+}  // namespace
+
+void Session::reply(uint64_t id, uint32_t status, const std::string& body) {
+  struct __attribute__((packed)) { uint64_t id; uint32_t status; } head{id, status};
+  link.send(wire::Frame::reply, &head, sizeof head, body.data(), body.size());
+}
+
+void Session::credit(uint64_t bytes) {
+  uint64_t total = credit_total += bytes;
+  link.send(wire::Frame::credit, &total, sizeof total);
+}
+
+// ---- helper thread ----
+Helper::~Helper() {
+  { std::lock_guard lock(mutex_); stopping_ = true; changed_.notify_all(); }
+  thread_.join();
+}
+
+void Helper::post(CUcontext context, std::function<void()> work) {
+  std::lock_guard lock(mutex_);
+  work_.emplace_back(context, std::move(work));
+  changed_.notify_one();
+}
+
+void Helper::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stopping_ || !work_.empty(); });
+    if (work_.empty()) return;
+    auto [context, work] = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    if (context) s_.cu.cuCtxSetCurrent(context);
+    work();
+    work = nullptr;
+    lock.lock();
+  }
+}
+
+// ---- executor ----
+Executor::Executor(Session& s)
+    : s_(s), queues_(s.staging, [this](const Record& r) { if (r.head.stream) run_record(r); else run_global(r); }),
+      completions_(s, [this] { nudge(); }), helper_(s) {}
+
+void Executor::nudge() { s_.link.wake(); }
+
+std::string Executor::run() {
+  std::vector<uint8_t> buffer;
+  uint64_t at = 0;
+  while (!leaving_) {
+    bool quiet = buffer.size() == at;
+    if (!s_.link.receive(buffer, kReceiveBytes, quiet ? 1000 : 0)) return "the client is gone";
+    while (at < buffer.size() && !leaving_) {
+      uint64_t used = 0;
+      if (!take(buffer.data() + at, buffer.size() - at, used)) return "malformed record at " + std::to_string(position_);
+      if (!used) break;
+      at += used;
+    }
+    if (at == buffer.size()) { buffer.clear(); at = 0; }
+    else if (at > (1 << 20)) { buffer.erase(buffer.begin(), buffer.begin() + (ptrdiff_t)at); at = 0; }
+    queues_.progress();
+    mark_dirty();
+    if (buffer.size() > at && !s_.link.receive(buffer, kReceiveBytes, 1000)) return "the client is gone";   // an unfinished record
+  }
+  return "";
+}
+
+bool Executor::take(const uint8_t* p, uint64_t n, uint64_t& used) {
+  Record r;
+  int state = wire::next_record(p, n, r.head);
+  if (state < 0) return false;
+  if (state == 0) return true;
+  r.payload = p + sizeof r.head;
+  position_ += r.head.bytes;
+  r.position = position_;
+  used = r.head.bytes;
+  return handle(r) && !malformed_;
+}
+
+void Executor::use_context(uint32_t id) {
+  ContextState* c = s_.context(id);
+  if (!c || c->handle == s_.current) return;
+  if (s_.cu.cuCtxSetCurrent(c->handle) == CUDA_SUCCESS) s_.current = c->handle;
+}
+
+bool Executor::handle(const Record& r) {
+  use_context(r.head.context);
+  const GeneratedCall* g = generated(r.head.opcode);
+  if (g && g->replies) {
+    wire::Decoder in = r.decoder();
+    uint64_t id = in.get<uint64_t>();
+    std::string out;
+    CUresult status = g->run(s_, in, nullptr, out);
+    s_.reply(id, status, out);
+    return true;
+  }
+  if (g) return r.head.stream && admit(r);
+  switch ((Op)r.head.opcode) {
+    case Op::launch: case Op::copy_in: case Op::copy_out: case Op::record_event: case Op::wait_event: case Op::host_function: case Op::mark:
+      return admit(r);
+    case Op::return_memory: case Op::release: case Op::unload_module: case Op::destroy_stream: case Op::destroy_event: case Op::destroy_context:
+      global(r);
+      return true;
+    case Op::create_stream: create_stream(r); return true;
+    case Op::create_event: {
+      wire::Decoder in = r.decoder();
+      uint32_t id = in.get<uint32_t>(), flags = in.get<uint32_t>();
+      if (s_.events.size() >= wire::kMaxObjects) return false;
+      s_.events[id] = {r.head.context, flags & (CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC), nullptr, 0, 0};
+      return in.ok();
+    }
+    case Op::host_function_done: host_function_done(r.decoder()); return true;
+    case Op::goodbye: leaving_ = true; return true;
+    default: return reply_call(r);
+  }
+}
+
+// Calls with an answer. Those that may block go to the helper: the caller waits, so no later record depends on them.
+bool Executor::reply_call(const Record& r) {
+  using Body = void (*)(Session&, wire::Decoder);
+  Body body = nullptr;
+  switch ((Op)r.head.opcode) {
+    case Op::describe: describe(s_, r.decoder()); return true;
+    case Op::reserve_arena: reserve_arena(s_, r.decoder()); return true;
+    case Op::memory_info: memory_info(s_, r.decoder()); return true;
+    case Op::create_context: create_context(r.decoder()); return true;
+    case Op::elapsed_time: elapsed(r.decoder()); return true;
+    case Op::lease_memory: lease_memory(s_, r.decoder()); return true;
+    case Op::allocate: allocate(s_, r.decoder()); return true;
+    case Op::get_global: get_global(s_, r.decoder()); return true;
+    case Op::load_module: body = load_module; break;
+    case Op::get_function: body = get_function; break;
+    case Op::link: body = link_images; break;
+    default: return false;
+  }
+  auto bytes = std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.head.bytes - sizeof r.head);
+  helper_.post(s_.current, [this, bytes, body] { body(s_, wire::Decoder(bytes->data(), bytes->size())); });
+  return true;
+}
+
+// ---- order ----
+std::vector<Gate> Executor::gates_for(const Record& r, const StreamState& st) const {
+  std::vector<Gate> gates;
+  if (r.head.opcode == (uint16_t)Op::copy_in) {
+    wire::Decoder in = r.decoder();
+    in.get<uint64_t>();
+    uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
+    if (transfer && !s_.staging.has(transfer, bytes)) gates.push_back({0, 0, transfer, bytes});
+  }
+  if (queues_.idle()) return gates;
+  for (auto& [id, other] : s_.streams) {
+    bool ordered = (st.legacy && other.blocking && other.context == st.context) || (st.blocking && other.legacy && other.context == st.context);
+    if (id != st.id && ordered && queues_.tail(id)) gates.push_back({id, queues_.tail(id), 0, 0});
+  }
+  if (r.head.opcode == (uint16_t)Op::wait_event) {
+    wire::Decoder in = r.decoder();
+    auto it = s_.events.find(in.get<uint32_t>());
+    if (it != s_.events.end() && it->second.ticket) gates.push_back({it->second.stream, it->second.ticket, 0, 0});
+  }
+  return gates;
+}
+
+bool Executor::admit(Record r) {
+  StreamState* st = s_.stream(r.head.stream);
+  if (!st) return false;
+  bind_event(r);
+  auto gates = gates_for(r, *st);
+  std::erase_if(gates, [&](const Gate& g) { return queues_.passed(g); });
+  if (gates.empty() && queues_.empty(st->id) && !queues_.held(st->id)) { run_record(r); return true; }
+  uint64_t place = queues_.park(st->id, r, std::move(gates));
+  if (place && r.head.opcode == (uint16_t)Op::record_event) { wire::Decoder in = r.decoder(); s_.events[in.get<uint32_t>()].ticket = place; }
+  return place != 0;
+}
+
+// A record takes the next version of its event, a wait the newest one: names are bound here, not when the stream gets there.
+void Executor::bind_event(Record& r) {
+  auto op = (Op)r.head.opcode;
+  if (op != Op::record_event && op != Op::wait_event) return;
+  wire::Decoder in = r.decoder();
+  auto it = s_.events.find(in.get<uint32_t>());
+  if (it == s_.events.end()) return;
+  EventState& e = it->second;
+  if (op == Op::record_event) {
+    if (!e.current || e.current.use_count() > 1) {
+      e.current = std::make_shared<RealEvent>();
+      e.current->cu = &s_.cu;
+      check(s_.cu.cuEventCreate(&e.current->handle, e.flags), r.position);
+    }
+    e.stream = r.head.stream;
+    e.ticket = 0;
+  }
+  r.event = e.current;
+}
+
+void Executor::global(const Record& r) {
+  auto gates = queues_.all_tails();
+  if (gates.empty()) { run_global(r); return; }
+  if (!queues_.park(StreamQueues::kGlobal, r, std::move(gates))) malformed_ = true;
+}
+
+// ---- effects ----
+void Executor::run_record(const Record& r) {
+  StreamState* st = s_.stream(r.head.stream);
+  if (!st) return;
+  use_context(st->context);
+  if (st->last <= st->marked) dirty_.push_back(st->id);
+  st->last = r.position;
+  wire::Decoder in = r.decoder();
+  if (const GeneratedCall* g = generated(r.head.opcode)) { std::string none; check(g->run(s_, in, st->handle, none), r.position); return; }
+  switch ((Op)r.head.opcode) {
+    case Op::launch: launch(r, *st); return;
+    case Op::copy_in: copy_in(r, *st); return;
+    case Op::copy_out: copy_out(r, *st); return;
+    case Op::record_event: if (r.event && r.event->handle) check(s_.cu.cuEventRecord(r.event->handle, st->handle), r.position); return mark(*st, r.position);
+    case Op::wait_event: if (r.event && r.event->handle) check(s_.cu.cuStreamWaitEvent(st->handle, r.event->handle, 0), r.position); return;
+    case Op::mark: return mark(*st, r.position);
+    case Op::host_function: {
+      Mark m;
+      m.host_function = in.get<uint64_t>();
+      host_functions_[m.host_function] = st->id;
+      queues_.hold(st->id);
+      return mark(*st, r.position, std::move(m));
+    }
+    default: return;
+  }
+}
+
+void Executor::host_function_done(wire::Decoder in) {
+  auto it = host_functions_.find(in.get<uint64_t>());
+  if (it == host_functions_.end()) return;
+  queues_.resume(it->second);
+  host_functions_.erase(it);
+}
+
+void Executor::run_global(const Record& r) {
+  wire::Decoder in = r.decoder();
+  use_context(r.head.context);
+  switch ((Op)r.head.opcode) {
+    case Op::return_memory: return return_memory(s_, in);
+    case Op::release: return release(s_, in);
+    case Op::unload_module: {
+      auto it = s_.modules.find(in.get<uint32_t>());
+      if (it != s_.modules.end()) { s_.cu.cuModuleUnload(it->second); s_.modules.erase(it); }
+      return;
+    }
+    case Op::destroy_event: s_.events.erase(in.get<uint32_t>()); return;
+    case Op::destroy_stream: {
+      StreamState* st = s_.stream(in.get<uint32_t>());
+      if (!st || st->legacy) return;
+      if (st->last > st->marked) mark(*st, st->last);
+      s_.cu.cuStreamDestroy(st->handle);
+      s_.streams.erase(st->id);
+      return;
+    }
+    default: return;          // contexts are the device's primary one and live as long as the session
+  }
+}
+
+void Executor::create_context(wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t id = in.get<uint32_t>(), device = in.get<uint32_t>(), legacy = in.get<uint32_t>();
+  if (!in.ok() || device >= s_.devices.size() || s_.contexts.size() >= 64) return s_.reply(reply, CUDA_ERROR_INVALID_DEVICE);
+  ContextState c;
+  c.device = device;
+  CUresult r = s_.cu.cuDevicePrimaryCtxRetain(&c.handle, s_.devices[device].device);
+  if (r) return s_.reply(reply, r);
+  StreamState st;
+  s_.cu.cuCtxSetCurrent(c.handle);
+  s_.current = c.handle;
+  st.id = legacy;
+  st.context = id;
+  st.legacy = true;
+  // Streams of the program's own; the driver's legacy stream would join the contexts of one device that the client keeps apart.
+  st.handle = CU_STREAM_LEGACY;
+  s_.contexts[id] = c;
+  s_.streams[legacy] = st;
+  s_.reply(reply, CUDA_SUCCESS);
+}
+
+void Executor::create_stream(const Record& r) {
+  wire::Decoder in = r.decoder();
+  StreamState st;
+  st.id = in.get<uint32_t>();
+  uint32_t flags = in.get<uint32_t>();
+  int32_t priority = in.get<int32_t>();
+  if (!in.ok() || st.id < wire::kFirstStream || s_.streams.size() >= wire::kMaxObjects) { malformed_ = true; return; }
+  st.context = r.head.context;
+  st.blocking = !(flags & CU_STREAM_NON_BLOCKING);
+  check(s_.cu.cuStreamCreateWithPriority(&st.handle, flags, priority), r.position);
+  s_.streams[st.id] = st;
+}
+
+void Executor::elapsed(wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  auto a = s_.events.find(in.get<uint32_t>()), b = s_.events.find(in.get<uint32_t>());
+  if (a == s_.events.end() || b == s_.events.end() || !a->second.current || !b->second.current) return s_.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+  float ms = 0;
+  CUresult r = s_.cu.cuEventElapsedTime(&ms, a->second.current->handle, b->second.current->handle);
+  s_.reply(reply, r, std::string((const char*)&ms, sizeof ms));
+}
+
+// ---- completion ----
+void Executor::mark(StreamState& st, uint64_t position, Mark m) {
+  ContextState* c = s_.context(st.context);
+  if (!c) return;
+  if (c->idle_events.empty()) c->idle_events = completions_.recycled(st.context);
+  if (c->idle_events.empty()) {
+    CUevent e = nullptr;
+    if (CUresult r = s_.cu.cuEventCreate(&e, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC)) check(r, position);
+    else c->idle_events.push_back(e);
+  }
+  if (!c->idle_events.empty()) { m.event = c->idle_events.back(); c->idle_events.pop_back(); check(s_.cu.cuEventRecord(m.event, st.handle), position); }
+  m.context = st.context;
+  m.stream = st.id;
+  m.position = position;
+  st.marked = std::max(st.marked, position);
+  completions_.add(std::move(m));
+}
+
+// The ring ran dry: whatever is not yet marked gets its mark now.
+void Executor::mark_dirty() {
+  for (uint32_t id : dirty_) if (StreamState* st = s_.stream(id); st && st->last > st->marked) { use_context(st->context); mark(*st, st->last); }
+  dirty_.clear();
+}
+
+}  // namespace busbar::server

@@ -1,0 +1,71 @@
+// Takes records in order, lets them take effect, and parks what must wait.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "server/completions.h"
+#include "server/stream_queue.h"
+
+namespace busbar::server {
+
+// Runs the calls that may block for long, one after the other, while the executor goes on.
+class Helper {
+ public:
+  explicit Helper(Session& s) : s_(s), thread_([this] { run(); }) {}
+  ~Helper();
+  void post(CUcontext context, std::function<void()> work);
+
+ private:
+  void run();
+  Session& s_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<CUcontext, std::function<void()>>> work_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+class Executor {
+ public:
+  explicit Executor(Session& s);
+
+  // Runs until the client leaves. The reason is empty for an orderly end.
+  std::string run();
+  // Bulk bytes came or a parked stream may go on: from any thread.
+  void nudge();
+
+ private:
+  bool take(const uint8_t* p, uint64_t n, uint64_t& used);
+  bool handle(const Record& r);
+  bool reply_call(const Record& r);
+  bool admit(Record r);
+  std::vector<Gate> gates_for(const Record& r, const StreamState& st) const;
+  void global(const Record& r);
+  void run_record(const Record& r);
+  void run_global(const Record& r);
+  void launch(const Record& r, StreamState& st);
+  void copy_in(const Record& r, StreamState& st);
+  void copy_out(const Record& r, StreamState& st);
+  void create_context(wire::Decoder in);
+  void create_stream(const Record& r);
+  void bind_event(Record& r);
+  void elapsed(wire::Decoder in);
+  void host_function_done(wire::Decoder in);
+  void use_context(uint32_t id);
+  void mark(StreamState& st, uint64_t position, Mark m = {});
+  void mark_dirty();
+  void check(CUresult r, uint64_t position) { if (r) completions_.fail(r, position); }
+  Session& s_;
+  StreamQueues queues_;
+  Completions completions_;
+  Helper helper_;
+  uint64_t position_ = 0;
+  bool leaving_ = false, malformed_ = false;
+  std::map<uint64_t, uint32_t> host_functions_;          // id to the stream it holds
+  std::vector<uint32_t> dirty_;                          // streams with unmarked work
+};
+
+}  // namespace busbar::server

@@ -1,0 +1,64 @@
+#include "server/link.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace busbar::server {
+
+Link::Link(transport::Tls tls) : tls_(std::move(tls)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void Link::wake() { uint64_t one = 1; (void)!::write(wake_fd_, &one, 8); }
+
+void Link::flush() {
+  while (sent_ < outbox_.size()) {
+    ssize_t n = tls_.write_some(outbox_.data() + sent_, std::min<size_t>(outbox_.size() - sent_, 256 << 10));
+    if (n < 0) { alive_ = false; outbox_.clear(); sent_ = 0; return; }
+    if (n == 0) return;
+    sent_ += (size_t)n;
+    out_ += (uint64_t)n;
+  }
+  outbox_.clear();
+  sent_ = 0;
+}
+
+void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const void* body, size_t body_bytes) {
+  wire::FrameHeader h{(uint32_t)(head_bytes + body_bytes), (uint16_t)kind, 0};
+  std::lock_guard lock(mutex_);
+  if (!alive_) return;
+  outbox_.append((const char*)&h, sizeof h);
+  outbox_.append((const char*)head, head_bytes);
+  if (body_bytes) outbox_.append((const char*)body, body_bytes);
+  flush();
+  if (!outbox_.empty()) wake();      // the executor's poll must watch for room
+}
+
+bool Link::receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
+  bool waited = false;
+  for (;;) {
+    bool writing;
+    {
+      std::lock_guard lock(mutex_);
+      flush();
+      size_t before = buffer.size();
+      buffer.resize(before + most);
+      ssize_t n = tls_.read_some(buffer.data() + before, most);
+      buffer.resize(before + (size_t)std::max<ssize_t>(n, 0));
+      if (n < 0) alive_ = false;
+      if (n > 0) { in_ += (uint64_t)n; return true; }
+      if (!alive_) return false;
+      writing = !outbox_.empty();
+    }
+    if (waited || timeout_ms == 0) return true;
+    pollfd p[2] = {{tls_.fd(), (short)(POLLIN | (writing ? POLLOUT : 0)), 0}, {wake_fd_, POLLIN, 0}};
+    int ready = poll(p, 2, timeout_ms);
+    if (ready < 0 && errno != EINTR) return false;
+    if (p[1].revents) { uint64_t n; (void)!::read(wake_fd_, &n, 8); waited = true; }
+    if (ready == 0) return true;
+  }
+}
+
+}  // namespace busbar::server

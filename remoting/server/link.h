@@ -1,0 +1,39 @@
+// The session's connection: records come in, frames go out. Reading is the executor's; any thread may send.
+#pragma once
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "transport/tls.h"
+#include "wire/format.h"
+
+namespace busbar::server {
+
+class Link {
+ public:
+  explicit Link(transport::Tls tls);
+
+  // Appends received bytes to `buffer`; waits up to `timeout_ms` for some. False when the client is gone.
+  bool receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms);
+
+  // Queues a frame and sends what the socket takes now; the rest goes when the executor polls.
+  void send(wire::Frame kind, const void* head, size_t head_bytes, const void* body = nullptr, size_t body_bytes = 0);
+
+  bool alive() const { return alive_.load(std::memory_order_relaxed); }
+  void wake();                       // ends a waiting receive()
+  uint64_t bytes_in() const { return in_; }
+  uint64_t bytes_out() const { return out_; }
+
+ private:
+  void flush();                      // call with the lock
+  std::mutex mutex_;                 // guards tls_ and outbox_
+  transport::Tls tls_;
+  std::string outbox_;
+  size_t sent_ = 0;
+  int wake_fd_;
+  std::atomic<bool> alive_{true};
+  std::atomic<uint64_t> in_{0}, out_{0};
+};
+
+}  // namespace busbar::server

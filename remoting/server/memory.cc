@@ -1,0 +1,148 @@
+// Devices, arenas, leases and what memory is left.
+#include <algorithm>
+#include <cstring>
+
+#include "server/session.h"
+
+namespace busbar::server {
+
+namespace {
+constexpr int kAttributes = 160;
+
+template <typename T> void append(std::string& out, T v) { out.append((const char*)&v, sizeof v); }
+
+CUmemAllocationProp properties(CUdevice device) {
+  CUmemAllocationProp p{};
+  p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  return p;
+}
+
+bool inside_arena(const DeviceState& d, uint64_t at, uint64_t bytes) {
+  return std::any_of(d.arenas.begin(), d.arenas.end(), [&](auto& a) { return at >= a.first && bytes <= a.second && at - a.first <= a.second - bytes; });
+}
+
+// Physical memory at an address the client chose. Undone completely when a step fails.
+CUresult back(Session& s, const DeviceState& d, uint64_t at, uint64_t bytes, CUmemGenericAllocationHandle* handle) {
+  CUmemAllocationProp p = properties(d.device);
+  if (CUresult r = s.cu.cuMemCreate(handle, bytes, &p, 0)) return r;
+  CUmemAccessDesc access{p.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUresult r = s.cu.cuMemMap(at, bytes, 0, *handle, 0);
+  if (r) { s.cu.cuMemRelease(*handle); return r; }
+  r = s.cu.cuMemSetAccess(at, bytes, &access, 1);
+  if (!r && !s.cu.fresh_memory_is_zero) {      // another tenant may have held it
+    CUstream own;
+    r = s.cu.cuStreamCreateWithPriority(&own, CU_STREAM_NON_BLOCKING, 0);
+    if (!r) { r = s.cu.cuMemsetD8Async(at, 0, bytes, own); if (!r) r = s.cu.cuStreamSynchronize(own); s.cu.cuStreamDestroy(own); }
+  }
+  if (r) { s.cu.cuMemUnmap(at, bytes); s.cu.cuMemRelease(*handle); }
+  return r;
+}
+}  // namespace
+
+void describe(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  std::string out;
+  int version = 0;
+  s.cu.cuDriverGetVersion(&version);
+  append<uint32_t>(out, wire::kProtocolVersion);
+  append<uint32_t>(out, (uint32_t)version);
+  append<uint32_t>(out, s.cu.software);
+  append<uint32_t>(out, (uint32_t)s.devices.size());
+  for (auto& d : s.devices) {
+    char name[256] = {};
+    CUuuid uuid{};
+    s.cu.cuDeviceGetName(name, sizeof name, d.device);
+    s.cu.cuDeviceGetUuid(&uuid, d.device);
+    out.append(name, sizeof name);
+    out.append((const char*)&uuid, sizeof uuid);
+    append<uint64_t>(out, s.ledger.limit(d.partition));
+    for (int a = 0; a < kAttributes; ++a) {
+      int value = 0;
+      CUresult r = a ? s.cu.cuDeviceGetAttribute(&value, (CUdevice_attribute)a, d.device) : CUDA_ERROR_INVALID_VALUE;
+      append<int32_t>(out, value);
+      append<uint8_t>(out, r == CUDA_SUCCESS);
+    }
+  }
+  s.reply(reply, in.ok() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, out);
+}
+
+// Takes the client's address or none: an address elsewhere would be of no use to it.
+void reserve_arena(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t device = in.get<uint32_t>();
+  in.get<uint32_t>();
+  uint64_t at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
+  if (!in.ok() || device >= s.devices.size() || bytes % wire::kGranularity || s.devices[device].arenas.size() >= 4) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  CUdeviceptr got = 0;
+  CUresult r = s.cu.cuMemAddressReserve(&got, bytes, wire::kGranularity, at, 0);
+  if (!r && got != at) { s.cu.cuMemAddressFree(got, bytes); r = CUDA_ERROR_OUT_OF_MEMORY; }
+  if (!r) s.devices[device].arenas.emplace_back(at, bytes);
+  s.reply(reply, r);
+}
+
+void lease_memory(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t device = in.get<uint32_t>();
+  in.get<uint32_t>();
+  uint64_t at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
+  if (!in.ok() || device >= s.devices.size() || !bytes || bytes % wire::kGranularity || !inside_arena(s.devices[device], at, bytes)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  DeviceState& d = s.devices[device];
+  if (!s.ledger.reserve(d.partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  Lease lease{bytes, device, 0, false};
+  CUresult r = back(s, d, at, bytes, &lease.handle);
+  if (r) s.ledger.give_back(d.partition, bytes);
+  else s.leases[at] = lease;
+  s.reply(reply, r);
+}
+
+void return_memory(Session& s, wire::Decoder in) {
+  auto it = s.leases.find(in.get<uint64_t>());
+  if (!in.ok() || it == s.leases.end() || it->second.plain) return;
+  s.cu.cuCtxSynchronize();                       // the client returns memory when its work is done; this is a second lock on that door
+  s.cu.cuMemUnmap(it->first, it->second.bytes);
+  s.cu.cuMemRelease(it->second.handle);
+  s.ledger.give_back(s.devices[it->second.device].partition, it->second.bytes);
+  s.leases.erase(it);
+}
+
+// Without an arena: the driver chooses the address.
+void allocate(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t device = in.get<uint32_t>();
+  in.get<uint32_t>();
+  uint64_t bytes = in.get<uint64_t>();
+  if (!in.ok() || device >= s.devices.size() || !bytes || bytes > 1ull << 46) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  uint32_t partition = s.devices[device].partition;
+  uint64_t charged = (bytes + 511) & ~511ull;
+  if (!s.ledger.reserve(partition, charged)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  CUdeviceptr at = 0;
+  CUresult r = s.cu.cuMemAlloc(&at, bytes);
+  if (!r && !s.cu.fresh_memory_is_zero) { r = s.cu.cuMemsetD8Async(at, 0, bytes, CU_STREAM_PER_THREAD); if (!r) r = s.cu.cuStreamSynchronize(CU_STREAM_PER_THREAD); }
+  if (r) s.ledger.give_back(partition, charged);
+  else s.leases[at] = {charged, device, 0, true};
+  s.reply(reply, r, std::string((const char*)&at, sizeof at));
+}
+
+void release(Session& s, wire::Decoder in) {
+  auto it = s.leases.find(in.get<uint64_t>());
+  if (!in.ok() || it == s.leases.end() || !it->second.plain) return;
+  s.cu.cuMemFree(it->first);
+  s.ledger.give_back(s.devices[it->second.device].partition, it->second.bytes);
+  s.leases.erase(it);
+}
+
+// What the whole allocation has leased of this partition, and this session's part of it.
+void memory_info(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t device = in.get<uint32_t>();
+  if (!in.ok() || device >= s.devices.size()) return s.reply(reply, CUDA_ERROR_INVALID_DEVICE);
+  uint32_t p = s.devices[device].partition;
+  std::string out;
+  append<uint64_t>(out, s.ledger.limit(p));
+  append<uint64_t>(out, s.ledger.leased(p));
+  append<uint64_t>(out, s.ledger.leased_here(p));
+  s.reply(reply, CUDA_SUCCESS, out);
+}
+
+}  // namespace busbar::server

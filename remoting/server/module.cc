@@ -1,0 +1,169 @@
+// Code: images by content hash, functions with all that the client will ever ask about them, the linker.
+#include <openssl/sha.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "server/session.h"
+
+namespace busbar::server {
+
+namespace {
+constexpr int kUploadTimeoutMs = 120'000;
+constexpr int kFunctionAttributes = 16;
+constexpr size_t kLogBytes = 8192;
+
+template <typename T> void append(std::string& out, T v) { out.append((const char*)&v, sizeof v); }
+
+std::string hex(const uint8_t* hash) {
+  std::string s;
+  char two[3];
+  for (int i = 0; i < 32; ++i) { std::snprintf(two, sizeof two, "%02x", hash[i]); s += two; }
+  return s;
+}
+
+bool matches(const std::string& image, const uint8_t* hash) {
+  uint8_t digest[32];
+  SHA256((const uint8_t*)image.data(), image.size(), digest);
+  return !std::memcmp(digest, hash, 32);
+}
+
+std::string cached(const Session& s, const uint8_t* hash) {
+  if (s.image_folder.empty()) return "";
+  FILE* f = std::fopen((s.image_folder + "/" + hex(hash)).c_str(), "rb");
+  if (!f) return "";
+  std::string image;
+  char buffer[65536];
+  size_t n;
+  while ((n = std::fread(buffer, 1, sizeof buffer, f)) > 0 && image.size() < wire::kMaxImageBytes) image.append(buffer, n);
+  std::fclose(f);
+  return matches(image, hash) ? image : "";
+}
+
+void keep(const Session& s, const uint8_t* hash, const std::string& image) {
+  if (s.image_folder.empty()) return;
+  std::string path = s.image_folder + "/" + hex(hash), fresh = path + "." + std::to_string(getpid());
+  FILE* f = std::fopen(fresh.c_str(), "wb");
+  if (!f) return;
+  bool whole = std::fwrite(image.data(), 1, image.size(), f) == image.size();
+  whole = std::fclose(f) == 0 && whole;
+  if (!whole || std::rename(fresh.c_str(), path.c_str())) std::remove(fresh.c_str());
+}
+
+std::string joined(std::vector<std::vector<uint8_t>> chunks) {
+  std::string image;
+  for (auto& c : chunks) image.append((const char*)c.data(), c.size());
+  return image;
+}
+
+// The image of a load: from the cache, from the bulk connection, or the reply that asks for it.
+bool image_of(Session& s, uint64_t reply, const uint8_t* hash, uint64_t bytes, uint64_t transfer, std::string& image) {
+  if (!transfer) {
+    image = cached(s, hash);
+    if (image.empty()) s.reply(reply, wire::kNeedImage);
+    return !image.empty();
+  }
+  if (!s.staging.wait(transfer, bytes, kUploadTimeoutMs)) { s.reply(reply, CUDA_ERROR_INVALID_IMAGE); return false; }
+  image = joined(s.staging.collect(transfer));
+  s.credit(image.size());
+  if (image.size() != bytes || !matches(image, hash)) { s.reply(reply, CUDA_ERROR_INVALID_IMAGE); return false; }
+  keep(s, hash, image);
+  return true;
+}
+}  // namespace
+
+// module, bytes, transfer, 32 bytes of hash
+void load_module(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t id = in.get<uint32_t>();
+  in.get<uint32_t>();
+  uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
+  const uint8_t* hash = in.raw(32);
+  if (!in.ok() || bytes > wire::kMaxImageBytes || s.modules.size() >= wire::kMaxObjects) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  std::string image;
+  if (!image_of(s, reply, hash, bytes, transfer, image)) return;
+  std::string log(kLogBytes, '\0');
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log.data(), (void*)(uintptr_t)log.size()};
+  CUmodule module = nullptr;
+  CUresult r = s.cu.cuModuleLoadDataEx(&module, image.c_str(), 2, options, values);
+  if (!r) s.modules[id] = module;
+  log.resize(std::strlen(log.c_str()));
+  s.reply(reply, r, r ? log : "");
+}
+
+// module, function number, name -> attributes and the layout of the parameters
+void get_function(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t module = in.get<uint32_t>(), id = in.get<uint32_t>();
+  std::string name(in.text());
+  auto it = s.modules.find(module);
+  if (!in.ok() || it == s.modules.end() || id >= wire::kMaxObjects) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+  CUfunction f = nullptr;
+  if (CUresult r = s.cu.cuModuleGetFunction(&f, it->second, name.c_str())) return s.reply(reply, r);
+  if (CUresult r = s.cu.cuFuncLoad(f)) return s.reply(reply, r);      // so that no launch loads code
+  std::string out;
+  for (int a = 0; a < kFunctionAttributes; ++a) {
+    int value = 0;
+    CUresult r = s.cu.cuFuncGetAttribute(&value, (CUfunction_attribute)a, f);
+    append<int32_t>(out, value);
+    append<uint32_t>(out, r);
+  }
+  std::string layout;
+  uint32_t count = 0;
+  size_t offset, bytes;
+  while (count < 4096 && s.cu.cuFuncGetParamInfo(f, count, &offset, &bytes) == CUDA_SUCCESS) { append<uint32_t>(layout, (uint32_t)offset); append<uint32_t>(layout, (uint32_t)bytes); ++count; }
+  append<uint32_t>(out, count);
+  if (s.functions.size() <= id) s.functions.resize(id + 1);
+  s.functions[id] = f;
+  s.reply(reply, CUDA_SUCCESS, out + layout);
+}
+
+void get_global(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  auto it = s.modules.find(in.get<uint32_t>());
+  std::string name(in.text());
+  if (!in.ok() || it == s.modules.end()) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+  CUdeviceptr at = 0;
+  size_t bytes = 0;
+  CUresult r = s.cu.cuModuleGetGlobal(&at, &bytes, it->second, name.c_str());
+  std::string out;
+  append<uint64_t>(out, at);
+  append<uint64_t>(out, bytes);
+  s.reply(reply, r, out);
+}
+
+// inputs: count, then type, bytes, transfer each -> the linked image, or the log
+void link_images(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t count = in.get<uint32_t>();
+  if (!in.ok() || count == 0 || count > 256) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  std::string log(kLogBytes, '\0');
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log.data(), (void*)(uintptr_t)log.size()};
+  CUlinkState state;
+  if (CUresult r = s.cu.cuLinkCreate(2, options, values, &state)) return s.reply(reply, r);
+  CUresult r = CUDA_SUCCESS;
+  std::vector<std::string> images;
+  for (uint32_t i = 0; i < count && !r; ++i) {
+    uint32_t type = in.get<uint32_t>();
+    in.get<uint32_t>();
+    uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
+    if (!in.ok() || bytes > wire::kMaxImageBytes || !s.staging.wait(transfer, bytes, kUploadTimeoutMs)) { r = CUDA_ERROR_INVALID_VALUE; break; }
+    images.push_back(joined(s.staging.collect(transfer)));
+    s.credit(images.back().size());
+    r = s.cu.cuLinkAddData(state, (CUjitInputType)type, images.back().data(), images.back().size(), "input", 0, nullptr, nullptr);
+  }
+  void* image = nullptr;
+  size_t bytes = 0;
+  if (!r) r = s.cu.cuLinkComplete(state, &image, &bytes);
+  log.resize(std::strlen(log.c_str()));
+  if (!r && bytes > wire::kMaxFrameBytes - 64) r = CUDA_ERROR_OUT_OF_MEMORY;
+  s.reply(reply, r, r ? log : std::string((const char*)image, bytes));
+  s.cu.cuLinkDestroy(state);
+}
+
+}  // namespace busbar::server

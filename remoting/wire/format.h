@@ -1,0 +1,93 @@
+// Every layout and every limit of the wire; PROTOCOL.md beside this folder says it in words. Little endian, no padding.
+#pragma once
+#include <cstdint>
+
+namespace busbar::wire {
+
+constexpr uint32_t kProtocolVersion = 1;
+
+// ---- limits ----
+constexpr uint32_t kMaxRecordBytes = 64 << 10;          // header included; a launch may carry 32,764 bytes of parameters
+constexpr uint32_t kMaxInlineBytes = 4 << 10;           // of host data in a record; more goes over the bulk connection
+constexpr uint32_t kMaxFrameBytes = 64 << 20;           // server to client
+constexpr uint32_t kMaxTicketBytes = 4 << 10;
+constexpr uint32_t kMaxChunkBytes = 4 << 20;            // one transfer on the bulk connection
+constexpr uint64_t kMaxImageBytes = 1ull << 30;
+constexpr uint64_t kBulkCreditBytes = 64ull << 20;      // sent and not yet consumed
+constexpr uint32_t kMaxObjects = 1u << 22;              // handles of one kind in a session
+constexpr uint32_t kMaxNameBytes = 4096;
+constexpr uint32_t kMaxParallelRequests = 1u << 16;     // records parked in stream queues
+constexpr uint32_t kMaxDevices = 16;
+constexpr uint64_t kLeaseBytes = 64ull << 20;
+constexpr uint64_t kGranularity = 2ull << 20;
+
+// ---- before TLS: the client's first bytes; the port answers nothing until they are right ----
+enum class Purpose : uint32_t { open = 1, bulk = 2 };
+struct Preamble {
+  char magic[8];                                        // "BUSBAR1\n"
+  uint32_t purpose;
+  uint32_t bytes;                                       // of what follows: the ticket, or a session id
+};
+constexpr char kMagic[8] = {'B', 'U', 'S', 'B', 'A', 'R', '1', '\n'};
+static_assert(sizeof(Preamble) == 16);
+
+// ---- launcher and client, inside TLS, before the session server takes over ----
+struct OpenRequest { uint32_t protocol, pid; char program[56]; };
+struct OpenReply { uint32_t status, reserved; uint8_t session[16]; char message[232]; };
+static_assert(sizeof(OpenRequest) == 64 && sizeof(OpenReply) == 256);
+constexpr char kExporterLabel[] = "EXPORTER-busbar-session-v1";
+
+// ---- client to session server: records ----
+// `bytes` counts the header and is a multiple of 16. The end of a record in the byte stream is its position.
+struct RecordHeader {
+  uint32_t bytes;
+  uint16_t opcode;
+  uint16_t flags;
+  uint32_t context;                                     // 0: none
+  uint32_t stream;                                      // id, or one of the constants below
+};
+static_assert(sizeof(RecordHeader) == 16);
+constexpr uint32_t kNoStream = 0, kLegacyStream = 1, kFirstStream = 16;
+
+// Opcodes below 0x1000 are CUDA functions and come from spec/cuda_driver.spec. These are the protocol's own.
+enum class Op : uint16_t {
+  describe = 0x1000,          // reply: devices and versions
+  reserve_arena = 0x1001,     // reply: device, address, bytes
+  lease_memory = 0x1002,      // reply: device, address, bytes
+  return_memory = 0x1003,     // fire: device, address, bytes
+  allocate = 0x1004,          // reply: without an arena the driver chooses the address
+  release = 0x1005,           // fire
+  create_context = 0x1010,    // reply
+  destroy_context = 0x1011,   // fire
+  create_stream = 0x1012, destroy_stream = 0x1013, create_event = 0x1014, destroy_event = 0x1015,
+  record_event = 0x1016, wait_event = 0x1017, elapsed_time = 0x1018,
+  mark = 0x1019,              // publish the completion of the stream as soon as it is there
+  load_module = 0x1020, unload_module = 0x1021, get_function = 0x1022, link = 0x1023, get_global = 0x1024,
+  launch = 0x1030,
+  copy_in = 0x1040,           // bytes inline or a bulk transfer, to a device address
+  copy_out = 0x1041,          // a device address to a transfer of the client
+  host_function = 0x1050, host_function_done = 0x1051,
+  memory_info = 0x1060,
+  goodbye = 0x1070,
+};
+
+// ---- session server to client: frames ----
+enum class Frame : uint16_t {
+  completion = 1,             // u32 stream, u32 error, u64 position, u64 bulk bytes sent before it
+  reply = 2,                  // u64 id, u32 status, then the answer
+  push = 3,                   // u64 transfer, u64 offset, bytes
+  host_function = 4,          // u64 id
+  credit = 5,                 // u64 bulk bytes consumed since the start
+  session_error = 6,          // u32 error, text
+};
+struct FrameHeader { uint32_t bytes; uint16_t kind; uint16_t flags; };   // bytes: of what follows the header
+static_assert(sizeof(FrameHeader) == 8);
+
+// ---- bulk connection, both directions ----
+struct BulkHeader { uint64_t transfer, offset; uint64_t bytes; };
+static_assert(sizeof(BulkHeader) == 24);
+
+// Answers a load_module that named only a hash the node does not have.
+constexpr uint32_t kNeedImage = 0xffff0001;
+
+}  // namespace busbar::wire
