@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "softgpu/device/identity.h"
 #include "softgpu/driver/state.h"
 #include "wire/entry_point.h"
 
@@ -125,17 +126,8 @@ API CUresult cuDeviceGetName(char* name, int length, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-static void uuid_of(int ordinal, CUuuid* out) {   // of this machine and device: "softgpu" and a number from the machine id
-  std::memset(out, 0, sizeof *out);
-  std::memcpy(out->bytes, "softgpu", 7);
-  uint64_t h = 1469598103934665603ull;
-  if (FILE* f = std::fopen("/etc/machine-id", "r")) { int c; while ((c = std::fgetc(f)) != EOF) h = (h ^ (uint64_t)c) * 1099511628211ull; std::fclose(f); }
-  std::memcpy(out->bytes + 7, &h, 8);
-  out->bytes[15] = (char)ordinal;
-}
-
 #undef cuDeviceGetUuid
-API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) { DEVICE(d, dev); if (!uuid) return CUDA_ERROR_INVALID_VALUE; uuid_of(d->ordinal, uuid); return CUDA_SUCCESS; }
+API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) { DEVICE(d, dev); if (!uuid) return CUDA_ERROR_INVALID_VALUE; auto id = uuid_of(d->ordinal); std::memcpy(uuid->bytes, id.data(), id.size()); return CUDA_SUCCESS; }
 API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) { return cuDeviceGetUuid(uuid, dev); }
 API CUresult cuDeviceTotalMem(size_t* bytes, CUdevice dev) { DEVICE(d, dev); if (!bytes) return CUDA_ERROR_INVALID_VALUE; *bytes = d->engine->total_bytes(); return CUDA_SUCCESS; }
 

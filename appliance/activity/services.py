@@ -1,0 +1,54 @@
+"""Events, tasks and idempotent answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from appliance.accounts.models import User
+from appliance.activity.models import Event, IdempotencyKey, Task, TaskState
+from appliance.errors import ApplianceError, Code
+from appliance.writer import writes
+
+SYSTEM = "system"
+KEY_LIFE = timedelta(hours=24)
+
+
+def emit(kind: str, *, path: str, message: str, actor: str = SYSTEM, object_id: UUID | None = None, project_id: UUID | None = None, **data: object) -> Event:
+    """One row for one thing that happened. Call inside the transaction that made it happen."""
+    return Event.objects.create(kind=kind, path=path, message=message[:500], actor=actor, object_id=object_id, project_id=project_id, data=data)
+
+
+def remember_answer(*, user_id: UUID, key: str, digest: str, effect: Callable[[], tuple[int, dict[str, Any]]]) -> tuple[int, dict[str, Any]]:
+    """The kept answer of an equal request, or a fresh one that is kept. Inside a transaction."""
+    IdempotencyKey.objects.filter(created_at__lt=timezone.now() - KEY_LIFE).delete()
+    kept = IdempotencyKey.objects.filter(user_id=user_id, key=key).first()
+    if kept is not None:
+        if kept.request_sha256 != digest:
+            raise ApplianceError(Code.IDEMPOTENCY_MISMATCH, "This Idempotency-Key was used for another request; use a new one.")
+        return kept.status, kept.answer
+    status, body = effect()
+    IdempotencyKey.objects.create(user_id=user_id, key=key, request_sha256=digest, status=status, answer=body)
+    return status, body
+
+
+def task_start(*, kind: str, path: str, initiator: User | None, project_id: UUID | None = None) -> Task:
+    return Task.objects.create(kind=kind, path=path, initiator=initiator, project_id=project_id, state=TaskState.RUNNING)
+
+
+@writes
+def task_end(*, path: str, kind: str, error: str | None = None) -> None:
+    """Ends the running task of this kind on this object, if there is one."""
+    state = TaskState.FAILED if error else TaskState.SUCCEEDED
+    for task in Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING):
+        Task.objects.filter(pk=task.pk, state=TaskState.RUNNING, version=task.version).update(
+            state=state,
+            progress_percent=100,
+            error={"detail": error} if error else None,
+            ended_at=timezone.now(),
+            version=task.version + 1,
+        )

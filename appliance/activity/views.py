@@ -1,0 +1,62 @@
+"""Tasks and events, newest first."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.activity.models import Event, Task
+from appliance.rest import ApplianceView, CursorPage, refuse_unknown_parameters
+
+
+class EventSerializer(serializers.ModelSerializer[Event]):
+    class Meta:
+        model = Event
+        fields = ("id", "kind", "path", "object_id", "actor", "message", "data", "created_at")
+
+
+class TaskSerializer(serializers.ModelSerializer[Task]):
+    initiator = serializers.CharField(source="initiator.username", default=None, read_only=True)
+
+    class Meta:
+        model = Task
+        fields = ("id", "kind", "state", "path", "initiator", "progress_percent", "message", "error", "version", "created_at", "ended_at")
+
+
+class EventListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
+
+    @extend_schema(parameters=[OpenApiParameter("object_id", UUID)], responses=EventSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        refuse_unknown_parameters(request, ["object_id"])
+        rows: QuerySet[Event] = Event.objects.visible_to(request.user)
+        if wanted := request.query_params.get("object_id"):
+            rows = rows.filter(object_id=wanted)
+        page = CursorPage()
+        return page.get_paginated_response(EventSerializer(page.paginate_queryset(rows, request), many=True).data)
+
+
+class TaskListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
+
+    @extend_schema(responses=TaskSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        refuse_unknown_parameters(request, [])
+        page = CursorPage()
+        rows = Task.objects.visible_to(request.user).select_related("initiator")
+        return page.get_paginated_response(TaskSerializer(page.paginate_queryset(rows, request), many=True).data)
+
+
+class TaskView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
+
+    @extend_schema(responses=TaskSerializer)
+    def get(self, request: Request, task_id: UUID) -> Response:
+        return Response(TaskSerializer(get_object_or_404(Task.objects.visible_to(request.user), pk=task_id)).data)

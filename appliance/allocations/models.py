@@ -1,0 +1,124 @@
+"""Who holds what: allocations, their partitions, and the sessions under them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from appliance.accounts.permissions import projects_with
+from appliance.identifiers import uuid7
+
+if TYPE_CHECKING:
+    from appliance.accounts.models import User
+
+
+class AllocationState(models.TextChoices):
+    WAITING = "waiting"
+    PREPARING = "preparing"
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+    RELEASING = "releasing"
+    RELEASED = "released"
+    FAILED = "failed"
+
+
+HOLDING = (AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED)
+"""States whose partitions are granted on nodes."""
+OCCUPYING = (*HOLDING, AllocationState.RELEASING)
+"""States whose partitions nobody else may get."""
+
+
+class AllocationQuerySet(models.QuerySet["Allocation"]):
+    def visible_to(self, user: User) -> AllocationQuerySet:
+        projects = projects_with(user, "allocations.view")
+        return self if projects is None else self.filter(project_id__in=projects)
+
+
+class Allocation(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="allocations")
+    project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="allocations")
+    pool = models.ForeignKey("pools.Pool", on_delete=models.PROTECT, related_name="allocations")
+    name = models.CharField(max_length=100, blank=True)
+    state = models.CharField(max_length=20, choices=AllocationState.choices, default=AllocationState.WAITING)
+    gpu_count = models.PositiveSmallIntegerField(default=1)
+    percent = models.PositiveSmallIntegerField()
+    """Of memory and compute of each GPU."""
+    waiting_reason = models.CharField(max_length=500, blank=True)
+    end_reason = models.CharField(max_length=500, blank=True)
+    fence_epoch = models.PositiveBigIntegerField(default=1)
+    fence_counter = models.PositiveBigIntegerField(default=1)
+    """Rises at release; sessions with an older ticket end."""
+    labels = models.JSONField(default=dict, blank=True)
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(default=timezone.now)
+    active_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    objects = AllocationQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar[list[models.Index]] = [models.Index(fields=["state"], name="allocation_by_state")]  # the queue and desired state
+
+    @property
+    def path(self) -> str:
+        return f"projects/{self.project_id}/allocations/{self.pk}"
+
+
+class Partition(models.Model):
+    """A share of one GPU. Freed rows are deleted; the events keep the history."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="partitions")
+    gpu = models.ForeignKey("inventory.Gpu", on_delete=models.PROTECT, related_name="partitions")
+    position = models.PositiveSmallIntegerField()
+    memory_bytes = models.PositiveBigIntegerField()
+    compute_percent = models.PositiveSmallIntegerField()
+    generation = models.PositiveBigIntegerField()
+    """Of the node's desired state that grants it, or, while releasing, that takes it back."""
+
+    class Meta:
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["allocation", "gpu"], name="partition_once_a_gpu"),
+            models.CheckConstraint(condition=models.Q(compute_percent__gte=1, compute_percent__lte=100), name="partition_percent_range"),
+        ]
+
+
+class SessionState(models.TextChoices):
+    OPENING = "opening"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    CLOSED = "closed"
+
+
+class SessionQuerySet(models.QuerySet["Session"]):
+    def visible_to(self, user: User) -> SessionQuerySet:
+        projects = projects_with(user, "allocations.view")
+        return self if projects is None else self.filter(allocation__project_id__in=projects)
+
+
+class Session(models.Model):
+    """One client process's connection to one node."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="sessions")
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="sessions")
+    state = models.CharField(max_length=20, choices=SessionState.choices)
+    pid = models.PositiveIntegerField()
+    client_pid = models.PositiveIntegerField()
+    client_address = models.CharField(max_length=64)
+    program = models.CharField(max_length=64)
+    isolation = models.JSONField(default=dict)
+    """Each mechanism: enforced or not, and why not."""
+    memory_bytes = models.PositiveBigIntegerField(default=0)
+    launches = models.PositiveBigIntegerField(default=0)
+    bytes_in = models.PositiveBigIntegerField(default=0)
+    bytes_out = models.PositiveBigIntegerField(default=0)
+    end_reason = models.CharField(max_length=200, blank=True)
+    opened_at = models.DateTimeField()
+    closed_at = models.DateTimeField(null=True)
+
+    objects = SessionQuerySet.as_manager()

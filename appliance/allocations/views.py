@@ -1,0 +1,240 @@
+"""Allocations, their tickets and heartbeats, and sessions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.conf import settings
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.accounts.permissions import can
+from appliance.accounts.services import DEFAULT_PROJECT
+from appliance.allocations import holding, services, tickets
+from appliance.allocations.models import Allocation, AllocationState, Partition, Session
+from appliance.errors import ApplianceError, Code
+from appliance.pools.models import DEFAULT_POOL
+from appliance.rest import ApplianceView, CursorPage, check_version, idempotent, refuse_unknown_parameters
+
+
+class PartitionSerializer(serializers.ModelSerializer[Partition]):
+    gpu_id = serializers.UUIDField(read_only=True)
+    gpu_index = serializers.IntegerField(source="gpu.index", read_only=True)
+    node = serializers.CharField(source="gpu.node.name", read_only=True)
+
+    class Meta:
+        model = Partition
+        fields = ("id", "gpu_id", "gpu_index", "node", "position", "memory_bytes", "compute_percent")
+
+
+class AllocationSerializer(serializers.ModelSerializer[Allocation]):
+    owner = serializers.CharField(source="owner.username", read_only=True)
+    project = serializers.CharField(source="project.name", read_only=True)
+    pool = serializers.CharField(source="pool.name", read_only=True)
+    partitions = PartitionSerializer(many=True, read_only=True)
+
+    class Meta:
+        model = Allocation
+        fields = (
+            "id", "name", "state", "owner", "project", "pool", "gpu_count", "percent", "partitions", "waiting_reason", "end_reason",
+            "labels", "version", "created_at", "active_at", "ended_at",
+        )  # fmt: skip
+
+
+class AllocationRequestSerializer(serializers.Serializer[dict[str, Any]]):
+    name = serializers.CharField(max_length=100, required=False, default="", allow_blank=True)
+    project = serializers.CharField(max_length=100, required=False, default=DEFAULT_PROJECT)
+    pool = serializers.CharField(max_length=100, required=False, default=DEFAULT_POOL)
+    gpu_count = serializers.IntegerField(min_value=1, max_value=16, required=False, default=1)
+    percent = serializers.IntegerField(min_value=1, max_value=100, required=False, default=100, help_text="Of memory and compute of each GPU.")
+
+
+class SessionSerializer(serializers.ModelSerializer[Session]):
+    allocation_id = serializers.UUIDField(read_only=True)
+    node = serializers.CharField(source="node.name", read_only=True)
+
+    class Meta:
+        model = Session
+        fields = (
+            "id", "allocation_id", "node", "state", "pid", "client_pid", "client_address", "program", "isolation", "memory_bytes",
+            "launches", "bytes_in", "bytes_out", "end_reason", "opened_at", "closed_at",
+        )  # fmt: skip
+
+
+class TicketRequestSerializer(serializers.Serializer[dict[str, str]]):
+    client_public_key = serializers.CharField(max_length=64, help_text="Ed25519, 32 bytes, base64.")
+
+
+class TicketSerializer(serializers.Serializer[dict[str, Any]]):
+    node_id = serializers.UUIDField()
+    node = serializers.CharField()
+    software = serializers.BooleanField()
+    endpoints = serializers.ListField(child=serializers.DictField())
+    ticket = serializers.CharField()
+
+
+class TicketsSerializer(serializers.Serializer[dict[str, Any]]):
+    ca_pem = serializers.CharField()
+    expires_seconds = serializers.IntegerField()
+    tickets = TicketSerializer(many=True)
+
+
+def plain(data: Any) -> dict[str, Any]:
+    """As JSON has it, so that the kept answer of a repeated request is the same."""
+    result: dict[str, Any] = json.loads(JSONRenderer().render(data))
+    return result
+
+
+def with_rows() -> Any:
+    return Allocation.objects.select_related("owner", "project", "pool").prefetch_related("partitions__gpu__node")
+
+
+def visible(request: Request, allocation_id: UUID) -> Allocation:
+    found: Allocation = get_object_or_404(with_rows().visible_to(request.user), pk=allocation_id)
+    return found
+
+
+def own_or_managed(request: Request, allocation: Allocation) -> None:
+    if allocation.owner_id != request.user.pk and not can(request.user, "allocations.manage", allocation.project_id):
+        raise ApplianceError(Code.DENIED, "The allocation is somebody else's; its owner or an operator may do this.")
+
+
+class AllocationListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "POST": "allocations.create"}
+
+    @extend_schema(parameters=[OpenApiParameter("state", str)], responses=AllocationSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        refuse_unknown_parameters(request, ["state"])
+        rows = with_rows().visible_to(request.user)
+        if state := request.query_params.get("state"):
+            if state not in AllocationState.values:
+                raise ApplianceError(Code.INVALID, f"state is one of {', '.join(AllocationState.values)}.")
+            rows = rows.filter(state=state)
+        page = CursorPage()
+        return page.get_paginated_response(AllocationSerializer(page.paginate_queryset(rows, request), many=True).data)
+
+    @extend_schema(request=AllocationRequestSerializer, responses={202: AllocationSerializer})
+    def post(self, request: Request) -> Response:
+        form = AllocationRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        wanted = form.validated_data
+
+        def effect() -> tuple[int, dict[str, Any]]:
+            allocation = services.allocation_create(
+                owner=request.user, project_name=wanted["project"], pool_name=wanted["pool"], gpu_count=wanted["gpu_count"],
+                percent=wanted["percent"], name=wanted["name"],
+            )  # fmt: skip
+            return 202, plain(AllocationSerializer(with_rows().get(pk=allocation.pk)).data)
+
+        return idempotent(request, effect)
+
+
+class AllocationView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "DELETE": "allocations.use"}
+
+    @extend_schema(responses=AllocationSerializer)
+    def get(self, request: Request, allocation_id: UUID) -> Response:
+        allocation = visible(request, allocation_id)
+        return Response(AllocationSerializer(allocation).data, headers={"ETag": f'"{allocation.version}"'})
+
+    @extend_schema(responses={202: AllocationSerializer})
+    def delete(self, request: Request, allocation_id: UUID) -> Response:
+        """Releases it: sessions end, partitions are free once their nodes have said so."""
+        allocation = visible(request, allocation_id)
+        own_or_managed(request, allocation)
+        check_version(allocation, request)
+        services.evict(allocation_id=allocation.pk, reason=f"released by {request.user.username}", actor=request.user.username)
+        return Response(AllocationSerializer(visible(request, allocation_id)).data, status=202)
+
+
+class AllocationForceReleaseView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"POST": "allocations.force"}
+
+    @extend_schema(request=None, responses=AllocationSerializer)
+    def post(self, request: Request, allocation_id: UUID) -> Response:
+        allocation = visible(request, allocation_id)
+        services.force_release(allocation_id=allocation.pk, actor=request.user.username)
+        return Response(AllocationSerializer(visible(request, allocation_id)).data)
+
+
+class AllocationHeartbeatView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"POST": "allocations.use"}
+
+    @extend_schema(request=None, responses=AllocationSerializer)
+    def post(self, request: Request, allocation_id: UUID) -> Response:
+        """Holds the allocation for another while; the answer says how it stands."""
+        allocation = visible(request, allocation_id)
+        own_or_managed(request, allocation)
+        holding.held(allocation.pk)
+        return Response(AllocationSerializer(allocation).data)
+
+
+class AllocationTicketView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"POST": "allocations.use"}
+
+    @extend_schema(request=TicketRequestSerializer, responses=TicketsSerializer)
+    def post(self, request: Request, allocation_id: UUID) -> Response:
+        """A ticket for each node of the allocation, good for five minutes and for this key only."""
+        form = TicketRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        allocation = visible(request, allocation_id)
+        if allocation.owner_id != request.user.pk:
+            raise ApplianceError(Code.DENIED, "Only the owner of an allocation may open sessions under it.")
+        if allocation.state != AllocationState.ACTIVE:
+            raise ApplianceError(Code.NOT_ACTIVE, f"The allocation is {allocation.state}; tickets are given while it is active.")
+        try:
+            public_key = base64.b64decode(form.validated_data["client_public_key"], validate=True)
+        except binascii.Error:
+            public_key = b""
+        if len(public_key) != 32:
+            raise ApplianceError(Code.INVALID, "client_public_key must be 32 bytes in base64.")
+        return Response(tickets_for(allocation, public_key))
+
+
+def tickets_for(allocation: Allocation, public_key: bytes) -> dict[str, Any]:
+    key, now = tickets.signing_key(), int(time.time())
+    nodes: dict[UUID, list[Partition]] = {}
+    for p in sorted(allocation.partitions.all(), key=lambda p: p.position):
+        nodes.setdefault(p.gpu.node_id, []).append(p)
+    out = []
+    for node_id, partitions in nodes.items():
+        node = partitions[0].gpu.node
+        ticket = tickets.issue(
+            key=key, allocation_id=allocation.pk, node_id=node_id, fence=(allocation.fence_epoch, allocation.fence_counter), client_public_key=public_key,
+            partitions=[tickets.TicketPartition(p.gpu.uuid, p.memory_bytes, p.compute_percent) for p in partitions], now_seconds=now,
+        )  # fmt: skip
+        endpoints = [{"address": e.address, "port": e.port, "network": e.network} for e in node.endpoints.order_by("position")]
+        out.append({"node_id": node_id, "node": node.name, "software": node.software, "endpoints": endpoints, "ticket": base64.b64encode(ticket).decode()})
+    ca_pem = (settings.DATA_DIR / "ca.pem").read_text()
+    return {"ca_pem": ca_pem, "expires_seconds": tickets.LIFE_SECONDS, "tickets": out}
+
+
+class SessionListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
+
+    @extend_schema(parameters=[OpenApiParameter("state", str), OpenApiParameter("allocation_id", UUID)], responses=SessionSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        refuse_unknown_parameters(request, ["state", "allocation_id"])
+        rows = Session.objects.visible_to(request.user).select_related("node")
+        for key in ("state", "allocation_id"):
+            if value := request.query_params.get(key):
+                rows = rows.filter(**{key: value})
+        page = CursorPage()
+        return page.get_paginated_response(SessionSerializer(page.paginate_queryset(rows, request), many=True).data)
+
+
+class SessionView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
+
+    @extend_schema(responses=SessionSerializer)
+    def get(self, request: Request, session_id: UUID) -> Response:
+        return Response(SessionSerializer(get_object_or_404(Session.objects.visible_to(request.user), pk=session_id)).data)

@@ -1,0 +1,76 @@
+"""The ASGI application: HTTP through a bounded pool of threads, WebSockets through Channels."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from typing import Any
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")
+django.setup()
+
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - after setup, as Channels asks
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest  # noqa: E402
+from django.http import HttpResponse  # noqa: E402
+
+from appliance.writer import readers  # noqa: E402
+
+MAX_BODY_BYTES = 4 << 20
+MAX_WAITING = 256
+
+
+class PooledHandler(ASGIHandler):
+    """Django's synchronous path on a few long-lived threads, each with its database connection.
+
+    The plain handler would make one thread a request, or put all of them on one.
+    """
+
+    def __init__(self) -> None:
+        super(ASGIHandler, self).__init__()
+        self.load_middleware(is_async=False)
+        self._waiting = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"unexpected scope {scope['type']}")
+        body = tempfile.SpooledTemporaryFile(max_size=1 << 20)  # noqa: SIM115 - closed with the request
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            size += len(message.get("body", b""))
+            if size > MAX_BODY_BYTES:
+                return await self._refuse(send, 413)
+            body.write(message.get("body", b""))
+            more = message.get("more_body", False)
+        body.seek(0)
+        if self._waiting >= MAX_WAITING:
+            return await self._refuse(send, 503)
+        self._waiting += 1
+        try:
+            request = ASGIRequest(scope, body)
+            response = await asyncio.get_running_loop().run_in_executor(readers, self.get_response, request)
+        finally:
+            self._waiting -= 1
+        await self._send(response, send)
+
+    @staticmethod
+    async def _send(response: Any, send: Any) -> None:
+        headers = [(k.encode("ascii").lower(), v.encode("latin-1")) for k, v in response.items()]
+        headers += [(b"set-cookie", c.output(header="").strip().encode()) for c in response.cookies.values()]
+        content = b"".join(response) if response.streaming else response.content
+        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+        await asyncio.get_running_loop().run_in_executor(readers, response.close)
+
+    async def _refuse(self, send: Any, status: int) -> None:
+        response = HttpResponse(status=status)
+        response["Retry-After"] = "1"
+        await self._send(response, send)
+
+
+application = ProtocolTypeRouter({"http": PooledHandler(), "websocket": URLRouter([])})

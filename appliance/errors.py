@@ -1,0 +1,58 @@
+"""The one error family. Each code is stable; each sentence says what to do next."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Code(enum.StrEnum):
+    INVALID = "invalid"
+    UNAUTHENTICATED = "unauthenticated"
+    DENIED = "denied"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    IN_USE = "in_use"
+    STALE = "stale"
+    IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
+    PASSWORD_CHANGE_REQUIRED = "password_change_required"
+    TOO_MANY_ATTEMPTS = "too_many_attempts"
+    TOKEN_SPENT = "token_spent"
+    NOT_ACTIVE = "not_active"
+    NODE_UNREACHABLE = "node_unreachable"
+    NOT_SUPPORTED = "not_supported"
+    BUSY = "busy"
+    INTERNAL = "internal"
+
+
+STATUS: dict[Code, int] = {
+    Code.INVALID: 400,
+    Code.UNAUTHENTICATED: 401,
+    Code.DENIED: 403,
+    Code.PASSWORD_CHANGE_REQUIRED: 403,
+    Code.NOT_FOUND: 404,
+    Code.CONFLICT: 409,
+    Code.IN_USE: 409,
+    Code.NOT_ACTIVE: 409,
+    Code.TOKEN_SPENT: 409,
+    Code.NODE_UNREACHABLE: 409,
+    Code.STALE: 412,
+    Code.IDEMPOTENCY_MISMATCH: 422,
+    Code.TOO_MANY_ATTEMPTS: 429,
+    Code.NOT_SUPPORTED: 501,
+    Code.BUSY: 503,
+    Code.INTERNAL: 500,
+}
+
+
+class ApplianceError(Exception):
+    """Raised anywhere, translated once at each edge."""
+
+    def __init__(self, code: Code, detail: str, **fields: object) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.fields = fields
+
+    @property
+    def status(self) -> int:
+        return STATUS[self.code]

@@ -1,0 +1,31 @@
+"""Who speaks on a fleet stream: the peer's certificate, looked up by serial; and which method wants what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from cryptography import x509
+from django.utils import timezone
+
+from appliance.fleet.models import NodeCertificate
+from appliance.inventory.models import NodeState
+
+POLICY: Mapping[str, str] = {
+    "/busbar.fleet.v1.Fleet/Connect": "agent",
+    "/busbar.fleet.v1.Fleet/RenewCertificates": "agent",
+}
+"""Method to the purpose of the certificate it wants. A method that is not here is denied."""
+
+
+def node_of(auth_context: Mapping[str, Sequence[bytes]], method: str) -> UUID | None:
+    """The node behind the peer's certificate, or None. Reads the database."""
+    purpose = POLICY.get(method)
+    pems = auth_context.get("x509_pem_cert", ())
+    if purpose is None or not pems:
+        return None
+    serial = format(x509.load_pem_x509_certificate(pems[0]).serial_number, "x")
+    row = NodeCertificate.objects.select_related("node").filter(serial=serial, purpose=purpose, revoked_at=None, not_after__gt=timezone.now()).first()
+    if row is None or row.node.state == NodeState.REMOVED:
+        return None
+    return row.node_id

@@ -1,0 +1,94 @@
+"""Nodes, their data-plane endpoints and their GPUs: what exists, and how it was last seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from django.db import models
+from django.utils import timezone
+
+from appliance.accounts.permissions import can
+from appliance.identifiers import uuid7
+
+if TYPE_CHECKING:
+    from appliance.accounts.models import User
+
+
+class NodeState(models.TextChoices):
+    ENROLLING = "enrolling"
+    READY = "ready"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    MAINTENANCE = "maintenance"
+    REMOVED = "removed"
+
+
+class NodeQuerySet(models.QuerySet["Node"]):
+    def visible_to(self, user: User) -> NodeQuerySet:
+        return self if can(user, "inventory.view") else self.none()
+
+
+class Node(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=100, unique=True)
+    state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.ENROLLING)
+    generation = models.PositiveBigIntegerField(default=1)
+    """Of its desired state; rises with every change that concerns the node."""
+    applied_generation = models.PositiveBigIntegerField(default=0)
+    agent_version = models.CharField(max_length=50, blank=True)
+    driver_version = models.CharField(max_length=50, blank=True)
+    operating_system = models.CharField(max_length=100, blank=True)
+    software = models.BooleanField(default=False)
+    """Its GPUs are software GPUs."""
+    boot_id = models.CharField(max_length=64, blank=True)
+    last_seen_at = models.DateTimeField(null=True)
+    labels = models.JSONField(default=dict, blank=True)
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = NodeQuerySet.as_manager()
+
+    @property
+    def path(self) -> str:
+        return f"nodes/{self.pk}"
+
+
+class Endpoint(models.Model):
+    """Where the node's launcher can be reached. Clients try them in order."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="endpoints")
+    address = models.CharField(max_length=255)
+    port = models.PositiveIntegerField()
+    network = models.CharField(max_length=50, default="default")
+    position = models.PositiveSmallIntegerField(default=0)
+
+
+class GpuQuerySet(models.QuerySet["Gpu"]):
+    def visible_to(self, user: User) -> GpuQuerySet:
+        return self if can(user, "inventory.view") else self.none()
+
+
+class Gpu(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus")
+    pool = models.ForeignKey("pools.Pool", null=True, on_delete=models.SET_NULL, related_name="gpus")
+    uuid = models.UUIDField()
+    """As NVML says it."""
+    index = models.PositiveSmallIntegerField()
+    model = models.CharField(max_length=100)
+    memory_bytes = models.PositiveBigIntegerField()
+    compute_capability = models.CharField(max_length=10)
+    present = models.BooleanField(default=True)
+    """False once a report no longer lists it."""
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = GpuQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar[list[models.BaseConstraint]] = [models.UniqueConstraint(fields=["node", "uuid"], name="gpu_once_a_node")]
+
+    @property
+    def path(self) -> str:
+        return f"nodes/{self.node_id}/gpus/{self.pk}"

@@ -1,0 +1,109 @@
+"""Nodes and GPUs as agents report them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import F
+
+from appliance.activity.services import emit
+from appliance.errors import ApplianceError, Code
+from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
+from appliance.pools.models import Pool
+from appliance.writer import writes
+
+
+@dataclass(frozen=True)
+class ReportedGpu:
+    uuid: UUID
+    index: int
+    model: str
+    memory_bytes: int
+    compute_capability: str
+
+
+@dataclass(frozen=True)
+class ReportedNode:
+    agent_version: str
+    driver_version: str
+    operating_system: str
+    software: bool
+    boot_id: str
+    endpoints: tuple[tuple[str, int], ...]
+    gpus: tuple[ReportedGpu, ...]
+
+
+def node_create(*, name: str) -> Node:
+    """A name that is taken gets a number. Inside a transaction."""
+    base, number, candidate = name[:90] or "node", 1, name[:90] or "node"
+    while Node.objects.filter(name=candidate).exclude(state=NodeState.REMOVED).exists() or Node.objects.filter(name=candidate).exists():
+        number += 1
+        candidate = f"{base}-{number}"
+    node = Node.objects.create(name=candidate)
+    emit("node.enrolling", path=node.path, object_id=node.pk, message=f"Node {candidate} redeemed its enrolment token.")
+    return node
+
+
+@writes
+def node_report(*, node_id: UUID, report: ReportedNode) -> None:
+    """What a node is made of, from its own mouth. GPUs that it no longer lists are kept, marked absent."""
+    node = Node.objects.get(pk=node_id)
+    Node.objects.filter(pk=node_id).update(
+        agent_version=report.agent_version[:50],
+        driver_version=report.driver_version[:50],
+        operating_system=report.operating_system[:100],
+        software=report.software,
+        boot_id=report.boot_id[:64],
+    )
+    if Node.objects.filter(pk=node_id, state=NodeState.ENROLLING).update(state=NodeState.READY, version=F("version") + 1):
+        emit("node.ready", path=node.path, object_id=node.pk, message=f"Node {node.name} is ready with {len(report.gpus)} GPUs.")
+    record_endpoints(node, report.endpoints)
+    record_gpus(node, report.gpus)
+
+
+def record_endpoints(node: Node, endpoints: Iterable[tuple[str, int]]) -> None:
+    wanted = list(endpoints)
+    if wanted == list(node.endpoints.order_by("position").values_list("address", "port")):
+        return
+    node.endpoints.all().delete()
+    Endpoint.objects.bulk_create(Endpoint(node=node, address=a, port=p, position=i) for i, (a, p) in enumerate(wanted))
+
+
+def record_gpus(node: Node, reported: Iterable[ReportedGpu]) -> None:
+    known = {g.uuid: g for g in node.gpus.all()}
+    default_pool = Pool.objects.order_by("created_at").first()
+    for r in reported:
+        gpu = known.pop(r.uuid, None)
+        if gpu is None:
+            gpu = Gpu.objects.create(
+                node=node, pool=default_pool, uuid=r.uuid, index=r.index, model=r.model[:100], memory_bytes=r.memory_bytes, compute_capability=r.compute_capability[:10]
+            )
+            emit("gpu.found", path=gpu.path, object_id=gpu.pk, message=f"GPU {r.index} of {node.name}: {r.model}.")
+        elif (gpu.index, gpu.model, gpu.memory_bytes, gpu.present) != (r.index, r.model[:100], r.memory_bytes, True):
+            Gpu.objects.filter(pk=gpu.pk).update(index=r.index, model=r.model[:100], memory_bytes=r.memory_bytes, present=True, version=F("version") + 1)
+    for gone in known.values():
+        if Gpu.objects.filter(pk=gone.pk, present=True).update(present=False, version=F("version") + 1):
+            emit("gpu.gone", path=gone.path, object_id=gone.pk, message=f"GPU {gone.index} of {node.name} is no longer there.")
+
+
+def raise_generation(node_ids: Iterable[UUID]) -> dict[UUID, int]:
+    """New generation of each node. Inside the transaction that changes what they should do."""
+    ids = set(node_ids)
+    Node.objects.filter(pk__in=ids).update(generation=F("generation") + 1)
+    return dict(Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
+
+
+@writes
+def node_set_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Node:
+    """Cordon and uncordon: present allocations stay, new ones do not come."""
+    old, new = (NodeState.CORDONED, NodeState.READY) if schedulable else (NodeState.READY, NodeState.CORDONED)
+    node = Node.objects.get(pk=node_id)
+    if node.state == new:
+        return node
+    if not Node.objects.filter(pk=node_id, state=old, version=node.version).update(state=new, version=F("version") + 1):
+        raise ApplianceError(Code.CONFLICT, f"Node {node.name} is {node.state}; it must be {old} for this.")
+    emit(f"node.{new}", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} is {new}.")
+    node.refresh_from_db()
+    return node

@@ -1,0 +1,115 @@
+"""Nodes and GPUs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.inventory import services
+from appliance.inventory.models import Endpoint, Gpu, Node
+from appliance.rest import ApplianceView, CursorPage, refuse_unknown_parameters
+from appliance.telemetry import latest
+
+
+class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
+    class Meta:
+        model = Endpoint
+        fields = ("address", "port", "network")
+
+
+class NodeSerializer(serializers.ModelSerializer[Node]):
+    endpoints = EndpointSerializer(many=True, read_only=True)
+    reachable = serializers.SerializerMethodField()
+    last_seen_at = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Node
+        fields = (
+            "id", "name", "state", "reachable", "generation", "applied_generation", "agent_version", "driver_version",
+            "operating_system", "software", "endpoints", "last_seen_at", "labels", "version", "created_at",
+        )  # fmt: skip
+
+    def get_reachable(self, node: Node) -> bool:
+        return latest.reachable(node.pk)
+
+    def get_last_seen_at(self, node: Node) -> str | None:
+        seen = latest.last_seen(node.pk) or node.last_seen_at
+        return seen.isoformat() if seen else None
+
+
+class GpuSerializer(serializers.ModelSerializer[Gpu]):
+    node = serializers.CharField(source="node.name", read_only=True)
+    node_id = serializers.UUIDField(read_only=True)
+    pool = serializers.CharField(source="pool.name", default=None, read_only=True)
+    metrics = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Gpu
+        fields = ("id", "uuid", "node", "node_id", "pool", "index", "model", "memory_bytes", "compute_capability", "present", "metrics", "version", "created_at")
+
+    def get_metrics(self, gpu: Gpu) -> dict[str, Any]:
+        return latest.gpu_metrics(gpu.node_id, gpu.uuid)
+
+
+class NodeListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+
+    @extend_schema(parameters=[OpenApiParameter("state", str), OpenApiParameter("name", str)], responses=NodeSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        refuse_unknown_parameters(request, ["state", "name"])
+        rows = Node.objects.visible_to(request.user).prefetch_related("endpoints")
+        for key in ("state", "name"):
+            if value := request.query_params.get(key):
+                rows = rows.filter(**{key: value})
+        page = CursorPage()
+        return page.get_paginated_response(NodeSerializer(page.paginate_queryset(rows, request), many=True).data)
+
+
+class NodeView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+
+    @extend_schema(responses=NodeSerializer)
+    def get(self, request: Request, node_id: UUID) -> Response:
+        node = get_object_or_404(Node.objects.visible_to(request.user), pk=node_id)
+        return Response(NodeSerializer(node).data, headers={"ETag": f'"{node.version}"'})
+
+
+class NodeScheduleView(ApplianceView):
+    """POST …/cordon and …/uncordon."""
+
+    privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+    schedulable = False
+
+    @extend_schema(request=None, responses=NodeSerializer)
+    def post(self, request: Request, node_id: UUID) -> Response:
+        node = get_object_or_404(Node.objects.visible_to(request.user), pk=node_id)
+        changed = services.node_set_schedulable(node_id=node.pk, schedulable=self.schedulable, actor=request.user.username)
+        return Response(NodeSerializer(changed).data)
+
+
+class GpuListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+
+    @extend_schema(parameters=[OpenApiParameter("node_id", UUID)], responses=GpuSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        refuse_unknown_parameters(request, ["node_id"])
+        rows = Gpu.objects.visible_to(request.user).select_related("node", "pool")
+        if value := request.query_params.get("node_id"):
+            rows = rows.filter(node_id=value)
+        page = CursorPage()
+        return page.get_paginated_response(GpuSerializer(page.paginate_queryset(rows, request), many=True).data)
+
+
+class GpuView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+
+    @extend_schema(responses=GpuSerializer)
+    def get(self, request: Request, gpu_id: UUID) -> Response:
+        gpu = get_object_or_404(Gpu.objects.visible_to(request.user).select_related("node", "pool"), pk=gpu_id)
+        return Response(GpuSerializer(gpu).data, headers={"ETag": f'"{gpu.version}"'})

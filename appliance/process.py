@@ -1,0 +1,141 @@
+"""The composition root of `manage.py runappliance`: web, fleet and scheduler in one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import logging
+import signal
+import socket
+import ssl
+import time
+from pathlib import Path
+from typing import TextIO
+
+import grpc
+import uvicorn
+from django.conf import settings
+from django.core.management import call_command
+
+from appliance.accounts.services import ensure_defaults, initial_password_file
+from appliance.allocations import services as allocations
+from appliance.allocations.tickets import signing_key
+from appliance.fleet.certificates import Authority, load_authority, server_certificate
+from appliance.fleet.servicer import FleetServicer, flush_last_seen, off_loop
+from appliance.pools.models import Pool
+from appliance.pools.services import ensure_default_pool
+from appliance.writer import start_writer
+from nodes.protocol import fleet_pb2_grpc
+
+log = logging.getLogger("appliance")
+
+DRAIN_SECONDS = 8
+FLUSH_SECONDS = 10.0
+TICK_SECONDS = 1.0
+
+
+def take_data_folder() -> TextIO:
+    """Two appliances on one database would both grant: the second refuses."""
+    lock = (settings.DATA_DIR / "appliance.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit(f"Another appliance uses {settings.DATA_DIR}; stop it, or set BUSBAR_DATA to another folder.") from None
+    return lock
+
+
+def prepare() -> Authority:
+    """Migrations, defaults, keys. Blocks; before the loop starts."""
+    call_command("migrate", interactive=False, verbosity=0)
+    ensure_default_pool()
+    ensure_defaults()
+    signing_key()
+    return load_authority(settings.DATA_DIR)
+
+
+def server_names() -> list[str]:
+    e = settings.ENVIRONMENT
+    return [e.advertise, "127.0.0.1", "localhost", *([e.listen] if e.listen not in ("0.0.0.0", "::") else [])]  # noqa: S104 - compared, not bound
+
+
+async def tick() -> None:
+    """Every second: what nobody holds ends, what fits starts. Nothing here is needed for correctness twice."""
+    flushed = time.monotonic()
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        try:
+            await off_loop(allocations.release_unheld)
+            for pool_id in await off_loop(lambda: list(Pool.objects.values_list("pk", flat=True))):
+                await off_loop(lambda pool_id=pool_id: allocations.queue_advance(pool_id=pool_id))
+            if time.monotonic() - flushed > FLUSH_SECONDS:
+                flushed = time.monotonic()
+                await off_loop(flush_last_seen)
+        except Exception:
+            log.exception("the scheduler stumbled; it goes on in a second")
+
+
+async def serve_fleet(pem: Path, key: Path, authority: Authority) -> grpc.aio.Server:
+    server = grpc.aio.server(options=[("grpc.max_receive_message_length", 8 << 20)])
+    fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(), server)
+    credentials = grpc.ssl_server_credentials([(key.read_bytes(), pem.read_bytes())], authority.pem.encode(), require_client_auth=True)
+    e = settings.ENVIRONMENT
+    if server.add_secure_port(f"{e.listen}:{e.fleet_port}", credentials) == 0:
+        raise SystemExit(f"Port {e.fleet_port} on {e.listen} is taken; set BUSBAR_FLEET_PORT.")
+    await server.start()
+    return server
+
+
+async def serve() -> None:
+    from appliance.asgi import application
+
+    e = settings.ENVIRONMENT
+    authority = load_authority(settings.DATA_DIR)
+    pem, key = server_certificate(authority, settings.DATA_DIR, server_names())
+    fleet = await serve_fleet(pem, key, authority)
+    config = uvicorn.Config(
+        application, host=e.listen, port=e.https_port, ssl_certfile=str(pem), ssl_keyfile=str(key), ssl_version=ssl.PROTOCOL_TLS_SERVER,
+        log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=DRAIN_SECONDS,
+    )  # fmt: skip
+    web = uvicorn.Server(config)
+    web.install_signal_handlers = lambda: None  # type: ignore[attr-defined,method-assign]  # this process has one place for signals
+    stop = asyncio.Event()
+    for s in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(s, stop.set)
+    ticker = asyncio.create_task(tick())
+    running = asyncio.create_task(web._serve([listening_socket(e.listen, e.https_port)]))
+    log.info("appliance serves https://%s:%d, agents on %d, CA %s", e.listen, e.https_port, e.fleet_port, authority.fingerprint)
+    await asyncio.wait([asyncio.create_task(stop.wait()), running], return_when=asyncio.FIRST_COMPLETED)
+    ticker.cancel()
+    web.should_exit = True
+    await asyncio.wait([running], timeout=DRAIN_SECONDS)
+    await fleet.stop(1)
+
+
+def listening_socket(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    s = socket.socket(family)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind((address, port))
+    return s
+
+
+def run() -> None:
+    lock = take_data_folder()
+    prepare()
+    writer = start_writer()
+    asyncio.run(serve())
+    writer.stop()
+    lock.close()
+
+
+def certificate_fingerprint() -> str:
+    """SHA-256 of the web server's certificate, as a browser shows it."""
+    pem, _ = server_certificate(load_authority(settings.DATA_DIR), settings.DATA_DIR, server_names())
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.read_text().split("-----END CERTIFICATE-----")[0] + "-----END CERTIFICATE-----\n")).hexdigest()
+    return ":".join(digest[i : i + 2].upper() for i in range(0, len(digest), 2))
+
+
+def one_time_password() -> str | None:
+    path = initial_password_file()
+    return path.read_text().strip() if path.exists() else None

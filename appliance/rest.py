@@ -1,0 +1,165 @@
+"""DRF glue: problem+json, cursor pages, idempotency, the permission that every view names."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.db.models import Model, QuerySet
+from django.http import Http404
+from rest_framework import exceptions
+from rest_framework.pagination import BasePagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from appliance.errors import STATUS, ApplianceError, Code
+
+DEFAULT_LIMIT, MAX_LIMIT = 50, 500
+
+
+def problem(code: Code, detail: str, request: Request | None, errors: list[dict[str, str]] | None = None, **fields: object) -> Response:
+    body: dict[str, object] = {
+        "type": f"/docs/errors#{code}",
+        "title": code.replace("_", " "),
+        "status": STATUS[code],
+        "code": str(code),
+        "detail": detail,
+        **fields,
+    }
+    if request is not None:
+        body["instance"] = request.path
+    if errors:
+        body["errors"] = errors
+    response = Response(body, status=STATUS[code], content_type="application/problem+json")
+    if code in (Code.BUSY, Code.TOO_MANY_ATTEMPTS):
+        response["Retry-After"] = "1" if code == Code.BUSY else "900"
+    if code == Code.UNAUTHENTICATED:
+        response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def field_errors(detail: Any, pointer: str = "") -> Iterable[dict[str, str]]:
+    if isinstance(detail, dict):
+        for key, value in detail.items():
+            yield from field_errors(value, f"{pointer}/{key}")
+    elif isinstance(detail, list):
+        for value in detail:
+            yield from field_errors(value, pointer)
+    else:
+        yield {"pointer": pointer, "code": str(getattr(detail, "code", "invalid")), "message": str(detail)}
+
+
+def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's exception handler: every error leaves as application/problem+json."""
+    request = context.get("request")
+    if isinstance(error, ApplianceError):
+        return problem(error.code, error.detail, request, **error.fields)
+    if isinstance(error, exceptions.ValidationError):
+        return problem(Code.INVALID, "Some values are not right; see errors.", request, list(field_errors(error.detail)))
+    if isinstance(error, DjangoValidationError):
+        return problem(Code.INVALID, " ".join(error.messages), request)
+    if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
+        return problem(Code.UNAUTHENTICATED, "Sign in with `busbar login`, or send a token in the Authorization header.", request)
+    if isinstance(error, exceptions.PermissionDenied):
+        return problem(Code.DENIED, str(error.detail), request)
+    if isinstance(error, Http404 | exceptions.NotFound):
+        return problem(Code.NOT_FOUND, "There is no such object, or you may not see it.", request)
+    if isinstance(error, exceptions.APIException):
+        response = problem(Code.INVALID, str(error.detail), request)
+        response.status_code = error.status_code
+        response.data["status"] = error.status_code
+        return response
+    return None
+
+
+class CursorPage(BasePagination):
+    """`limit` and `cursor`; newest first by id, which is a UUIDv7 and so a time."""
+
+    def paginate_queryset(self, queryset: QuerySet[Any], request: Request, view: APIView | None = None) -> list[Any]:
+        try:
+            limit = int(request.query_params.get("limit", DEFAULT_LIMIT))
+        except ValueError:
+            raise ApplianceError(Code.INVALID, "limit must be a number from 1 to 500.") from None
+        if not 1 <= limit <= MAX_LIMIT:
+            raise ApplianceError(Code.INVALID, "limit must be a number from 1 to 500.")
+        cursor = request.query_params.get("cursor")
+        rows = queryset.order_by("-pk")
+        if cursor:
+            try:
+                rows = rows.filter(pk__lt=base64.urlsafe_b64decode(cursor.encode()).decode())
+            except (ValueError, DjangoValidationError):
+                raise ApplianceError(Code.INVALID, "The cursor is not one of ours; start again without it.") from None
+        page = list(rows[: limit + 1])
+        self.next = base64.urlsafe_b64encode(str(page[limit - 1].pk).encode()).decode() if len(page) > limit else None
+        return page[:limit]
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response({"items": data, "next": self.next})
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "required": ["items", "next"],
+            "properties": {"items": schema, "next": {"type": "string", "nullable": True}},
+        }
+
+
+def refuse_unknown_parameters(request: Request, known: Iterable[str]) -> None:
+    unknown = set(request.query_params) - set(known) - {"limit", "cursor", "format"}
+    if unknown:
+        raise ApplianceError(Code.INVALID, f"Unknown parameter {sorted(unknown)[0]}; known are {', '.join(sorted(known)) or 'none'}.")
+
+
+class ApplianceView(APIView):
+    """Every view names the privilege of each method; a test lists those that do not."""
+
+    privileges: ClassVar[dict[str, str]] = {}
+    """HTTP method to privilege, or `public`."""
+
+    def check_permissions(self, request: Request) -> None:
+        from appliance.accounts.permissions import can
+
+        privilege = self.privileges.get(request.method or "")
+        if privilege == "public":
+            return
+        super().check_permissions(request)
+        if privilege is None:
+            raise exceptions.MethodNotAllowed(request.method or "")
+        if request.user.must_change_password and privilege != "account.self":
+            raise ApplianceError(Code.PASSWORD_CHANGE_REQUIRED, "Choose your own password first: `busbar login` asks for it.")
+        if privilege != "account.self" and not can(request.user, privilege):
+            raise ApplianceError(Code.DENIED, f"Your roles do not include {privilege}; ask an administrator for one that does.")
+
+    def perform_authentication(self, request: Request) -> None:
+        if self.privileges.get(request.method or "") != "public":
+            super().perform_authentication(request)
+
+
+def check_version(row: Model, request: Request) -> None:
+    """If-Match against the row's version; absent means the caller does not care."""
+    wanted = request.headers.get("If-Match")
+    if wanted and wanted.strip('"') != str(getattr(row, "version", "")):
+        raise ApplianceError(Code.STALE, "The object changed since you read it; read it again and repeat.")
+
+
+def idempotent(request: Request, effect: Callable[[], tuple[int, dict[str, Any]]]) -> Response:
+    """Runs `effect` once for an Idempotency-Key; its row commits in the same transaction."""
+    from appliance.activity.services import remember_answer
+    from appliance.writer import writes
+
+    key = request.headers.get("Idempotency-Key")
+    digest = hashlib.sha256(json.dumps([request.path, request.data], sort_keys=True, default=str).encode()).hexdigest()
+
+    @writes
+    def run() -> tuple[int, dict[str, Any]]:
+        if not key:
+            return effect()
+        return remember_answer(user_id=request.user.pk, key=key, digest=digest, effect=effect)
+
+    status, body = run()
+    return Response(body, status=status)

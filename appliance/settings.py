@@ -1,0 +1,138 @@
+"""Django's settings, from typed environment readers that fail loudly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Environment(BaseSettings):
+    """Every variable that the appliance reads, each with the prefix BUSBAR_."""
+
+    model_config = SettingsConfigDict(env_prefix="BUSBAR_")
+
+    data: Path = Path(__file__).resolve().parent.parent / "var"
+    """Folder for the database, keys and logs; made 0700."""
+    listen: str = "127.0.0.1"
+    https_port: int = Field(8443, ge=1, le=65535)
+    fleet_port: int = Field(8444, ge=1, le=65535)
+    advertise: str = "127.0.0.1"
+    """The address under which nodes and clients reach this appliance."""
+    hold_seconds: float = Field(30.0, gt=0)
+    """An allocation without a live session or a heartbeat for so long is released."""
+    heartbeat_seconds: float = Field(2.0, gt=0)
+    """Cadence that agents are asked for."""
+    unreachable_seconds: float = Field(15.0, gt=0)
+    debug: bool = False
+
+
+ENVIRONMENT = Environment()
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = ENVIRONMENT.data
+DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def secret_key() -> str:
+    """Made once, 0600, outside the database."""
+    import secrets
+
+    path = DATA_DIR / "secret_key"
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(50))
+    return path.read_text()
+
+
+SECRET_KEY = secret_key()
+DEBUG = ENVIRONMENT.debug
+ALLOWED_HOSTS = ["*"]  # the certificate says who we are; no page is built from the Host header
+ROOT_URLCONF = "appliance.urls"
+ASGI_APPLICATION = "appliance.asgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_USER_MODEL = "accounts.User"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-gb"
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.staticfiles",
+    "channels",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "appliance.accounts",
+    "appliance.activity",
+    "appliance.inventory",
+    "appliance.pools",
+    "appliance.telemetry",
+    "appliance.allocations",
+    "appliance.fleet",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.common.CommonMiddleware",
+]
+
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+
+# One writer, durable commits: a grant must survive a power cut.
+DATABASES: dict[str, Any] = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": DATA_DIR / "control.db",
+        "CONN_MAX_AGE": None,
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
+        },
+    }
+}
+
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["appliance.accounts.authentication.ApiTokenAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "appliance.rest.CursorPage",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "appliance.rest.problem_response",
+    "UNAUTHENTICATED_USER": None,
+}
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Busbar",
+    "DESCRIPTION": "Pools the GPUs of many servers and hands them out over the network.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v1/",
+}
+
+SECURE_CONTENT_TYPE_NOSNIFF = True
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+}

@@ -1,0 +1,63 @@
+"""The newest word of each node, in memory: heartbeats and samples come too often for the database."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+
+
+@dataclass
+class NodeNews:
+    monotonic: float = 0.0
+    seen_at: datetime | None = None
+    gpus: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+
+
+_news: dict[UUID, NodeNews] = {}
+_lock = threading.Lock()
+
+
+def heard_from(node_id: UUID) -> None:
+    with _lock:
+        news = _news.setdefault(node_id, NodeNews())
+        news.monotonic, news.seen_at = time.monotonic(), timezone.now()
+
+
+def forget(node_id: UUID) -> None:
+    with _lock:
+        _news.pop(node_id, None)
+
+
+def record_gpu(node_id: UUID, gpu_uuid: UUID, metrics: dict[str, Any]) -> None:
+    with _lock:
+        _news.setdefault(node_id, NodeNews()).gpus[gpu_uuid] = metrics
+
+
+def reachable(node_id: UUID) -> bool:
+    with _lock:
+        news = _news.get(node_id)
+    return news is not None and time.monotonic() - news.monotonic < settings.ENVIRONMENT.unreachable_seconds
+
+
+def last_seen(node_id: UUID) -> datetime | None:
+    with _lock:
+        news = _news.get(node_id)
+    return news.seen_at if news else None
+
+
+def all_last_seen() -> dict[UUID, datetime]:
+    with _lock:
+        return {node_id: n.seen_at for node_id, n in _news.items() if n.seen_at}
+
+
+def gpu_metrics(node_id: UUID, gpu_uuid: UUID) -> dict[str, Any]:
+    with _lock:
+        news = _news.get(node_id)
+        return dict(news.gpus.get(gpu_uuid, {})) if news else {}

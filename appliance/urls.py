@@ -1,0 +1,71 @@
+"""Every route of the appliance."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+
+from appliance.accounts import views as accounts
+from appliance.activity import views as activity
+from appliance.allocations import views as allocations
+from appliance.fleet import views as fleet
+from appliance.inventory import views as inventory
+from appliance.pools import views as pools
+
+
+def healthz(request: HttpRequest) -> HttpResponse:
+    """The process answers."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+def readyz(request: HttpRequest) -> JsonResponse:
+    """The database answers too."""
+    from appliance.pools.models import Pool
+
+    return JsonResponse({"ready": Pool.objects.exists()})
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
+    body = {"type": "/docs/errors#not_found", "title": "not found", "status": 404, "code": "not_found", "detail": "There is no such page; /api/docs lists all."}
+    return JsonResponse(body, status=404, content_type="application/problem+json")
+
+
+def server_error(request: HttpRequest) -> JsonResponse:
+    body = {"type": "/docs/errors#internal", "title": "internal", "status": 500, "code": "internal", "detail": "Something broke here; the appliance's log says what."}
+    return JsonResponse(body, status=500, content_type="application/problem+json")
+
+
+handler404 = not_found
+handler500 = server_error
+
+api = "api/v1/"
+urlpatterns = [
+    path("healthz", healthz),
+    path("readyz", readyz),
+    path("api/schema", SpectacularAPIView.as_view(authentication_classes=[]), name="schema"),
+    path("api/docs", SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=[])),
+    path(api + "login", accounts.LoginView.as_view()),
+    path(api + "me", accounts.MeView.as_view()),
+    path(api + "ca", fleet.CaView.as_view()),
+    path(api + "enrol", fleet.EnrolView.as_view()),
+    path(api + "enrolment-tokens", fleet.EnrolmentTokenListView.as_view()),
+    path(api + "nodes", inventory.NodeListView.as_view()),
+    path(api + "nodes/<uuid:node_id>", inventory.NodeView.as_view()),
+    path(api + "nodes/<uuid:node_id>/cordon", inventory.NodeScheduleView.as_view(schedulable=False)),
+    path(api + "nodes/<uuid:node_id>/uncordon", inventory.NodeScheduleView.as_view(schedulable=True)),
+    path(api + "gpus", inventory.GpuListView.as_view()),
+    path(api + "gpus/<uuid:gpu_id>", inventory.GpuView.as_view()),
+    path(api + "pools", pools.PoolListView.as_view()),
+    path(api + "pools/<uuid:pool_id>", pools.PoolView.as_view()),
+    path(api + "allocations", allocations.AllocationListView.as_view()),
+    path(api + "allocations/<uuid:allocation_id>", allocations.AllocationView.as_view()),
+    path(api + "allocations/<uuid:allocation_id>/heartbeat", allocations.AllocationHeartbeatView.as_view()),
+    path(api + "allocations/<uuid:allocation_id>/tickets", allocations.AllocationTicketView.as_view()),
+    path(api + "allocations/<uuid:allocation_id>/force-release", allocations.AllocationForceReleaseView.as_view()),
+    path(api + "sessions", allocations.SessionListView.as_view()),
+    path(api + "sessions/<uuid:session_id>", allocations.SessionView.as_view()),
+    path(api + "tasks", activity.TaskListView.as_view()),
+    path(api + "tasks/<uuid:task_id>", activity.TaskView.as_view()),
+    path(api + "events", activity.EventListView.as_view()),
+]

@@ -1,0 +1,205 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class AgentMessage(_message.Message):
+    __slots__ = ("boot_id", "sequence", "inventory", "report", "samples", "heartbeat")
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    INVENTORY_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    boot_id: str
+    sequence: int
+    inventory: Inventory
+    report: Report
+    samples: Samples
+    heartbeat: Heartbeat
+    def __init__(self, boot_id: _Optional[str] = ..., sequence: _Optional[int] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., samples: _Optional[_Union[Samples, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ...) -> None: ...
+
+class Inventory(_message.Message):
+    __slots__ = ("agent_version", "driver_version", "operating_system", "software", "endpoints", "gpus")
+    AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DRIVER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    OPERATING_SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    agent_version: str
+    driver_version: str
+    operating_system: str
+    software: bool
+    endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
+    gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
+    def __init__(self, agent_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., operating_system: _Optional[str] = ..., software: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ...) -> None: ...
+
+class Endpoint(_message.Message):
+    __slots__ = ("address", "port")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    port: int
+    def __init__(self, address: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
+class Gpu(_message.Message):
+    __slots__ = ("uuid", "index", "model", "memory_bytes", "compute_capability")
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_CAPABILITY_FIELD_NUMBER: _ClassVar[int]
+    uuid: bytes
+    index: int
+    model: str
+    memory_bytes: int
+    compute_capability: str
+    def __init__(self, uuid: _Optional[bytes] = ..., index: _Optional[int] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., compute_capability: _Optional[str] = ...) -> None: ...
+
+class Report(_message.Message):
+    __slots__ = ("generation", "sessions")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    sessions: _containers.RepeatedCompositeFieldContainer[Session]
+    def __init__(self, generation: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[Session, _Mapping]]] = ...) -> None: ...
+
+class Session(_message.Message):
+    __slots__ = ("id", "allocation_id", "state", "pid", "client_pid", "client_address", "program", "isolation", "memory_bytes", "launches", "bytes_in", "bytes_out", "end_reason", "opened_seconds")
+    class IsolationEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_PID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LAUNCHES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_IN_FIELD_NUMBER: _ClassVar[int]
+    BYTES_OUT_FIELD_NUMBER: _ClassVar[int]
+    END_REASON_FIELD_NUMBER: _ClassVar[int]
+    OPENED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    id: bytes
+    allocation_id: bytes
+    state: str
+    pid: int
+    client_pid: int
+    client_address: str
+    program: str
+    isolation: _containers.ScalarMap[str, str]
+    memory_bytes: int
+    launches: int
+    bytes_in: int
+    bytes_out: int
+    end_reason: str
+    opened_seconds: int
+    def __init__(self, id: _Optional[bytes] = ..., allocation_id: _Optional[bytes] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., client_pid: _Optional[int] = ..., client_address: _Optional[str] = ..., program: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., memory_bytes: _Optional[int] = ..., launches: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., end_reason: _Optional[str] = ..., opened_seconds: _Optional[int] = ...) -> None: ...
+
+class Samples(_message.Message):
+    __slots__ = ("gpus",)
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    gpus: _containers.RepeatedCompositeFieldContainer[GpuSample]
+    def __init__(self, gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ...) -> None: ...
+
+class GpuSample(_message.Message):
+    __slots__ = ("gpu_uuid", "metrics")
+    class MetricsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    GPU_UUID_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    gpu_uuid: bytes
+    metrics: _containers.ScalarMap[str, float]
+    def __init__(self, gpu_uuid: _Optional[bytes] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
+class Heartbeat(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ApplianceMessage(_message.Message):
+    __slots__ = ("appliance_seconds", "heartbeat_seconds", "desired_state")
+    APPLIANCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DESIRED_STATE_FIELD_NUMBER: _ClassVar[int]
+    appliance_seconds: int
+    heartbeat_seconds: float
+    desired_state: DesiredState
+    def __init__(self, appliance_seconds: _Optional[int] = ..., heartbeat_seconds: _Optional[float] = ..., desired_state: _Optional[_Union[DesiredState, _Mapping]] = ...) -> None: ...
+
+class DesiredState(_message.Message):
+    __slots__ = ("generation", "appliance_seconds", "ticket_keys", "grants")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    APPLIANCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    TICKET_KEYS_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    appliance_seconds: int
+    ticket_keys: _containers.RepeatedCompositeFieldContainer[TicketKey]
+    grants: _containers.RepeatedCompositeFieldContainer[Grant]
+    def __init__(self, generation: _Optional[int] = ..., appliance_seconds: _Optional[int] = ..., ticket_keys: _Optional[_Iterable[_Union[TicketKey, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ...) -> None: ...
+
+class TicketKey(_message.Message):
+    __slots__ = ("id", "public_key")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    id: bytes
+    public_key: bytes
+    def __init__(self, id: _Optional[bytes] = ..., public_key: _Optional[bytes] = ...) -> None: ...
+
+class Grant(_message.Message):
+    __slots__ = ("allocation_id", "tenant_id", "fence_epoch", "fence_counter", "partitions")
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    FENCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FENCE_COUNTER_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: bytes
+    tenant_id: bytes
+    fence_epoch: int
+    fence_counter: int
+    partitions: _containers.RepeatedCompositeFieldContainer[Partition]
+    def __init__(self, allocation_id: _Optional[bytes] = ..., tenant_id: _Optional[bytes] = ..., fence_epoch: _Optional[int] = ..., fence_counter: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
+
+class Partition(_message.Message):
+    __slots__ = ("gpu_uuid", "memory_bytes", "compute_percent")
+    GPU_UUID_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    gpu_uuid: bytes
+    memory_bytes: int
+    compute_percent: int
+    def __init__(self, gpu_uuid: _Optional[bytes] = ..., memory_bytes: _Optional[int] = ..., compute_percent: _Optional[int] = ...) -> None: ...
+
+class RenewRequest(_message.Message):
+    __slots__ = ("agent_csr", "launcher_csr")
+    AGENT_CSR_FIELD_NUMBER: _ClassVar[int]
+    LAUNCHER_CSR_FIELD_NUMBER: _ClassVar[int]
+    agent_csr: str
+    launcher_csr: str
+    def __init__(self, agent_csr: _Optional[str] = ..., launcher_csr: _Optional[str] = ...) -> None: ...
+
+class RenewReply(_message.Message):
+    __slots__ = ("ca_pem", "agent_pem", "launcher_pem")
+    CA_PEM_FIELD_NUMBER: _ClassVar[int]
+    AGENT_PEM_FIELD_NUMBER: _ClassVar[int]
+    LAUNCHER_PEM_FIELD_NUMBER: _ClassVar[int]
+    ca_pem: str
+    agent_pem: str
+    launcher_pem: str
+    def __init__(self, ca_pem: _Optional[str] = ..., agent_pem: _Optional[str] = ..., launcher_pem: _Optional[str] = ...) -> None: ...
