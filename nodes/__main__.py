@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from nodes.errors import NodeError
@@ -19,6 +20,7 @@ def main() -> int:
     enrol.add_argument("--token", required=True, help="as `busbar node token` printed it, or @FILE")
     run = verbs.add_parser("run", help="serve until SIGTERM")
     run.add_argument("--launcher-socket", type=Path, required=True)
+    run.add_argument("--appliance", help="HOST:PORT of its fleet service, if it moved since the enrolment")
     run.add_argument("--address", action="append", default=[], help="under which clients reach the launcher; may be given again")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -46,6 +48,9 @@ def do_run(arguments: argparse.Namespace) -> int:
     identity = load_identity(arguments.folder)
     if identity is None:
         raise NodeError(f"{arguments.folder} holds no identity; run `enrol` with a token first.")
+
+    if arguments.appliance:
+        identity = replace(identity, fleet_address=arguments.appliance)
 
     async def serve() -> None:
         await Agent(arguments.folder, identity, LauncherControl(arguments.launcher_socket), arguments.address or ["127.0.0.1"]).run()

@@ -1,0 +1,148 @@
+"""`./run --check`: all of it in a temporary folder, as a user would; the last line is one JSON object."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from deploy.supervisor import BUILD, ROOT, SOFTGPU, Stack, wait_for
+
+sys.path.insert(0, str(ROOT))
+from remoting.cli.api import Api, Context, save_context  # noqa: E402
+
+NUMBA = [sys.executable, str(ROOT / "deploy" / "demo" / "numba_demo.py")]
+DEMO = str(BUILD / "demo" / "gpu_demo")
+SHARES = (15, 35, 20, 30)
+
+
+class Check:
+    def __init__(self, folder: Path) -> None:
+        self.stack = Stack(folder / "data", base_port=18443)
+        self.context = folder / "context.json"
+        self.steps: dict[str, dict[str, Any]] = {}
+
+    @property
+    def api(self) -> Api:
+        return Api(Context(**json.loads(self.context.read_text())))
+
+    def step(self, name: str, work: Callable[[], None]) -> bool:
+        begun = time.monotonic()
+        try:
+            work()
+            self.steps[name] = {"ok": True, "seconds": round(time.monotonic() - begun, 2)}
+        except (Exception, SystemExit) as error:
+            traceback.print_exc()
+            self.steps[name] = {"ok": False, "seconds": round(time.monotonic() - begun, 2), "error": str(error)[-300:]}
+        return bool(self.steps[name]["ok"])
+
+    def start_run(self, percent: int, *command: str) -> subprocess.Popen[str]:
+        line = [sys.executable, "-m", "remoting.cli.main", "run", "-n", "1", "-p", str(percent), "--timeout", "60", "--", *command]
+        env = os.environ | {"BUSBAR_CONTEXT": str(self.context), "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def busbar_run(self, percent: int, *command: str) -> str:
+        process = self.start_run(percent, *command)
+        out, err = process.communicate(timeout=120)
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {err[-500:]}")
+        return out
+
+    # ---- steps ----
+    def appliance_ready(self) -> None:
+        self.stack.start_appliance()
+        token = self.stack.manage("create_token", "--role", "operator", "--hours", "1").splitlines()[-1]
+        save_context(Context(self.stack.url, token, (self.stack.appliance_data / "ca.pem").read_text()), self.context)
+
+    def node_ready(self) -> None:
+        self.stack.start_node()
+        wait_for("the node", lambda: any(n["state"] == "ready" and n["reachable"] and n["endpoints"] for n in self.api.items("nodes")), self.stack.logs / "agent.log")
+        assert self.api.items("gpus"), "the node reported no GPU"
+
+    def partition_memory(self) -> None:
+        seen = json.loads(self.busbar_run(25, DEMO, "memory"))
+        whole = self.api.items("gpus")[0]["memory_bytes"]
+        assert seen["total_bytes"] == whole * 25 // 100 // (2 << 20) * (2 << 20), (seen, whole)
+        assert seen["free_bytes"] <= seen["total_bytes"]
+
+    def out_of_memory(self) -> None:
+        seen = json.loads(self.busbar_run(25, DEMO, "exhaust"))
+        limit = self.api.items("gpus")[0]["memory_bytes"] // 4
+        assert seen["error"] == 2 and limit * 0.95 <= seen["allocated_bytes"] <= limit, seen
+
+    def four_partitions(self) -> None:
+        """Four at once on one GPU, each right; a fifth waits and says why; their kernels took turns."""
+        others = [self.start_run(100, DEMO, "work", "30") for _ in self.api.items("gpus")[1:]]
+        wait_for("the other GPUs", lambda: self.active() >= len(others), self.stack.logs / "appliance.log")
+        running = [self.start_run(p, DEMO, "work", "6") for p in SHARES]
+        try:
+            wait_for("four sessions", lambda: len(self.api.items("sessions", state="running")) == len(running) + len(others), self.stack.logs / "launcher.log", 30)
+            fifth = self.api.request("POST", "allocations", {"percent": 10})
+            assert fifth["state"] == "waiting" and "10 %" in fifth["waiting_reason"], fifth
+            self.api.request("DELETE", f"allocations/{fifth['id']}")
+            time.sleep(1)
+            turns = self.turns()
+            for process in running:
+                out, err = process.communicate(timeout=90)
+                assert process.returncode == 0 and "right after" in out, (out, err)
+            if self.stack.software:
+                assert sum(t > 3 for t in turns) >= len(SHARES), f"turns of the engine: {turns}"
+        finally:
+            for process in [*running, *others]:
+                process.terminate()
+                process.wait(30)
+
+    def active(self) -> int:
+        return len(self.api.items("allocations", state="active"))
+
+    def turns(self) -> list[int]:
+        if not self.stack.software:
+            return []
+        out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=self.stack.node_environment(), capture_output=True, text=True, check=True).stdout
+        return [p["turns"] for line in out.splitlines() for p in json.loads(line)["processes"]]
+
+    def released(self) -> None:
+        def all_over() -> bool:
+            held = [a for a in self.api.items("allocations") if a["state"] != "released"]
+            return not held and not self.api.items("sessions", state="running") and not self.turns()
+
+        wait_for("everything released", all_over, self.stack.logs / "appliance.log", 30)
+
+    def run(self) -> bool:
+        self.steps["setup"] = {"ok": True, "seconds": round(float(os.environ.get("BUSBAR_SETUP_SECONDS", "0")), 2)}
+        programs = {"numba_saxpy": [*NUMBA, "saxpy"], "numba_matmul": [*NUMBA, "matmul"], "numba_reduction": [*NUMBA, "reduction"], "driver_api_c": [DEMO, "add"]}
+        ok = self.step("appliance_ready", self.appliance_ready) and self.step("node_ready", self.node_ready)
+        if ok:
+            for name, command in programs.items():
+                ok &= self.step(name, lambda command=command: print(self.busbar_run(25, *command).strip()))  # type: ignore[misc]
+            for work in (self.partition_memory, self.out_of_memory, self.four_partitions, self.released):
+                ok &= self.step(work.__name__, work)
+        return ok
+
+
+def main() -> int:
+    folder = Path(tempfile.mkdtemp(prefix="busbar-check-"))
+    check = Check(folder)
+    ok = False
+    try:
+        ok = check.run()
+    finally:
+        check.stack.stop()
+        if ok:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            print(f"kept for you to look at: {folder}", file=sys.stderr)
+        print(json.dumps(check.steps))
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

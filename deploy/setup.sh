@@ -1,0 +1,64 @@
+# Sourced by run, test and bench: system packages, the virtual environment, the build. Idempotent; no root when a compiler is there.
+# Sets PYTHON. Wants ROOT (the repository).
+
+say() { printf '%s\n' "$*" >&2; }
+
+missing_packages() {
+  command -v g++ >/dev/null 2>&1 || printf 'g++ '
+  [ -f /usr/include/openssl/ssl.h ] || printf 'libssl-dev '
+  find_python >/dev/null || printf 'python3 '
+  python=$(find_python) && "$python" -c 'import ensurepip, venv' 2>/dev/null || printf 'python3-venv '
+  ldconfig -p 2>/dev/null | grep -q libzstd.so.1 || [ -e /usr/lib/x86_64-linux-gnu/libzstd.so.1 ] || printf 'libzstd1 '
+}
+
+find_python() {
+  for candidate in python3 python3.13 python3.12 python3.11; do
+    command -v "$candidate" >/dev/null 2>&1 && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$candidate"; return 0; }
+  done
+  return 1
+}
+
+install_packages() {
+  wanted=$(missing_packages)
+  [ -n "$wanted" ] || return 0
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    say "installing $wanted"
+    { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends ca-certificates $wanted; } >"$LOGS/apt.log" 2>&1 || { say "apt-get failed; see $LOGS/apt.log"; exit 1; }
+  else
+    say "Some system packages are missing. As root:  apt-get install -y $wanted"
+    exit 1
+  fi
+}
+
+# One virtual environment; each lock file is installed again only when it changed.
+install_lock() {
+  mark="$ROOT/.venv/installed-$1"
+  cmp -s "$ROOT/$1.lock" "$mark" && return 0
+  "$PYTHON" -m pip install -q --disable-pip-version-check --require-hashes -r "$ROOT/$1.lock" >"$LOGS/pip-$1.log" 2>&1 || { say "pip failed; see $LOGS/pip-$1.log"; tail -5 "$LOGS/pip-$1.log" >&2; exit 1; }
+  cp "$ROOT/$1.lock" "$mark"
+}
+
+# build_remoting FOLDER [cmake options]
+build_remoting() {
+  folder=$1; shift
+  include=$("$PYTHON" -c 'import pathlib, nvidia; print(next(p for b in nvidia.__path__ for p in pathlib.Path(b).glob("*/include") if (p / "cuda.h").exists()))')
+  { [ -f "$folder/build.ninja" ] || "$ROOT/.venv/bin/cmake" -S "$ROOT/remoting" -B "$folder" -G Ninja -DCMAKE_MAKE_PROGRAM="$ROOT/.venv/bin/ninja" -DPython3_EXECUTABLE="$PYTHON" -DCUDA_INCLUDE="$include" "$@"; } >"$LOGS/build.log" 2>&1 \
+    && "$ROOT/.venv/bin/ninja" -C "$folder" >>"$LOGS/build.log" 2>&1 || { say "the build failed; see $LOGS/build.log"; grep -E 'error|FAILED' "$LOGS/build.log" | head -5 >&2; exit 1; }
+}
+
+write_command() {
+  mkdir -p "$ROOT/build/bin"
+  printf '#!/bin/sh\nPYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}" exec "%s" -m remoting.cli.main "$@"\n' "$ROOT" "$PYTHON" >"$ROOT/build/bin/busbar"
+  chmod +x "$ROOT/build/bin/busbar"
+}
+
+setup() {
+  LOGS="$ROOT/build/log"
+  mkdir -p "$LOGS"
+  install_packages
+  [ -x "$ROOT/.venv/bin/python" ] || "$(find_python)" -m venv "$ROOT/.venv"
+  PYTHON="$ROOT/.venv/bin/python"
+  for lock in "$@"; do install_lock "$lock"; done
+  build_remoting "$ROOT/build/remoting"
+  write_command
+}
