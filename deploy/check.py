@@ -88,13 +88,11 @@ class Check:
             fifth = self.api.request("POST", "allocations", {"percent": 10})
             assert fifth["state"] == "waiting" and "10 %" in fifth["waiting_reason"], fifth
             self.api.request("DELETE", f"allocations/{fifth['id']}")
-            time.sleep(1)
-            turns = self.turns()
+            if self.stack.software:
+                wait_for("turns of the engine", lambda: sum(t > 3 for t in self.turns()) >= len(SHARES), self.stack.logs / "launcher.log", 30)
             for process in running:
                 out, err = process.communicate(timeout=90)
                 assert process.returncode == 0 and "right after" in out, (out, err)
-            if self.stack.software:
-                assert sum(t > 3 for t in turns) >= len(SHARES), f"turns of the engine: {turns}"
         finally:
             for process in [*running, *others]:
                 process.terminate()

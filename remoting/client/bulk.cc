@@ -1,31 +1,17 @@
 // The bulk connection of a link: large host bytes, both ways, opened when the first need it.
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "client/link.h"
+#include "client/no_sigpipe.h"
 
 namespace busbar::client {
 
 using transport::Tls;
-
-namespace {
-// A write to a closed socket must not end the program.
-struct NoSigpipe {
-  sigset_t pipe, before;
-  NoSigpipe() { sigemptyset(&pipe); sigaddset(&pipe, SIGPIPE); pthread_sigmask(SIG_BLOCK, &pipe, &before); }
-  ~NoSigpipe() {
-    timespec now{0, 0};
-    if (!sigismember(&before, SIGPIPE)) while (sigtimedwait(&pipe, nullptr, &now) > 0) {}
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
-};
-}  // namespace
 
 bool Link::open_bulk() {
   std::lock_guard one(bulk_send_mutex_);

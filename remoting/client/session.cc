@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "client/no_sigpipe.h"
 #include "client/ticket_file.h"
 
 namespace busbar::client {
@@ -131,6 +132,7 @@ CUresult open_session() {
   std::lock_guard lock(g_opening);
   if (session()) return CUDA_SUCCESS;
   if (g_ended) return CUDA_ERROR_NOT_INITIALIZED;
+  NoSigpipe quiet;
   TicketFile file;
   std::string error;
   if (!read_ticket_file(file, error)) { std::fprintf(stderr, "busbar: %s\n", error.c_str()); return CUDA_ERROR_NO_DEVICE; }

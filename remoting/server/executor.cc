@@ -234,9 +234,9 @@ void Executor::run_record(const Record& r) {
     case Op::host_function: {
       Mark m;
       m.host_function = in.get<uint64_t>();
-      host_functions_[m.host_function] = st->id;
+      host_functions_[m.host_function] = {st->id, r.position};
       queues_.hold(st->id);
-      return mark(*st, r.position, std::move(m));
+      return mark(*st, r.position - 1, std::move(m));   // what came before is done; the function itself is not
     }
     default: return;
   }
@@ -245,8 +245,10 @@ void Executor::run_record(const Record& r) {
 void Executor::host_function_done(wire::Decoder in) {
   auto it = host_functions_.find(in.get<uint64_t>());
   if (it == host_functions_.end()) return;
-  queues_.resume(it->second);
+  auto [stream, position] = it->second;
   host_functions_.erase(it);
+  queues_.resume(stream);
+  if (StreamState* st = s_.stream(stream)) { use_context(st->context); mark(*st, position); }
 }
 
 void Executor::run_global(const Record& r) {
@@ -336,7 +338,7 @@ void Executor::mark(StreamState& st, uint64_t position, Mark m) {
 
 // The ring ran dry: whatever is not yet marked gets its mark now.
 void Executor::mark_dirty() {
-  for (uint32_t id : dirty_) if (StreamState* st = s_.stream(id); st && st->last > st->marked) { use_context(st->context); mark(*st, st->last); }
+  for (uint32_t id : dirty_) if (StreamState* st = s_.stream(id); st && st->last > st->marked && !queues_.held(id)) { use_context(st->context); mark(*st, st->last); }
   dirty_.clear();
 }
 

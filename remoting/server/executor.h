@@ -64,7 +64,7 @@ class Executor {
   Helper helper_;
   uint64_t position_ = 0;
   bool leaving_ = false, malformed_ = false;
-  std::map<uint64_t, uint32_t> host_functions_;          // id to the stream it holds
+  std::map<uint64_t, std::pair<uint32_t, uint64_t>> host_functions_;   // id to the stream it holds and its position
   std::vector<uint32_t> dirty_;                          // streams with unmarked work
 };
 

@@ -1,0 +1,120 @@
+"""A launcher of its own, with no appliance behind it: tickets and grants are signed here."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from deploy.supervisor import BUILD, SOFTGPU, wait_for
+
+from appliance.allocations.tickets import SigningKey, TicketPartition, issue
+from appliance.fleet.certificates import load_authority, sign_node
+from nodes.enrolment import new_key_and_csr
+from nodes.launcher_control import Grant, Grants, LauncherControl, LauncherError, Partition, SessionReport
+
+
+def softgpu_environment(folder: Path, devices: int = 2) -> dict[str, str]:
+    return os.environ | {
+        "BUSBAR_SOFTGPU_DEVICES": str(devices),
+        "BUSBAR_SOFTGPU_DIR": str(folder),
+        "BUSBAR_SOFTGPU_CACHE": os.environ.get("BUSBAR_SOFTGPU_CACHE", str(Path(tempfile.gettempdir()) / f"busbar-test-kernels-{os.getuid()}")),
+    }
+
+
+def direct_environment(folder: Path) -> dict[str, str]:
+    """For a program on the software GPU itself."""
+    return softgpu_environment(folder) | {"LD_LIBRARY_PATH": str(SOFTGPU)}
+
+
+def gpu_uuids(env: dict[str, str]) -> list[uuid.UUID]:
+    import json
+
+    out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=env, capture_output=True, text=True, check=True).stdout
+    return [uuid.UUID(json.loads(line)["uuid"].removeprefix("GPU-")) for line in out.splitlines()]
+
+
+class LocalNode:
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="bbt-"))
+        self.runtime = self.folder / "r"
+        self.runtime.mkdir(mode=0o700)
+        self.node_id, self.allocation_id, self.tenant_id = uuid.uuid4(), uuid.uuid4(), uuid.uuid4()
+        self.key, self.client_key = SigningKey(Ed25519PrivateKey.generate()), Ed25519PrivateKey.generate()
+        self.env = softgpu_environment(self.folder / "gpu")
+        self.gpus = gpu_uuids(self.env)
+        self.fence = (1, 5)
+        self.partitions = (Partition(self.gpus[0], 1 << 30, 50),)
+        self.authority = load_authority(self.folder)
+        self._write_certificate()
+        self.control = LauncherControl(self.runtime / "agent.sock")
+        self.launcher = self._start()
+        self.grant()
+
+    def _write_certificate(self) -> None:
+        key, csr = new_key_and_csr()
+        (self.folder / "launcher.key").write_bytes(key)
+        (self.folder / "launcher.pem").write_bytes(sign_node(self.authority, csr, self.node_id, "launcher").public_bytes(serialization.Encoding.PEM))
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [
+            str(BUILD / "busbar-launcher"), "--runtime", str(self.runtime), "--agent-socket", str(self.runtime / "agent.sock"),
+            "--session-program", str(BUILD / "busbar-session"), "--driver", str(SOFTGPU / "libcuda.so.1"),
+            "--certificate", str(self.folder / "launcher.pem"), "--key", str(self.folder / "launcher.key"), "--port", "39445",
+        ]  # fmt: skip
+        with (self.folder / "launcher.log").open("ab") as log:
+            process = subprocess.Popen(command, env=self.env, stdout=log, stderr=log)
+        wait_for("the launcher", self._answers, self.folder / "launcher.log", 10)
+        return process
+
+    def _answers(self) -> bool:
+        try:
+            self.control.sessions()
+        except LauncherError:
+            return False
+        return True
+
+    @property
+    def port(self) -> int:
+        return self.control.sessions().port
+
+    def grant(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> None:
+        grants = (Grant(self.allocation_id, self.tenant_id, *(fence or self.fence), self.partitions),) if held else ()
+        self.control.apply(Grants(1, int(time.time()), self.node_id, ((self.key.key_id, self.key.public),), grants))
+
+    def ticket(self, **changes: object) -> bytes:
+        values: dict[str, object] = {
+            "key": self.key, "allocation_id": self.allocation_id, "node_id": self.node_id, "fence": self.fence, "now_seconds": int(time.time()),
+            "client_public_key": self.client_key.public_key().public_bytes_raw(),
+            "partitions": [TicketPartition(p.gpu_uuid, p.memory_bytes, p.compute_percent) for p in self.partitions],
+        }  # fmt: skip
+        return issue(**(values | changes))  # type: ignore[arg-type]
+
+    def ticket_file(self) -> Path:
+        def b64(data: bytes) -> str:
+            return base64.b64encode(data).decode()
+
+        path = self.folder / "ticket"
+        path.touch(mode=0o600)
+        path.write_text(
+            f"key {b64(self.client_key.private_bytes_raw())}\nca {b64(self.authority.pem.encode())}\n"
+            f"node {self.node_id}\nendpoint 127.0.0.1 {self.port}\nticket {b64(self.ticket())}\n"
+        )
+        return path
+
+    def remote_environment(self, **more: str) -> dict[str, str]:
+        """For a program that comes over the network."""
+        return os.environ | {"BUSBAR_TICKET_FILE": str(self.ticket_file()), "LD_LIBRARY_PATH": str(BUILD / "client")} | more
+
+    def sessions(self) -> tuple[SessionReport, ...]:
+        return self.control.sessions().sessions
+
+    def stop(self) -> None:
+        self.launcher.send_signal(2)
+        self.launcher.wait(10)

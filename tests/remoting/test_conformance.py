@@ -1,0 +1,35 @@
+"""One body, two runs: on the driver itself and through remoting. What a program prints must not differ."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.remoting.node import LocalNode, direct_environment
+
+PROGRAMS = ("streams", "host_functions", "memory", "errors", "threads")
+
+
+def output(program: Path, env: dict[str, str]) -> str:
+    done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("arena", ["with arenas", "without arenas"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_prints_the_same_directly_and_remoted(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, name: str, arena: str) -> None:
+    program = compiled(name)
+    direct = output(program, direct_environment(tmp_path))
+    assert "WRONG" not in direct
+    more = {} if arena == "with arenas" else {"BUSBAR_ARENA": "0"}
+    assert output(program, node.remote_environment(**more)) == direct
+
+
+def test_memory_is_given_back_between_sessions(node: LocalNode, compiled: Callable[[str], Path]) -> None:
+    for _ in range(3):
+        output(compiled("memory"), node.remote_environment())
+    assert all(s.memory_bytes == 0 for s in node.sessions() if s.state == "closed")

@@ -1,0 +1,89 @@
+"""The data-plane port answers nothing until a ticket proves right."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import struct
+import subprocess
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from deploy.supervisor import BUILD
+
+from appliance.allocations.tickets import SigningKey, TicketPartition
+from tests.remoting.node import LocalNode
+
+MAGIC = b"BUSBAR1\n"
+CLIENT_HELLO = bytes.fromhex("160301003b010000370303") + bytes(32) + bytes.fromhex("00000213010100000c002b0003020304") + bytes(8)
+
+
+def answer(port: int, first: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+        s.sendall(first)
+        s.shutdown(socket.SHUT_WR)
+        try:
+            return s.recv(4096)
+        except ConnectionResetError:
+            return b""
+
+
+def opening(ticket: bytes) -> bytes:
+    return MAGIC + struct.pack("<II", 1, len(ticket)) + ticket + CLIENT_HELLO
+
+
+def flipped(ticket: bytes, at: int) -> bytes:
+    return ticket[:at] + bytes([ticket[at] ^ 1]) + ticket[at + 1 :]
+
+
+BAD: dict[str, Callable[[LocalNode], bytes]] = {
+    "nothing": lambda n: b"",
+    "http": lambda n: b"GET / HTTP/1.1\r\n\r\n",
+    "tls without a ticket": lambda n: CLIENT_HELLO,
+    "a length that is too large": lambda n: MAGIC + struct.pack("<II", 1, 1 << 30),
+    "an unknown purpose": lambda n: MAGIC + struct.pack("<II", 9, 16) + bytes(16),
+    "an unknown session": lambda n: MAGIC + struct.pack("<II", 2, 16) + bytes(16),
+    "a truncated ticket": lambda n: opening(n.ticket()[:-1]),
+    "a flipped bit": lambda n: opening(flipped(n.ticket(), 40)),
+    "a flipped signature": lambda n: opening(flipped(n.ticket(), len(n.ticket()) - 1)),
+    "another appliance's key": lambda n: opening(n.ticket(key=SigningKey(Ed25519PrivateKey.generate()))),
+    "another node": lambda n: opening(n.ticket(node_id=uuid.uuid4())),
+    "another allocation": lambda n: opening(n.ticket(allocation_id=uuid.uuid4())),
+    "an older fence": lambda n: opening(n.ticket(fence=(1, 4))),
+    "an expired ticket": lambda n: opening(n.ticket(now_seconds=1)),
+    "more memory than granted": lambda n: opening(n.ticket(partitions=[TicketPartition(n.gpus[0], 2 << 30, 50)])),
+    "another GPU": lambda n: opening(n.ticket(partitions=[TicketPartition(n.gpus[1], 1 << 30, 50)])),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_it_answers_nothing_to(node: LocalNode, case: str) -> None:
+    assert answer(node.port, BAD[case](node)) == b""
+
+
+def test_a_right_ticket_is_answered(node: LocalNode) -> None:
+    """Without this, the silence above would prove nothing."""
+    assert answer(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
+
+
+def test_a_ticket_is_useless_without_its_key(node: LocalNode) -> None:
+    stolen = node.ticket(client_public_key=Ed25519PrivateKey.generate().public_key().public_bytes_raw())
+    env = node.remote_environment()
+    lines = Path(env["BUSBAR_TICKET_FILE"]).read_text().splitlines()
+    path = node.folder / "stolen"
+    path.touch(mode=0o600)
+    path.write_text("\n".join([*lines[:-1], f"ticket {base64.b64encode(stolen).decode()}"]) + "\n")
+    done = subprocess.run([BUILD / "demo" / "gpu_demo"], env=env | {"BUSBAR_TICKET_FILE": str(path)}, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0 and "CUDA_ERROR_NO_DEVICE" in done.stderr
+
+
+def test_a_ticket_file_that_others_may_read_is_refused(node: LocalNode) -> None:
+    env = node.remote_environment()
+    path = Path(env["BUSBAR_TICKET_FILE"])
+    path.chmod(0o644)
+    done = subprocess.run([BUILD / "demo" / "gpu_demo"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    path.chmod(0o600)
+    assert done.returncode != 0 and "chmod 600" in done.stderr

@@ -1,0 +1,91 @@
+"""kill -9 in the middle of a run: what dies, and what must not notice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.system.conftest import DEMO, Pool
+
+pytestmark = pytest.mark.system
+
+
+def process_is_gone(pid: int) -> bool:
+    return not os.path.exists(f"/proc/{pid}") or " Z " in open(f"/proc/{pid}/stat").read()
+
+
+@pytest.mark.parametrize("victims", [("agent",), ("launcher",), ("appliance",), ("agent", "launcher", "appliance")], ids="+".join)
+def test_a_program_finishes_right_when_parts_are_killed(pool: Pool, victims: tuple[str, ...]) -> None:
+    program = pool.start_working(25, 6)
+    pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
+    before = pool.sessions(state="running")[0]
+
+    pool.kill(*victims)
+
+    def same_session_is_reported_afresh() -> bool:
+        now = [s for s in pool.sessions(state="running") if s["id"] == before["id"]]
+        return bool(now) and now[0]["launches"] > before["launches"]
+
+    pool.wait("the same session after the restart", same_session_is_reported_afresh)
+    assert program.poll() is None, "the program ended before the restarted part could show its session"
+    code, out, err = pool.finish(program)
+    assert code == 0 and "right after" in out, err
+    assert [s["id"] for s in pool.sessions(allocation_id=before["allocation_id"])] == [before["id"]]
+
+
+def test_a_session_opens_after_the_launcher_restarted(pool: Pool) -> None:
+    pool.kill("launcher")
+    code, out, err = pool.finish(pool.start(25, DEMO, "add"))
+    assert code == 0 and "right" in out, err
+
+
+def test_a_killed_session_server_is_a_clear_error_and_the_neighbour_finishes_right(pool: Pool) -> None:
+    doomed, neighbour = pool.start_working(25, 20), pool.start_working(25, 4)
+    pool.wait("both sessions", lambda: len(pool.sessions(state="running")) == 2)
+    sessions = {s["client_pid"]: s for s in pool.sessions(state="running")}
+    children = subprocess.run(["pgrep", "-P", str(doomed.pid)], capture_output=True, text=True, check=True).stdout.split()
+    os.kill(sessions[int(children[0])]["pid"], signal.SIGKILL)
+
+    code, _, err = pool.finish(doomed)
+    assert code != 0
+    assert "CUDA_ERROR_DEVICE_UNAVAILABLE" in err and "session server on the node ended" in err
+    code, out, err = pool.finish(neighbour)
+    assert code == 0 and "right after" in out, err
+    killed = sessions[int(children[0])]["id"]
+    pool.wait("the session's end in the books", lambda: pool.api.request("GET", f"sessions/{killed}")["state"] == "closed")
+    assert "signal" in pool.api.request("GET", f"sessions/{killed}")["end_reason"]
+
+
+def test_a_killed_program_releases_everything(pool: Pool) -> None:
+    busbar = pool.start_working(25, 60)
+    pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
+    session = pool.sessions(state="running")[0]
+    os.kill(session["client_pid"], signal.SIGKILL)
+    assert pool.finish(busbar)[0] == 128 + signal.SIGKILL
+    pool.wait("the release", lambda: pool.api.request("GET", f"allocations/{session['allocation_id']}")["state"] == "released")
+    pool.wait("the session server's end", lambda: process_is_gone(session["pid"]))
+    assert pool.api.request("GET", f"sessions/{session['id']}")["state"] == "closed"
+
+
+def test_a_killed_busbar_command_releases_everything(pool: Pool) -> None:
+    busbar = pool.start_working(25, 60)
+    pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
+    session = pool.sessions(state="running")[0]
+    busbar.kill()
+    pool.wait("the program's end", lambda: process_is_gone(session["client_pid"]))
+    pool.wait("the session server's end", lambda: process_is_gone(session["pid"]))
+    pool.wait("the release", lambda: pool.api.request("GET", f"allocations/{session['allocation_id']}")["state"] == "released")
+    assert pool.api.request("GET", f"sessions/{session['id']}")["state"] == "closed"
+
+
+def test_releasing_an_allocation_ends_its_session_within_five_seconds(pool: Pool) -> None:
+    program = pool.start_working(25, 60)
+    pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
+    session = pool.sessions(state="running")[0]
+    pool.api.request("DELETE", f"allocations/{session['allocation_id']}")
+    pool.wait("the session server's end", lambda: process_is_gone(session["pid"]), 5)
+    code, _, err = pool.finish(program)
+    assert code != 0 and "its allocation was released" in err
