@@ -167,7 +167,7 @@ std::vector<Gate> Executor::gates_for(const Record& r, const StreamState& st) co
   if (queues_.idle()) return gates;
   for (auto& [id, other] : s_.streams) {
     bool ordered = (st.legacy && other.blocking && other.context == st.context) || (st.blocking && other.legacy && other.context == st.context);
-    if (id != st.id && ordered && queues_.tail(id)) gates.push_back({id, queues_.tail(id), 0, 0});
+    if (id != st.id && ordered && queues_.busy(id)) gates.push_back({id, queues_.tail(id), 0, 0});
   }
   if (r.head.opcode == (uint16_t)Op::wait_event) {
     wire::Decoder in = r.decoder();

@@ -6,7 +6,8 @@ namespace busbar::server {
 
 bool StreamQueues::empty(uint32_t queue) const { auto it = queues_.find(queue); return it == queues_.end() || it->second.waiting.empty(); }
 bool StreamQueues::held(uint32_t queue) const { auto it = queues_.find(queue); return it != queues_.end() && it->second.held; }
-uint64_t StreamQueues::tail(uint32_t queue) const { auto it = queues_.find(queue); return it == queues_.end() || (it->second.waiting.empty() && !it->second.held) ? 0 : it->second.pushed; }
+bool StreamQueues::busy(uint32_t queue) const { return !empty(queue) || held(queue); }
+uint64_t StreamQueues::tail(uint32_t queue) const { auto it = queues_.find(queue); return it == queues_.end() ? 0 : it->second.pushed; }
 
 bool StreamQueues::passed(const Gate& g) const {
   if (g.transfer) return staging_.has(g.transfer, g.bytes);

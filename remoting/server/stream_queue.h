@@ -29,7 +29,8 @@ class StreamQueues {
   bool idle() const { return parked_ == 0; }
   bool empty(uint32_t queue) const;
   bool held(uint32_t queue) const;
-  uint64_t tail(uint32_t queue) const;               // place of the newest parked record, 0 when the queue is empty
+  bool busy(uint32_t queue) const;                   // something waits there, or a host function holds it
+  uint64_t tail(uint32_t queue) const;               // place of the newest record that was ever parked
   bool passed(const Gate& g) const;
 
   // Copies the record behind what already waits. Returns its place, or 0 when too much is parked.

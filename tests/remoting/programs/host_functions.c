@@ -53,6 +53,22 @@ int main(void) {
   printf("behind the gate: %u\n", result[5]);
   OK(cuMemcpyDtoH(result, q, sizeof result));
   printf("beside the gate: %u\n", result[5]);
+  CUstream blocking;                                         /* the legacy stream must wait for a held blocking stream */
+  OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+  open_gate = 0;
+  OK(cuLaunchHostFunc(blocking, wait_at_gate, 0));
+  OK(launch_bump(p, N, 5, 1, blocking));
+  OK(launch_bump(p, N, 50, 1, 0));
+  OK(launch_bump(q, N, 1, 1, other));
+  OK(cuStreamSynchronize(other));
+  printf("the legacy stream waits: %d\n", cuStreamQuery(0) == CUDA_ERROR_NOT_READY);
+  pthread_mutex_lock(&mutex);
+  open_gate = 1;
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&mutex);
+  OK(cuCtxSynchronize());
+  OK(cuMemcpyDtoH(result, p, sizeof result));
+  printf("both ran: %u\n", result[7]);
   OK(cuStreamAddCallback(s, callback, &seen, 0));
   OK(cuStreamSynchronize(s));
   printf("callback: %d\n", seen);

@@ -1,0 +1,99 @@
+"""The software GPU's libcuda through ctypes, in a process of its own: a test hands over PTX and arrays, and gets arrays back."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from deploy.supervisor import ROOT, SOFTGPU
+
+from tests.remoting.node import softgpu_environment
+
+
+class CudaError(Exception):
+    def __init__(self, code: int, log: str = "") -> None:
+        super().__init__(f"{code} {log}")
+        self.code, self.log = code, log
+
+
+class Device:
+    """Device 0. Use it in a child process: a context does not survive a fork."""
+
+    def __init__(self) -> None:
+        self.lib = ctypes.CDLL(str(SOFTGPU / "libcuda.so.1"))
+        self.call("cuInit", 0)
+        context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuCtxSetCurrent", context)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        if code := getattr(self.lib, name)(*arguments):
+            raise CudaError(code)
+
+    def load(self, ptx: str) -> ctypes.c_void_p:
+        module, log = ctypes.c_void_p(), ctypes.create_string_buffer(2048)
+        options, values = (ctypes.c_int * 2)(5, 6), (ctypes.c_void_p * 2)(ctypes.addressof(log), 2048)
+        if code := self.lib.cuModuleLoadDataEx(ctypes.byref(module), ptx.encode(), 2, options, values):
+            raise CudaError(code, log.value.decode())
+        return module
+
+    def run(self, ptx: str, kernel: str, grid: int, block: int, arrays: list[np.ndarray[Any, Any]], scalars: tuple[int, ...] = (), shared: int = 0) -> list[Any]:
+        module, function = self.load(ptx), ctypes.c_void_p()
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
+        pointers = []
+        for a in arrays:
+            p = ctypes.c_uint64()
+            self.call("cuMemAlloc_v2", ctypes.byref(p), ctypes.c_size_t(max(a.nbytes, 1)))
+            self.call("cuMemcpyHtoD_v2", p, a.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(a.nbytes))
+            pointers.append(p)
+        values = [*pointers, *(ctypes.c_uint32(s) for s in scalars)]
+        params = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+        self.call("cuLaunchKernel", function, grid, 1, 1, block, 1, 1, shared, None, params, None)
+        self.call("cuCtxSynchronize")
+        out = []
+        for a, p in zip(arrays, pointers, strict=True):
+            b = np.empty_like(a)
+            self.call("cuMemcpyDtoH_v2", b.ctypes.data_as(ctypes.c_void_p), p, ctypes.c_size_t(b.nbytes))
+            self.call("cuMemFree_v2", p)
+            out.append(b)
+        return out
+
+
+def in_child(jobs: list[dict[str, Any]], folder: Path) -> list[Any]:
+    """Runs Device.run for each job in one fresh process; an error comes back as ("error", code, log)."""
+    env = softgpu_environment(folder, 1) | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-m", "tests.softgpu.driver"], input=pickle.dumps(jobs), env=env, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    results: list[Any] = pickle.loads(done.stdout)
+    return results
+
+
+def main() -> None:
+    jobs = pickle.load(sys.stdin.buffer)
+    answer = os.dup(1)
+    os.dup2(2, 1)  # kernels may print
+    device, results = Device(), []
+    for job in jobs:
+        try:
+            results.append(device.run(**job))
+        except CudaError as error:
+            results.append(("error", error.code, error.log))
+    with os.fdopen(answer, "wb") as out:
+        pickle.dump(results, out)
+
+
+def status(folder: Path) -> dict[str, Any]:
+    out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=softgpu_environment(folder, 1), capture_output=True, text=True, check=True).stdout
+    result: dict[str, Any] = json.loads(out)
+    return result
+
+
+if __name__ == "__main__":
+    main()
