@@ -57,7 +57,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-gb"
 STATIC_URL = "/static/"
-STATIC_ROOT = DATA_DIR / "static"
+WHITENOISE_USE_FINDERS = True  # the API page comes out of its package: no collectstatic, no CDN
 
 INSTALLED_APPS = [
     "django.contrib.auth",

@@ -159,7 +159,11 @@ def evict(*, allocation_id: UUID, reason: str, actor: str = SYSTEM) -> Allocatio
 def force_release(*, allocation_id: UUID, actor: str) -> Allocation:
     """Frees the partitions of a node that does not report. Its sessions may still run there: an administrator's decision, kept in the events."""
     allocation = evict(allocation_id=allocation_id, reason=f"force-released by {actor}", actor=actor)
-    allocation.partitions.all().delete()
+    freed, _ = allocation.partitions.all().delete()
+    emit(
+        "allocation.force_released", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor,
+        message=f"{actor} freed {freed} partitions without their nodes' word.",
+    )  # fmt: skip
     if allocation.state == AllocationState.RELEASING:
         finish_release(allocation)
     return allocation

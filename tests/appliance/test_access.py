@@ -1,0 +1,170 @@
+"""Who may do what: every view names its privilege, and the matrix of roles is as written here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.urls import URLPattern, get_resolver
+from django.utils import timezone
+
+from appliance.accounts import services
+from appliance.accounts.models import ApiToken, User
+from appliance.accounts.permissions import PRIVILEGES
+from appliance.fleet.models import EnrolmentToken
+from appliance.inventory.models import Node
+from appliance.rest import ApplianceView
+from tests.appliance.conftest import Cast, applied, body
+
+Clients = Callable[[User | None], Any]
+NOT_API = {"healthz", "readyz", "api/schema", "api/docs"}
+EVERY = set().union(*PRIVILEGES.values()) | {"public"}
+
+
+def views() -> Iterator[tuple[str, type[ApplianceView]]]:
+    for pattern in get_resolver().url_patterns:
+        assert isinstance(pattern, URLPattern)
+        if str(pattern.pattern) not in NOT_API:
+            yield str(pattern.pattern), pattern.callback.view_class
+
+
+def test_every_view_names_a_known_privilege_for_each_of_its_methods() -> None:
+    for path, view in views():
+        assert issubclass(view, ApplianceView), f"{path} goes round can() and visible_to()"
+        methods = {m.upper() for m in ("get", "post", "put", "patch", "delete") if hasattr(view, m)}
+        assert methods == set(view.privileges), f"{path}: {methods} against {set(view.privileges)}"
+        assert set(view.privileges.values()) <= EVERY, path
+
+
+# operation: what alice (owner), bob (same project), charlie (stranger), vera (viewer), olga (operator), nobody get
+MATRIX = {
+    ("GET", "/api/v1/me"): (200, 200, 200, 200, 200, 401),
+    ("GET", "/api/v1/nodes"): (200, 200, 200, 200, 200, 401),
+    ("GET", "/api/v1/nodes/{node}"): (200, 200, 200, 200, 200, 401),
+    ("GET", "/api/v1/nodes/{absent}"): (404, 404, 404, 404, 404, 401),
+    ("POST", "/api/v1/nodes/{node}/cordon"): (403, 403, 403, 403, 200, 401),
+    ("GET", "/api/v1/gpus"): (200, 200, 200, 200, 200, 401),
+    ("GET", "/api/v1/pools"): (200, 200, 200, 200, 200, 401),
+    ("POST", "/api/v1/pools"): (403, 403, 403, 403, 201, 401),
+    ("GET", "/api/v1/allocations"): (200, 200, 200, 200, 200, 401),
+    ("GET", "/api/v1/allocations/{allocation}"): (200, 200, 404, 200, 200, 401),
+    ("GET", "/api/v1/allocations/{absent}"): (404, 404, 404, 404, 404, 401),
+    ("POST", "/api/v1/allocations/{allocation}/heartbeat"): (200, 403, 404, 403, 200, 401),
+    ("DELETE", "/api/v1/allocations/{allocation}"): (202, 403, 404, 403, 202, 401),
+    ("POST", "/api/v1/allocations/{allocation}/force-release"): (403, 403, 403, 403, 403, 401),
+    ("GET", "/api/v1/sessions"): (200, 200, 200, 200, 200, 401),
+    ("GET", "/api/v1/tasks"): (200, 200, 200, 200, 200, 401),
+    ("GET", "/api/v1/events"): (200, 200, 200, 200, 200, 401),
+    ("POST", "/api/v1/enrolment-tokens"): (403, 403, 403, 403, 201, 401),
+}
+
+
+@pytest.mark.parametrize("operation", MATRIX, ids=lambda o: " ".join(o))
+def test_the_matrix(cast: Cast, client_of: Clients, add_node: Callable[..., Node], operation: tuple[str, str]) -> None:
+    method, template = operation
+    node = add_node()
+    for who, expected in zip((cast.alice, cast.bob, cast.charlie, cast.vera, cast.olga, None), MATRIX[operation], strict=True):
+        allocation = body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json"))
+        applied(node)
+        path = template.format(node=node.pk, allocation=allocation["id"], absent=uuid.uuid4())
+        response = client_of(who).generic(method, path, '{"name": "p"}' if path.endswith("pools") else "", "application/json")
+        assert response.status_code == expected, (who, response.content)
+        if expected >= 400:
+            assert response["Content-Type"] == "application/problem+json" and body(response)["detail"]
+
+
+def test_lists_show_only_what_one_may_see(cast: Cast, client_of: Clients, add_node: Callable[..., Node]) -> None:
+    add_node()
+    client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json")
+    for path in ("allocations", "tasks"):
+        assert len(body(client_of(cast.bob).get(f"/api/v1/{path}"))["items"]) == 1
+        assert body(client_of(cast.charlie).get(f"/api/v1/{path}"))["items"] == []
+    kinds = {e["kind"] for e in body(client_of(cast.charlie).get("/api/v1/events"))["items"]}
+    assert kinds and not any(k.startswith("allocation") for k in kinds)
+
+
+@pytest.mark.parametrize("path", ["nodes?colour=red", "allocations?state=bogus", "events?limit=0", "nodes?cursor=%00", "gpus?limit=9999"])
+def test_a_wrong_parameter_is_refused(cast: Cast, client_of: Clients, path: str) -> None:
+    assert client_of(cast.olga).get(f"/api/v1/{path}").status_code == 400
+
+
+@pytest.mark.parametrize("wanted", [{"percent": 0}, {"percent": 101}, {"gpu_count": 0}, {"gpu_count": "x"}, {"pool": "absent"}, {"project": "elsewhere"}])
+def test_a_wrong_allocation_is_refused(cast: Cast, client_of: Clients, wanted: dict[str, Any]) -> None:
+    assert client_of(cast.alice).post("/api/v1/allocations", wanted, format="json").status_code in (400, 403, 404)
+
+
+def test_a_taken_pool_name_is_a_conflict(cast: Cast, client_of: Clients) -> None:
+    assert client_of(cast.olga).post("/api/v1/pools", {"name": "default"}, format="json").status_code == 409
+
+
+def test_tokens_end_and_only_their_hash_is_kept(cast: Cast, client_of: Clients) -> None:
+    row, text = services.token_create(user=cast.alice, name="t", life=timedelta(hours=1))
+    client = client_of(None)
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
+    assert client.get("/api/v1/me").status_code == 200
+    assert text.split(".")[1] not in str(ApiToken.objects.filter(pk=row.pk).values())
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}x")
+    assert client.get("/api/v1/me").status_code == 401
+    ApiToken.objects.filter(pk=row.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
+    assert client.get("/api/v1/me").status_code == 401
+
+
+def test_the_one_time_password_must_be_changed_and_its_file_goes(db: None, client_of: Clients, settings: Any) -> None:
+    password = services.ensure_defaults()
+    assert password is not None and services.initial_password_file().stat().st_mode & 0o777 == 0o600
+    client = client_of(None)
+    answer = body(client.post("/api/v1/login", {"username": "admin", "password": password}, format="json"))
+    assert answer["must_change_password"]
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {answer['token']}")
+    assert body(client.get("/api/v1/nodes"))["code"] == "password_change_required"
+    weak = client_of(None).post("/api/v1/login", {"username": "admin", "password": password, "new_password": "short"}, format="json")
+    assert weak.status_code == 400
+    changed = client_of(None).post("/api/v1/login", {"username": "admin", "password": password, "new_password": "fjord-lamp-9031-quilt"}, format="json")
+    assert not body(changed)["must_change_password"] and not services.initial_password_file().exists()
+    assert client_of(None).post("/api/v1/login", {"username": "admin", "password": password}, format="json").status_code == 401
+
+
+def test_guessing_is_slowed_down(cast: Cast, client_of: Clients) -> None:
+    services._attempts.clear()
+    answers = [client_of(None).post("/api/v1/login", {"username": "alice", "password": "x"}, format="json").status_code for _ in range(6)]
+    assert answers == [401] * 5 + [429]
+    services._attempts.clear()
+
+
+def test_enrolment_tokens_are_single_use(cast: Cast, client_of: Clients) -> None:
+    import base64
+    import json
+
+    from nodes.enrolment import new_key_and_csr
+
+    text = body(client_of(cast.olga).post("/api/v1/enrolment-tokens"))["token"]
+    secret = json.loads(base64.urlsafe_b64decode(text))["secret"]
+    csr = {"agent_csr": new_key_and_csr()[1], "launcher_csr": new_key_and_csr()[1]}
+    wanted = {"secret": secret, "hostname": "box", **csr}
+    first = client_of(None).post("/api/v1/enrol", wanted, format="json")
+    assert first.status_code == 201
+    again = client_of(None).post("/api/v1/enrol", wanted, format="json")
+    assert body(again)["node_id"] == body(first)["node_id"], "a retry with the same key gets the same answer"
+    other = client_of(None).post("/api/v1/enrol", wanted | {"agent_csr": new_key_and_csr()[1]}, format="json")
+    assert other.status_code == 409 and body(other)["code"] == "token_spent"
+    assert secret not in str(EnrolmentToken.objects.values())
+    assert client_of(None).post("/api/v1/enrol", wanted | {"secret": "guess", "agent_csr": "x"}, format="json").status_code == 409
+
+
+def test_the_csr_cannot_choose_its_name(cast: Cast, client_of: Clients) -> None:
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+    from django.conf import settings
+
+    from appliance.fleet.certificates import load_authority, sign_node
+    from nodes.enrolment import new_key_and_csr
+
+    node_id = uuid.uuid4()
+    certificate = sign_node(load_authority(settings.DATA_DIR), new_key_and_csr()[1], node_id, "agent")
+    assert certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == str(node_id)
+    usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]

@@ -1,0 +1,79 @@
+"""The specification is strict, complete, and its page is fresh."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from deploy.supervisor import BUILD, ROOT, SOFTGPU
+
+from remoting.codegen import headers, spec
+from tests.remoting.conftest import cuda_include
+
+SPEC = ROOT / "remoting" / "spec"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("0x0001 cuFoo fire generated x=bogus", "unknown role"),
+        ("0x0001 cuFoo eventually generated", "unknown class"),
+        ("0x0001 cuFoo fire magic", "unknown body"),
+        ("0x0001 cuFoo fire hand", "has a number"),
+        ("- cuFoo fire generated", "has a number"),
+        ("0x0001 cuFoo", "expected number"),
+    ],
+)
+def test_a_line_it_does_not_understand_is_an_error(line: str, why: str) -> None:
+    with pytest.raises(spec.SpecError, match=why):
+        spec.parse_line(line, "test:1")
+
+
+def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_text("0x0001 cuA fire generated\n0x0001 cuB fire generated\n")
+    with pytest.raises(spec.SpecError, match="taken"):
+        spec.read(path)
+
+
+def test_every_function_of_the_header_is_implemented_or_refused_with_a_reason() -> None:
+    exported = {s for s in headers.cuda_prototypes(cuda_include() / "cuda.h") if headers.base_name(s) == s}
+    calls, refused = spec.read(SPEC / "cuda_driver.spec"), spec.read_refused(SPEC / "cuda_driver.refused")
+    spec.check_complete(calls, refused, exported)
+    with pytest.raises(spec.SpecError, match="no entry"):
+        spec.check_complete(calls, refused, exported | {"cuBrandNew"})
+    assert len(exported) > 400
+
+
+def test_the_coverage_page_is_fresh(tmp_path: Path) -> None:
+    page = tmp_path / "coverage.md"
+    command = [sys.executable, "-m", "remoting.codegen.remote_calls", "--include", cuda_include(), "--spec", SPEC, "--output", tmp_path, "--coverage", page]
+    subprocess.run(command, cwd=ROOT, check=True)
+    assert page.read_text() == (ROOT / "docs" / "coverage.md").read_text(), "make it anew: see CONTRIBUTING.md"
+
+
+@pytest.mark.parametrize("library", [BUILD / "client" / "libcuda.so.1", SOFTGPU / "libcuda.so.1"], ids=["client", "software GPU"])
+def test_the_library_exports_every_function_and_nothing_else(library: Path) -> None:
+    out = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    names = {line.split()[-1] for line in out.splitlines()}
+    assert set(headers.cuda_prototypes(cuda_include() / "cuda.h")) <= names
+    assert all(n.startswith(("cu", "softgpu_")) for n in names), sorted(names)[:5]
+
+
+def test_an_implemented_function_is_not_the_refusal() -> None:
+    """A hand-written function that is missing would silently be the weak stub."""
+    out = subprocess.run(["nm", "-D", "--defined-only", BUILD / "client" / "libcuda.so.1"], capture_output=True, text=True, check=True).stdout
+    kinds = {line.split()[-1]: line.split()[-2] for line in out.splitlines()}
+    weak = [c for c in spec.read(SPEC / "cuda_driver.spec") if kinds[c] == "W"]
+    assert weak == []
+
+
+def test_versions_map_to_the_symbols_that_nvidia_documents() -> None:
+    rows = headers.entry_points(cuda_include() / "cudaTypedefs.h", set(headers.cuda_prototypes(cuda_include() / "cuda.h")))
+    table = {(r.base, r.version, r.per_thread): r.symbol for r in rows}
+    assert table["cuMemAlloc", 3020, False] == "cuMemAlloc_v2"
+    assert table["cuDeviceGetUuid", 9020, False] == "cuDeviceGetUuid"
+    assert table["cuCtxCreate", 3020, False] == "cuCtxCreate_v2"
+    assert table["cuEventElapsedTime", 12080, False] == "cuEventElapsedTime_v2"
