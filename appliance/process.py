@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 import time
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -67,7 +68,7 @@ async def tick() -> None:
         try:
             await off_loop(allocations.release_unheld)
             for pool_id in await off_loop(lambda: list(Pool.objects.values_list("pk", flat=True))):
-                await off_loop(lambda pool_id=pool_id: allocations.queue_advance(pool_id=pool_id))
+                await off_loop(partial(allocations.queue_advance, pool_id=pool_id))
             if time.monotonic() - flushed > FLUSH_SECONDS:
                 flushed = time.monotonic()
                 await off_loop(flush_last_seen)
@@ -98,7 +99,7 @@ async def serve() -> None:
         log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=DRAIN_SECONDS,
     )  # fmt: skip
     web = uvicorn.Server(config)
-    web.install_signal_handlers = lambda: None  # type: ignore[attr-defined,method-assign]  # this process has one place for signals
+    web.install_signal_handlers = lambda: None  # this process has one place for signals
     stop = asyncio.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(s, stop.set)

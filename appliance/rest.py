@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import ValidationError as DjangoValidationError
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.pagination import BasePagination
@@ -18,6 +16,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from appliance.errors import STATUS, ApplianceError, Code
+
+if TYPE_CHECKING:
+    from appliance.accounts.models import User
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 500
 
@@ -58,7 +59,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     """DRF's exception handler: every error leaves as application/problem+json."""
     request = context.get("request")
     if isinstance(error, ApplianceError):
-        return problem(error.code, error.detail, request, **error.fields)
+        return problem(error.code, error.detail, request, None, **error.fields)
     if isinstance(error, exceptions.ValidationError):
         return problem(Code.INVALID, "Some values are not right; see errors.", request, list(field_errors(error.detail)))
     if isinstance(error, DjangoValidationError):
@@ -80,7 +81,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
 class CursorPage(BasePagination):
     """`limit` and `cursor`; newest first by id, which is a UUIDv7 and so a time."""
 
-    def paginate_queryset(self, queryset: QuerySet[Any], request: Request, view: APIView | None = None) -> list[Any]:
+    def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> list[Any]:
         try:
             limit = int(request.query_params.get("limit", DEFAULT_LIMIT))
         except ValueError:
@@ -109,6 +110,15 @@ class CursorPage(BasePagination):
         }
 
 
+def caller(request: Request) -> User:
+    """Who asks. Only behind a view whose privilege is not `public`."""
+    from appliance.accounts.models import User
+
+    if not isinstance(request.user, User):
+        raise exceptions.NotAuthenticated
+    return request.user
+
+
 def refuse_unknown_parameters(request: Request, known: Iterable[str]) -> None:
     unknown = set(request.query_params) - set(known) - {"limit", "cursor", "format"}
     if unknown:
@@ -130,9 +140,10 @@ class ApplianceView(APIView):
         super().check_permissions(request)
         if privilege is None:
             raise exceptions.MethodNotAllowed(request.method or "")
-        if request.user.must_change_password and privilege != "account.self":
+        user = caller(request)
+        if user.must_change_password and privilege != "account.self":
             raise ApplianceError(Code.PASSWORD_CHANGE_REQUIRED, "Choose your own password first: `busbar login` asks for it.")
-        if privilege != "account.self" and not can(request.user, privilege):
+        if privilege != "account.self" and not can(user, privilege):
             raise ApplianceError(Code.DENIED, f"Your roles do not include {privilege}; ask an administrator for one that does.")
 
     def perform_authentication(self, request: Request) -> None:
@@ -145,21 +156,3 @@ def check_version(row: Model, request: Request) -> None:
     wanted = request.headers.get("If-Match")
     if wanted and wanted.strip('"') != str(getattr(row, "version", "")):
         raise ApplianceError(Code.STALE, "The object changed since you read it; read it again and repeat.")
-
-
-def idempotent(request: Request, effect: Callable[[], tuple[int, dict[str, Any]]]) -> Response:
-    """Runs `effect` once for an Idempotency-Key; its row commits in the same transaction."""
-    from appliance.activity.services import remember_answer
-    from appliance.writer import writes
-
-    key = request.headers.get("Idempotency-Key")
-    digest = hashlib.sha256(json.dumps([request.path, request.data], sort_keys=True, default=str).encode()).hexdigest()
-
-    @writes
-    def run() -> tuple[int, dict[str, Any]]:
-        if not key:
-            return effect()
-        return remember_answer(user_id=request.user.pk, key=key, digest=digest, effect=effect)
-
-    status, body = run()
-    return Response(body, status=status)

@@ -32,7 +32,13 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonR
 
 
 def server_error(request: HttpRequest) -> JsonResponse:
-    body = {"type": "/docs/errors#internal", "title": "internal", "status": 500, "code": "internal", "detail": "Something broke here; the appliance's log says what."}
+    body = {
+        "type": "/docs/errors#internal",
+        "title": "internal",
+        "status": 500,
+        "code": "internal",
+        "detail": "Something broke here; the appliance's log says what.",
+    }
     return JsonResponse(body, status=500, content_type="application/problem+json")
 
 

@@ -66,9 +66,9 @@ class Writer:
                     try:
                         with transaction.atomic():
                             done.append((future, work(), None))
-                    except Exception as error:  # noqa: BLE001 - handed to the caller that waits for it
+                    except Exception as error:
                         done.append((future, None, error))
-        except Exception as error:  # noqa: BLE001 - the commit itself failed: nobody may believe otherwise
+        except Exception as error:
             log.exception("commit failed")
             connection.close()
             done = [(future, None, error) for _, future in batch]

@@ -17,7 +17,7 @@ from typing import Any
 from deploy.supervisor import BUILD, ROOT, SOFTGPU, Stack, wait_for
 
 sys.path.insert(0, str(ROOT))
-from remoting.cli.api import Api, Context, save_context  # noqa: E402
+from remoting.cli.api import Api, Context, save_context
 
 NUMBA = [sys.executable, str(ROOT / "deploy" / "demo" / "numba_demo.py")]
 DEMO = str(BUILD / "demo" / "gpu_demo")
@@ -64,7 +64,9 @@ class Check:
 
     def node_ready(self) -> None:
         self.stack.start_node()
-        wait_for("the node", lambda: any(n["state"] == "ready" and n["reachable"] and n["endpoints"] for n in self.api.items("nodes")), self.stack.logs / "agent.log")
+        wait_for(
+            "the node", lambda: any(n["state"] == "ready" and n["reachable"] and n["endpoints"] for n in self.api.items("nodes")), self.stack.logs / "agent.log"
+        )
         assert self.api.items("gpus"), "the node reported no GPU"
 
     def partition_memory(self) -> None:
@@ -84,7 +86,9 @@ class Check:
         wait_for("the other GPUs", lambda: self.active() >= len(others), self.stack.logs / "appliance.log")
         running = [self.start_run(p, DEMO, "work", "6") for p in SHARES]
         try:
-            wait_for("four sessions", lambda: len(self.api.items("sessions", state="running")) == len(running) + len(others), self.stack.logs / "launcher.log", 30)
+            wait_for(
+                "four sessions", lambda: len(self.api.items("sessions", state="running")) == len(running) + len(others), self.stack.logs / "launcher.log", 30
+            )
             fifth = self.api.request("POST", "allocations", {"percent": 10})
             assert fifth["state"] == "waiting" and "10 %" in fifth["waiting_reason"], fifth
             self.api.request("DELETE", f"allocations/{fifth['id']}")
@@ -116,7 +120,12 @@ class Check:
 
     def run(self) -> bool:
         self.steps["setup"] = {"ok": True, "seconds": round(float(os.environ.get("BUSBAR_SETUP_SECONDS", "0")), 2)}
-        programs = {"numba_saxpy": [*NUMBA, "saxpy"], "numba_matmul": [*NUMBA, "matmul"], "numba_reduction": [*NUMBA, "reduction"], "driver_api_c": [DEMO, "add"]}
+        programs = {
+            "numba_saxpy": [*NUMBA, "saxpy"],
+            "numba_matmul": [*NUMBA, "matmul"],
+            "numba_reduction": [*NUMBA, "reduction"],
+            "driver_api_c": [DEMO, "add"],
+        }
         ok = self.step("appliance_ready", self.appliance_ready) and self.step("node_ready", self.node_ready)
         if ok:
             for name, command in programs.items():

@@ -73,7 +73,9 @@ class Part:
     def _keep(self) -> None:
         while not self._stopping.is_set():
             with self.log.open("ab") as log:
-                self.process = subprocess.Popen(self.command, env=self.environment, stdout=log, stderr=log, cwd=ROOT, preexec_fn=end_with_parent, start_new_session=True)
+                self.process = subprocess.Popen(
+                    self.command, env=self.environment, stdout=log, stderr=log, cwd=ROOT, preexec_fn=end_with_parent, start_new_session=True
+                )
             self.starts += 1
             self.on_change()
             self.process.wait()
@@ -110,8 +112,12 @@ class Stack:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.runtime = self._runtime_folder()
         self.software = not has_nvidia_driver()
-        self.appliance = Part("appliance", [sys.executable, "manage.py", "runappliance"], self.appliance_environment(), self.logs / "appliance.log", on_change=self._write_pids)
-        self.launcher = Part("launcher", self._launcher_command(), self.node_environment(), self.logs / "launcher.log", signal.SIGINT, on_change=self._write_pids)
+        self.appliance = Part(
+            "appliance", [sys.executable, "manage.py", "runappliance"], self.appliance_environment(), self.logs / "appliance.log", on_change=self._write_pids
+        )
+        self.launcher = Part(
+            "launcher", self._launcher_command(), self.node_environment(), self.logs / "launcher.log", signal.SIGINT, on_change=self._write_pids
+        )
         self.agent = Part("agent", self._agent_command(), self.node_environment(), self.logs / "agent.log", on_change=self._write_pids)
 
     @property
@@ -162,7 +168,9 @@ class Stack:
         ]  # fmt: skip
 
     def manage(self, *arguments: str) -> str:
-        done = subprocess.run([sys.executable, "manage.py", *arguments], env=self.appliance_environment(), cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments], env=self.appliance_environment(), cwd=ROOT, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise SystemExit(f"manage.py {arguments[0]} failed: {done.stderr.strip()[-500:]}")
         return done.stdout.strip()

@@ -91,7 +91,7 @@ class Agent:
                 return
             reading.result()
 
-    async def _read(self, stream: grpc.aio.StreamStreamCall) -> None:
+    async def _read(self, stream: grpc.aio.StreamStreamCall[fleet_pb2.AgentMessage, fleet_pb2.ApplianceMessage]) -> None:
         log.info("connected to %s as %s", self.identity.fleet_address, self.identity.node_name)
         async for message in stream:
             self.heartbeat_seconds = message.heartbeat_seconds or self.heartbeat_seconds
@@ -161,7 +161,8 @@ class Agent:
             software=self.nvml.software(),
             endpoints=[fleet_pb2.Endpoint(address=a, port=port) for a in self.addresses if port],
             gpus=[
-                fleet_pb2.Gpu(uuid=g.uuid.bytes, index=g.index, model=g.model, memory_bytes=g.memory_bytes, compute_capability=g.compute_capability) for g in self.gpus
+                fleet_pb2.Gpu(uuid=g.uuid.bytes, index=g.index, model=g.model, memory_bytes=g.memory_bytes, compute_capability=g.compute_capability)
+                for g in self.gpus
             ],
         )
         self.outbox.put(fleet_pb2.AgentMessage(inventory=inventory))

@@ -27,7 +27,12 @@ def jittered(seconds: float) -> float:
 
 def open_channel(folder: Path, address: str) -> grpc.aio.Channel:
     credentials = grpc.ssl_channel_credentials((folder / "ca.pem").read_bytes(), (folder / "agent.key").read_bytes(), (folder / "agent.pem").read_bytes())
-    options = [("grpc.keepalive_time_ms", 20_000), ("grpc.keepalive_timeout_ms", 10_000), ("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", 16 << 20)]
+    options = [
+        ("grpc.keepalive_time_ms", 20_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.max_receive_message_length", 16 << 20),
+    ]
     return grpc.aio.secure_channel(address, credentials, options)
 
 

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from appliance.accounts import services
 from appliance.accounts.models import RoleBinding
-from appliance.rest import ApplianceView
+from appliance.rest import ApplianceView, caller
 
 TOKEN_LIFE = timedelta(days=30)
 
@@ -62,7 +62,7 @@ class MeView(ApplianceView):
 
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        user = request.user
+        user = caller(request)
         bindings = RoleBinding.objects.filter(user=user).select_related("project")
         roles = [{"role": b.role, "project": b.project.name if b.project else None} for b in bindings]
         return Response({"id": user.pk, "username": user.username, "must_change_password": user.must_change_password, "roles": roles})

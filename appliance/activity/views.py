@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.activity.models import Event, Task
-from appliance.rest import ApplianceView, CursorPage, refuse_unknown_parameters
+from appliance.rest import ApplianceView, CursorPage, caller, refuse_unknown_parameters
 
 
 class EventSerializer(serializers.ModelSerializer[Event]):
@@ -36,7 +36,7 @@ class EventListView(ApplianceView):
     @extend_schema(parameters=[OpenApiParameter("object_id", UUID)], responses=EventSerializer(many=True))
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, ["object_id"])
-        rows: QuerySet[Event] = Event.objects.visible_to(request.user)
+        rows: QuerySet[Event] = Event.objects.visible_to(caller(request))
         if wanted := request.query_params.get("object_id"):
             rows = rows.filter(object_id=wanted)
         page = CursorPage()
@@ -50,7 +50,7 @@ class TaskListView(ApplianceView):
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, [])
         page = CursorPage()
-        rows = Task.objects.visible_to(request.user).select_related("initiator")
+        rows = Task.objects.visible_to(caller(request)).select_related("initiator")
         return page.get_paginated_response(TaskSerializer(page.paginate_queryset(rows, request), many=True).data)
 
 
@@ -59,4 +59,4 @@ class TaskView(ApplianceView):
 
     @extend_schema(responses=TaskSerializer)
     def get(self, request: Request, task_id: UUID) -> Response:
-        return Response(TaskSerializer(get_object_or_404(Task.objects.visible_to(request.user), pk=task_id)).data)
+        return Response(TaskSerializer(get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)).data)

@@ -101,7 +101,12 @@ def prepare(allocation: Allocation, outcome: Placed) -> None:
     generations = raise_generation(s.node_id for s in outcome.shares)
     Partition.objects.bulk_create(
         Partition(
-            allocation=allocation, gpu_id=s.gpu_id, position=i, memory_bytes=s.memory_bytes, compute_percent=s.compute_percent, generation=generations[s.node_id]
+            allocation=allocation,
+            gpu_id=s.gpu_id,
+            position=i,
+            memory_bytes=s.memory_bytes,
+            compute_percent=s.compute_percent,
+            generation=generations[s.node_id],
         )
         for i, s in enumerate(outcome.shares)
     )
@@ -142,7 +147,13 @@ def evict(*, allocation_id: UUID, reason: str, actor: str = SYSTEM) -> Allocatio
         return allocation
     if allocation.state == AllocationState.WAITING:
         if transition(
-            allocation, [AllocationState.WAITING], AllocationState.RELEASED, message=f"Left the queue: {reason}", actor=actor, end_reason=reason, ended_at=timezone.now()
+            allocation,
+            [AllocationState.WAITING],
+            AllocationState.RELEASED,
+            message=f"Left the queue: {reason}",
+            actor=actor,
+            end_reason=reason,
+            ended_at=timezone.now(),
         ):
             task_end(path=allocation.path, kind="allocation.prepare", error=reason)
         return allocation
@@ -233,8 +244,10 @@ def record_session(node_id: UUID, r: ReportedSession) -> None:
 
 
 def close_session(session: Session, reason: str) -> None:
-    if Session.objects.filter(pk=session.pk).exclude(state=SessionState.CLOSED).update(
-        state=SessionState.CLOSED, closed_at=timezone.now(), end_reason=reason[:200], memory_bytes=0
+    if (
+        Session.objects.filter(pk=session.pk)
+        .exclude(state=SessionState.CLOSED)
+        .update(state=SessionState.CLOSED, closed_at=timezone.now(), end_reason=reason[:200], memory_bytes=0)
     ):
         allocation = session.allocation
         holding.held(allocation.pk)

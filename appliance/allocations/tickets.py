@@ -48,7 +48,14 @@ def signing_key() -> SigningKey:
 
 
 def issue(
-    *, key: SigningKey, allocation_id: UUID, node_id: UUID, fence: tuple[int, int], client_public_key: bytes, partitions: Sequence[TicketPartition], now_seconds: int
+    *,
+    key: SigningKey,
+    allocation_id: UUID,
+    node_id: UUID,
+    fence: tuple[int, int],
+    client_public_key: bytes,
+    partitions: Sequence[TicketPartition],
+    now_seconds: int,
 ) -> bytes:
     """`client_public_key` is Ed25519, 32 bytes; the client proves it in its handshake with the node."""
     body = _BODY.pack(

@@ -19,11 +19,12 @@ from rest_framework.response import Response
 
 from appliance.accounts.permissions import can
 from appliance.accounts.services import DEFAULT_PROJECT
+from appliance.activity.idempotency import idempotent
 from appliance.allocations import holding, services, tickets
 from appliance.allocations.models import Allocation, AllocationState, Partition, Session
 from appliance.errors import ApplianceError, Code
 from appliance.pools.models import DEFAULT_POOL
-from appliance.rest import ApplianceView, CursorPage, check_version, idempotent, refuse_unknown_parameters
+from appliance.rest import ApplianceView, CursorPage, caller, check_version, refuse_unknown_parameters
 
 
 class PartitionSerializer(serializers.ModelSerializer[Partition]):
@@ -99,12 +100,12 @@ def with_rows() -> Any:
 
 
 def visible(request: Request, allocation_id: UUID) -> Allocation:
-    found: Allocation = get_object_or_404(with_rows().visible_to(request.user), pk=allocation_id)
+    found: Allocation = get_object_or_404(with_rows().visible_to(caller(request)), pk=allocation_id)
     return found
 
 
 def own_or_managed(request: Request, allocation: Allocation) -> None:
-    if allocation.owner_id != request.user.pk and not can(request.user, "allocations.manage", allocation.project_id):
+    if allocation.owner_id != caller(request).pk and not can(caller(request), "allocations.manage", allocation.project_id):
         raise ApplianceError(Code.DENIED, "The allocation is somebody else's; its owner or an operator may do this.")
 
 
@@ -114,7 +115,7 @@ class AllocationListView(ApplianceView):
     @extend_schema(parameters=[OpenApiParameter("state", str)], responses=AllocationSerializer(many=True))
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, ["state"])
-        rows = with_rows().visible_to(request.user)
+        rows = with_rows().visible_to(caller(request))
         if state := request.query_params.get("state"):
             if state not in AllocationState.values:
                 raise ApplianceError(Code.INVALID, f"state is one of {', '.join(AllocationState.values)}.")
@@ -130,7 +131,7 @@ class AllocationListView(ApplianceView):
 
         def effect() -> tuple[int, dict[str, Any]]:
             allocation = services.allocation_create(
-                owner=request.user, project_name=wanted["project"], pool_name=wanted["pool"], gpu_count=wanted["gpu_count"],
+                owner=caller(request), project_name=wanted["project"], pool_name=wanted["pool"], gpu_count=wanted["gpu_count"],
                 percent=wanted["percent"], name=wanted["name"],
             )  # fmt: skip
             return 202, plain(AllocationSerializer(with_rows().get(pk=allocation.pk)).data)
@@ -152,7 +153,7 @@ class AllocationView(ApplianceView):
         allocation = visible(request, allocation_id)
         own_or_managed(request, allocation)
         check_version(allocation, request)
-        services.evict(allocation_id=allocation.pk, reason=f"released by {request.user.username}", actor=request.user.username)
+        services.evict(allocation_id=allocation.pk, reason=f"released by {caller(request).username}", actor=caller(request).username)
         return Response(AllocationSerializer(visible(request, allocation_id)).data, status=202)
 
 
@@ -162,7 +163,7 @@ class AllocationForceReleaseView(ApplianceView):
     @extend_schema(request=None, responses=AllocationSerializer)
     def post(self, request: Request, allocation_id: UUID) -> Response:
         allocation = visible(request, allocation_id)
-        services.force_release(allocation_id=allocation.pk, actor=request.user.username)
+        services.force_release(allocation_id=allocation.pk, actor=caller(request).username)
         return Response(AllocationSerializer(visible(request, allocation_id)).data)
 
 
@@ -187,7 +188,7 @@ class AllocationTicketView(ApplianceView):
         form = TicketRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         allocation = visible(request, allocation_id)
-        if allocation.owner_id != request.user.pk:
+        if allocation.owner_id != caller(request).pk:
             raise ApplianceError(Code.DENIED, "Only the owner of an allocation may open sessions under it.")
         if allocation.state != AllocationState.ACTIVE:
             raise ApplianceError(Code.NOT_ACTIVE, f"The allocation is {allocation.state}; tickets are given while it is active.")
@@ -224,7 +225,7 @@ class SessionListView(ApplianceView):
     @extend_schema(parameters=[OpenApiParameter("state", str), OpenApiParameter("allocation_id", UUID)], responses=SessionSerializer(many=True))
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, ["state", "allocation_id"])
-        rows = Session.objects.visible_to(request.user).select_related("node")
+        rows = Session.objects.visible_to(caller(request)).select_related("node")
         for key in ("state", "allocation_id"):
             if value := request.query_params.get(key):
                 rows = rows.filter(**{key: value})
@@ -237,4 +238,4 @@ class SessionView(ApplianceView):
 
     @extend_schema(responses=SessionSerializer)
     def get(self, request: Request, session_id: UUID) -> Response:
-        return Response(SessionSerializer(get_object_or_404(Session.objects.visible_to(request.user), pk=session_id)).data)
+        return Response(SessionSerializer(get_object_or_404(Session.objects.visible_to(caller(request)), pk=session_id)).data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from cryptography import x509
@@ -18,10 +18,10 @@ POLICY: Mapping[str, str] = {
 """Method to the purpose of the certificate it wants. A method that is not here is denied."""
 
 
-def node_of(auth_context: Mapping[str, Sequence[bytes]], method: str) -> UUID | None:
+def node_of(auth_context: Mapping[str, Iterable[bytes]], method: str) -> UUID | None:
     """The node behind the peer's certificate, or None. Reads the database."""
     purpose = POLICY.get(method)
-    pems = auth_context.get("x509_pem_cert", ())
+    pems = list(auth_context.get("x509_pem_cert", ()))
     if purpose is None or not pems:
         return None
     serial = format(x509.load_pem_x509_certificate(pems[0]).serial_number, "x")

@@ -53,7 +53,9 @@ def load_authority(folder: Path) -> Authority:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Busbar CA")])
         builder = base(name, name, key.public_key(), CA_LIFE)
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-        certificate = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).add_extension(usage, critical=True).sign(key, hashes.SHA256())
+        certificate = (
+            builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).add_extension(usage, critical=True).sign(key, hashes.SHA256())
+        )
         pem_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         write_private(key_path, private_pem(key))
     loaded = serialization.load_pem_private_key(key_path.read_bytes(), None)

@@ -20,7 +20,9 @@ def desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
         appliance_seconds=int(time.time()),
     )
     grants: dict[UUID, fleet_pb2.Grant] = {}
-    rows = Partition.objects.filter(gpu__node_id=node_id, allocation__state__in=HOLDING).select_related("allocation", "gpu").order_by("allocation_id", "position")
+    rows = (
+        Partition.objects.filter(gpu__node_id=node_id, allocation__state__in=HOLDING).select_related("allocation", "gpu").order_by("allocation_id", "position")
+    )
     for p in rows:
         grant = grants.get(p.allocation_id)
         if grant is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import grpc
@@ -26,6 +27,7 @@ from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
+Context = grpc.aio.ServicerContext[Any, Any]
 
 COMPARE_SECONDS = 1.0
 """How often a stream compares generations; a wake-up is only a hint."""
@@ -48,21 +50,19 @@ def record_applied(node_id: UUID, generation: int) -> None:
         allocations.generation_applied(node_id=node_id, generation=generation)
 
 
-class FleetServicer(fleet_pb2_grpc.FleetServicer):
+class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the generated base has no types
     def __init__(self) -> None:
         self._streams: dict[UUID, object] = {}
         """Node to its newest stream; an older one ends."""
 
-    async def _authenticate(self, context: grpc.aio.ServicerContext, method: str) -> UUID:
+    async def _authenticate(self, context: Context, method: str) -> UUID:
         node_id = await off_loop(partial(auth.node_of, context.auth_context(), f"/busbar.fleet.v1.Fleet/{method}"))
         if node_id is None:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "The certificate is not one of a node that is enrolled here; enrol the machine again.")
         assert node_id is not None
         return node_id
 
-    async def Connect(
-        self, request_iterator: AsyncIterator[fleet_pb2.AgentMessage], context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
+    async def Connect(self, request_iterator: AsyncIterator[fleet_pb2.AgentMessage], context: Context) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
         node_id = await self._authenticate(context, "Connect")
         mine = object()
         self._streams[node_id] = mine
@@ -80,10 +80,8 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):
                     yield self._message(None)
                 if not await off_loop(partial(auth.node_of, context.auth_context(), "/busbar.fleet.v1.Fleet/Connect")):
                     await context.abort(grpc.StatusCode.UNAUTHENTICATED, "The certificate has ended or was revoked.")
-                try:
+                with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), COMPARE_SECONDS)
-                except TimeoutError:
-                    pass
         finally:
             reader.cancel()
             if self._streams.get(node_id) is mine:
@@ -111,7 +109,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):
         finally:
             stop.set()
 
-    async def RenewCertificates(self, request: fleet_pb2.RenewRequest, context: grpc.aio.ServicerContext) -> fleet_pb2.RenewReply:
+    async def RenewCertificates(self, request: fleet_pb2.RenewRequest, context: Context) -> fleet_pb2.RenewReply:
         node_id = await self._authenticate(context, "RenewCertificates")
         try:
             answer = await off_loop(partial(enrolment.renew, node_id=node_id, agent_csr=request.agent_csr, launcher_csr=request.launcher_csr))

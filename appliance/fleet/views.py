@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.fleet import enrolment
-from appliance.rest import ApplianceView
+from appliance.rest import ApplianceView, caller
 
 
 class EnrolmentTokenSerializer(serializers.Serializer[dict[str, str]]):
@@ -45,7 +45,7 @@ class EnrolmentTokenListView(ApplianceView):
 
     @extend_schema(request=None, responses={201: EnrolmentTokenSerializer})
     def post(self, request: Request) -> Response:
-        row, text = enrolment.token_create(user=request.user)
+        row, text = enrolment.token_create(user=caller(request))
         return Response({"id": row.pk, "token": text, "expires_at": row.expires_at}, status=201)
 
 

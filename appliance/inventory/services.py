@@ -78,7 +78,13 @@ def record_gpus(node: Node, reported: Iterable[ReportedGpu]) -> None:
         gpu = known.pop(r.uuid, None)
         if gpu is None:
             gpu = Gpu.objects.create(
-                node=node, pool=default_pool, uuid=r.uuid, index=r.index, model=r.model[:100], memory_bytes=r.memory_bytes, compute_capability=r.compute_capability[:10]
+                node=node,
+                pool=default_pool,
+                uuid=r.uuid,
+                index=r.index,
+                model=r.model[:100],
+                memory_bytes=r.memory_bytes,
+                compute_capability=r.compute_capability[:10],
             )
             emit("gpu.found", path=gpu.path, object_id=gpu.pk, message=f"GPU {r.index} of {node.name}: {r.model}.")
         elif (gpu.index, gpu.model, gpu.memory_bytes, gpu.present) != (r.index, r.model[:100], r.memory_bytes, True):

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from appliance.inventory import services
 from appliance.inventory.models import Endpoint, Gpu, Node
-from appliance.rest import ApplianceView, CursorPage, refuse_unknown_parameters
+from appliance.rest import ApplianceView, CursorPage, caller, refuse_unknown_parameters
 from appliance.telemetry import latest
 
 
@@ -51,7 +51,21 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
 
     class Meta:
         model = Gpu
-        fields = ("id", "uuid", "node", "node_id", "pool", "index", "model", "memory_bytes", "compute_capability", "present", "metrics", "version", "created_at")
+        fields = (
+            "id",
+            "uuid",
+            "node",
+            "node_id",
+            "pool",
+            "index",
+            "model",
+            "memory_bytes",
+            "compute_capability",
+            "present",
+            "metrics",
+            "version",
+            "created_at",
+        )
 
     def get_metrics(self, gpu: Gpu) -> dict[str, Any]:
         return latest.gpu_metrics(gpu.node_id, gpu.uuid)
@@ -63,7 +77,7 @@ class NodeListView(ApplianceView):
     @extend_schema(parameters=[OpenApiParameter("state", str), OpenApiParameter("name", str)], responses=NodeSerializer(many=True))
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, ["state", "name"])
-        rows = Node.objects.visible_to(request.user).prefetch_related("endpoints")
+        rows = Node.objects.visible_to(caller(request)).prefetch_related("endpoints")
         for key in ("state", "name"):
             if value := request.query_params.get(key):
                 rows = rows.filter(**{key: value})
@@ -76,7 +90,7 @@ class NodeView(ApplianceView):
 
     @extend_schema(responses=NodeSerializer)
     def get(self, request: Request, node_id: UUID) -> Response:
-        node = get_object_or_404(Node.objects.visible_to(request.user), pk=node_id)
+        node = get_object_or_404(Node.objects.visible_to(caller(request)), pk=node_id)
         return Response(NodeSerializer(node).data, headers={"ETag": f'"{node.version}"'})
 
 
@@ -88,8 +102,8 @@ class NodeScheduleView(ApplianceView):
 
     @extend_schema(request=None, responses=NodeSerializer)
     def post(self, request: Request, node_id: UUID) -> Response:
-        node = get_object_or_404(Node.objects.visible_to(request.user), pk=node_id)
-        changed = services.node_set_schedulable(node_id=node.pk, schedulable=self.schedulable, actor=request.user.username)
+        node = get_object_or_404(Node.objects.visible_to(caller(request)), pk=node_id)
+        changed = services.node_set_schedulable(node_id=node.pk, schedulable=self.schedulable, actor=caller(request).username)
         return Response(NodeSerializer(changed).data)
 
 
@@ -99,7 +113,7 @@ class GpuListView(ApplianceView):
     @extend_schema(parameters=[OpenApiParameter("node_id", UUID)], responses=GpuSerializer(many=True))
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, ["node_id"])
-        rows = Gpu.objects.visible_to(request.user).select_related("node", "pool")
+        rows = Gpu.objects.visible_to(caller(request)).select_related("node", "pool")
         if value := request.query_params.get("node_id"):
             rows = rows.filter(node_id=value)
         page = CursorPage()
@@ -111,5 +125,5 @@ class GpuView(ApplianceView):
 
     @extend_schema(responses=GpuSerializer)
     def get(self, request: Request, gpu_id: UUID) -> Response:
-        gpu = get_object_or_404(Gpu.objects.visible_to(request.user).select_related("node", "pool"), pk=gpu_id)
+        gpu = get_object_or_404(Gpu.objects.visible_to(caller(request)).select_related("node", "pool"), pk=gpu_id)
         return Response(GpuSerializer(gpu).data, headers={"ETag": f'"{gpu.version}"'})

@@ -11,9 +11,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.activity.idempotency import idempotent
 from appliance.pools import services
 from appliance.pools.models import Pool
-from appliance.rest import ApplianceView, CursorPage, idempotent, refuse_unknown_parameters
+from appliance.rest import ApplianceView, CursorPage, caller, refuse_unknown_parameters
 
 
 class PoolSerializer(serializers.ModelSerializer[Pool]):
@@ -31,7 +32,7 @@ class PoolListView(ApplianceView):
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, [])
         page = CursorPage()
-        return page.get_paginated_response(PoolSerializer(page.paginate_queryset(Pool.objects.visible_to(request.user), request), many=True).data)
+        return page.get_paginated_response(PoolSerializer(page.paginate_queryset(Pool.objects.visible_to(caller(request)), request), many=True).data)
 
     @extend_schema(request=PoolSerializer, responses={201: PoolSerializer})
     def post(self, request: Request) -> Response:
@@ -39,7 +40,7 @@ class PoolListView(ApplianceView):
         form.is_valid(raise_exception=True)
 
         def effect() -> tuple[int, dict[str, Any]]:
-            pool = services.pool_create(name=form.validated_data["name"], actor=request.user.username)
+            pool = services.pool_create(name=form.validated_data["name"], actor=caller(request).username)
             return 201, _plain(PoolSerializer(pool).data)
 
         return idempotent(request, effect)
@@ -50,7 +51,7 @@ class PoolView(ApplianceView):
 
     @extend_schema(responses=PoolSerializer)
     def get(self, request: Request, pool_id: UUID) -> Response:
-        pool = get_object_or_404(Pool.objects.visible_to(request.user), pk=pool_id)
+        pool = get_object_or_404(Pool.objects.visible_to(caller(request)), pk=pool_id)
         return Response(PoolSerializer(pool).data, headers={"ETag": f'"{pool.version}"'})
 
 

@@ -145,7 +145,7 @@ def run(api: Api, command: list[str], *, gpu_count: int, percent: int, pool: str
 
 
 def supervise(holder: Holder, command: list[str], env: dict[str, str]) -> int:
-    process = subprocess.Popen(command, env=env, preexec_fn=die_with_parent)  # noqa: PLW1509 - no threads of ours run Python code yet that a fork could harm
+    process = subprocess.Popen(command, env=env, preexec_fn=die_with_parent)
     for s in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, lambda number, _: process.send_signal(number))
     while True:

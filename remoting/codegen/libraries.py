@@ -19,8 +19,11 @@ def refusals(symbols: list[str], result: int) -> str:
 
 def per_thread_forms(found: dict[str, headers.Prototype]) -> str:
     """`name_ptsz` is `name` with stream 0 meaning the calling thread's own default stream."""
-    lines = [BANNER, "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\nextern \"C\" void busbar_per_thread_default(int on);\n",
-             "namespace { struct PerThread { PerThread() { busbar_per_thread_default(1); } ~PerThread() { busbar_per_thread_default(0); } }; }\n"]
+    lines = [
+        BANNER,
+        '#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\nextern "C" void busbar_per_thread_default(int on);\n',
+        "namespace { struct PerThread { PerThread() { busbar_per_thread_default(1); } ~PerThread() { busbar_per_thread_default(0); } }; }\n",
+    ]
     for symbol, prototype in sorted(found.items()):
         base = headers.base_name(symbol)
         if base == symbol or base not in found:

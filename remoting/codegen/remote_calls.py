@@ -98,7 +98,11 @@ def server_dispatch(call: spec.Call, prototype: headers.Prototype) -> str:
 
 
 def coverage(calls: dict[str, spec.Call], refused: dict[str, str]) -> str:
-    lines = ["# Coverage of the CUDA driver API\n\n", "Generated from `remoting/spec`; `./test` fails when it is stale.\n\n", "| function | state | how, or why not |\n|---|---|---|\n"]
+    lines = [
+        "# Coverage of the CUDA driver API\n\n",
+        "Generated from `remoting/spec`; `./test` fails when it is stale.\n\n",
+        "| function | state | how, or why not |\n|---|---|---|\n",
+    ]
     rows = [(c.name, "implemented", c.kind if not c.alias else f"{c.kind}, by {c.alias}") for c in calls.values()]
     rows += [(name, "refused", reason) for name, reason in refused.items()]
     lines += [f"| `{name}` | {state} | {how} |\n" for name, state, how in sorted(rows)]
@@ -120,7 +124,10 @@ def main() -> None:
         write(arguments.coverage, coverage(calls, refused))
         return
     generated = [c for c in calls.values() if c.body == "generated"]
-    client = [BANNER, "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n#include \"client/call.h\"\nusing namespace busbar;\nusing namespace busbar::client;\n"]
+    client = [
+        BANNER,
+        '#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n#include "client/call.h"\nusing namespace busbar;\nusing namespace busbar::client;\n',
+    ]
     client += [client_stub(c, found[c.name]) for c in generated]
     client += [alias_stub(c, found[c.name], found[c.alias]) for c in calls.values() if c.alias]
     server = [BANNER] + [server_dispatch(c, found[c.name]) for c in generated]

@@ -22,7 +22,9 @@ def pools(draw: st.DrawFn) -> list[GpuRoom]:
         memory = draw(st.sampled_from([8, 24, 80])) * GIB
         percent = draw(st.integers(0, 100))
         usable = draw(st.booleans())
-        rooms.append(GpuRoom(uuid.UUID(int=1000 + i), draw(st.sampled_from(nodes)), memory, percent, memory * percent // 100, usable, "" if usable else "it is cordoned"))
+        rooms.append(
+            GpuRoom(uuid.UUID(int=1000 + i), draw(st.sampled_from(nodes)), memory, percent, memory * percent // 100, usable, "" if usable else "it is cordoned")
+        )
     return rooms
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from deploy.supervisor import ROOT, free_port, wait_for
 
 

@@ -35,7 +35,10 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             from deploy.supervisor import BUILD
 
             source, library = PROGRAMS / f"{name}.c", BUILD / "client"
-            subprocess.run(["gcc", "-O1", "-Wall", "-Werror", f"-I{cuda_include()}", f"-I{PROGRAMS}", "-o", target, source, f"-L{library}", "-lcuda", "-lpthread"], check=True)
+            subprocess.run(
+                ["gcc", "-O1", "-Wall", "-Werror", f"-I{cuda_include()}", f"-I{PROGRAMS}", "-o", target, source, f"-L{library}", "-lcuda", "-lpthread"],
+                check=True,
+            )
         return target
 
     return build

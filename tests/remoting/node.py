@@ -12,10 +12,10 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from deploy.supervisor import BUILD, SOFTGPU, wait_for
 
 from appliance.allocations.tickets import SigningKey, TicketPartition, issue
 from appliance.fleet.certificates import load_authority, sign_node
+from deploy.supervisor import BUILD, SOFTGPU, wait_for
 from nodes.enrolment import new_key_and_csr
 from nodes.launcher_control import Grant, Grants, LauncherControl, LauncherError, Partition, SessionReport
 
@@ -38,6 +38,10 @@ def gpu_uuids(env: dict[str, str]) -> list[uuid.UUID]:
 
     out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=env, capture_output=True, text=True, check=True).stdout
     return [uuid.UUID(json.loads(line)["uuid"].removeprefix("GPU-")) for line in out.splitlines()]
+
+
+PROGRAMS = Path(os.environ.get("BUSBAR_TEST_LAUNCHER", BUILD))
+"""Where launcher and session server lie: a sanitized build may stand in."""
 
 
 class LocalNode:
@@ -64,8 +68,8 @@ class LocalNode:
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [
-            str(BUILD / "busbar-launcher"), "--runtime", str(self.runtime), "--agent-socket", str(self.runtime / "agent.sock"),
-            "--session-program", str(BUILD / "busbar-session"), "--driver", str(SOFTGPU / "libcuda.so.1"),
+            str(PROGRAMS / "busbar-launcher"), "--runtime", str(self.runtime), "--agent-socket", str(self.runtime / "agent.sock"),
+            "--session-program", str(PROGRAMS / "busbar-session"), "--driver", str(SOFTGPU / "libcuda.so.1"),
             "--certificate", str(self.folder / "launcher.pem"), "--key", str(self.folder / "launcher.key"), "--port", "39445",
         ]  # fmt: skip
         with (self.folder / "launcher.log").open("ab") as log:
@@ -118,3 +122,5 @@ class LocalNode:
     def stop(self) -> None:
         self.launcher.send_signal(2)
         self.launcher.wait(10)
+        log = (self.folder / "launcher.log").read_text()
+        assert "Sanitizer" not in log and "runtime error" not in log, log[-4000:]

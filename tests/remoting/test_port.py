@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from deploy.supervisor import BUILD
 
 from appliance.allocations.tickets import SigningKey, TicketPartition
+from deploy.supervisor import BUILD
 from tests.remoting.node import LocalNode
 
 MAGIC = b"BUSBAR1\n"

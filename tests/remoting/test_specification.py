@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from deploy.supervisor import BUILD, ROOT, SOFTGPU
 
+from deploy.supervisor import BUILD, ROOT, SOFTGPU
 from remoting.codegen import headers, spec
 from tests.remoting.conftest import cuda_include
 

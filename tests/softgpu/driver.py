@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from deploy.supervisor import ROOT, SOFTGPU
 
+from deploy.supervisor import ROOT, SOFTGPU
 from tests.remoting.node import softgpu_environment
 
 
@@ -44,7 +44,9 @@ class Device:
             raise CudaError(code, log.value.decode())
         return module
 
-    def run(self, ptx: str, kernel: str, grid: int, block: int, arrays: list[np.ndarray[Any, Any]], scalars: tuple[int, ...] = (), shared: int = 0) -> list[Any]:
+    def run(
+        self, ptx: str, kernel: str, grid: int, block: int, arrays: list[np.ndarray[Any, Any]], scalars: tuple[int, ...] = (), shared: int = 0
+    ) -> list[Any]:
         module, function = self.load(ptx), ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
         pointers = []

@@ -33,13 +33,13 @@ def trunc_div(a: int, b: int) -> int:
 
 def kernel(body: str, bits: int) -> str:
     """d[i] = f(a[i], b[i], c[i]) on raw registers of one width."""
-    reg, size = ("r", 4) if bits == 32 else ("x", 8)
+    size = bits // 8
     load = "".join(f"add.u64 %p1, %{n}p, %off; ld.global.b{bits} %{n}, [%p1];\n" for n in "abc")
     return f""".version 8.0
 .target sm_80
 .address_size 64
 .visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd) {{
-.reg .b{bits} %a, %b, %c, %d, %e; .reg .b32 %t, %u, %v; .reg .b64 %ap, %bp, %cp, %dp, %off, %p1, %w; .reg .pred %q, %q2; .reg .b16 %h, %h2; .reg .f32 %f, %g; .reg .f64 %fd;
+.reg .b{bits} %a, %b, %c, %d, %e; .reg .b32 %t, %u, %v; .reg .b64 %ap, %bp, %cp, %dp, %off, %p1, %w; .reg .pred %q, %q2; .reg .b16 %h; .reg .f64 %fd;
 ld.param.u64 %ap, [pa]; ld.param.u64 %bp, [pb]; ld.param.u64 %cp, [pc]; ld.param.u64 %dp, [pd];
 mov.u32 %t, %tid.x; mul.wide.u32 %off, %t, {size};
 {load}
@@ -79,7 +79,11 @@ INTEGER: dict[str, tuple[int, str, Callable[[int, int, int], int]]] = {
     "bfind.u32": (32, "bfind.u32 %d, %a;", lambda a, b, c: a.bit_length() - 1),
     "bfe.u32": (32, "bfe.u32 %d, %a, 5, 9;", lambda a, b, c: a >> 5 & 511),
     "bfi": (32, "bfi.b32 %d, %a, %b, 4, 8;", lambda a, b, c: b & ~0xFF0 | a << 4 & 0xFF0),
-    "prmt": (32, "prmt.b32 %d, %a, %b, 0x7531;", lambda a, b, c: int.from_bytes(bytes((a.to_bytes(4, "little") + b.to_bytes(4, "little"))[i] for i in (1, 3, 5, 7)), "little")),
+    "prmt": (
+        32,
+        "prmt.b32 %d, %a, %b, 0x7531;",
+        lambda a, b, c: int.from_bytes((a | b << 32).to_bytes(8, "little")[1::2], "little"),
+    ),
     "lop3": (32, "lop3.b32 %d, %a, %b, %c, 0x96;", lambda a, b, c: a ^ b ^ c),
     "sad.u32": (32, "sad.u32 %d, %a, %b, %c;", lambda a, b, c: abs(a - b) + c),
     "dp4a": (32, "dp4a.u32.u32 %d, %a, %b, %c;", lambda a, b, c: c + sum((a >> 8 * i & 255) * (b >> 8 * i & 255) for i in range(4))),

@@ -19,7 +19,10 @@ __global__ void block_sum(const float* x, float* out, unsigned n) {
   for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) v += x[i];
   part[threadIdx.x] = v;
   __syncthreads();
-  for (unsigned s = blockDim.x / 2; s > 0; s >>= 1) { if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s]; __syncthreads(); }
+  for (unsigned s = blockDim.x / 2; s > 0; s >>= 1) {
+    if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
+    __syncthreads();
+  }
   if (threadIdx.x == 0) atomicAdd(out, part[0]);
 }
 __global__ void warp_sum(const int* x, int* out) {
@@ -42,7 +45,11 @@ __constant__ int table[8] = {1, 10, 100, 1000, 7, 70, 700, 7000};
 __global__ void lookup(const int* x, int* out) {
   int local[8];
   for (int i = 0; i < 8; ++i) local[i] = table[i] + i;
-  switch (x[threadIdx.x] & 7) { case 0: out[threadIdx.x] = -1; break; case 1: out[threadIdx.x] = -2; break; case 5: out[threadIdx.x] = -3; break; default: out[threadIdx.x] = local[x[threadIdx.x] & 7]; }
+  switch (x[threadIdx.x] & 7) {
+  case 0: out[threadIdx.x] = -1; break;
+  case 1: out[threadIdx.x] = -2; break; case 5: out[threadIdx.x] = -3; break;
+  default: out[threadIdx.x] = local[x[threadIdx.x] & 7];
+  }
 }
 __global__ void ticket_lock(int* lock, int* count) {         // lanes of a warp that spin on each other
   for (bool done = false; !done;) {
@@ -55,8 +62,12 @@ __global__ void dynamic_shared(int* out) {
   __syncthreads();
   out[threadIdx.x] = s[blockDim.x - 1 - threadIdx.x];
 }
-__global__ void vote_barrier(int* out) { out[threadIdx.x] = __syncthreads_count(threadIdx.x % 3 == 0) * 10 + __syncthreads_or(threadIdx.x == 100); }
-__global__ void doubles(const double* x, double* out) { int i = threadIdx.x; out[i] = sin(x[i]) + exp(-x[i]) * log(x[i] + 1.0) + pow(x[i], 0.3); }
+__global__ void vote_barrier(int* out) {
+  out[threadIdx.x] = __syncthreads_count(threadIdx.x % 3 == 0) * 10 + __syncthreads_or(threadIdx.x == 100);
+}
+__global__ void doubles(const double* x, double* out) {
+  int i = threadIdx.x; out[i] = sin(x[i]) + exp(-x[i]) * log(x[i] + 1.0) + pow(x[i], 0.3);
+}
 __global__ void out_of_bounds(int* p) { p[1ull << 40] = 1; }
 __global__ void null_pointer(int* p) { *(int*)(8) = threadIdx.x; }
 __global__ void misaligned(char* p) { *(int*)(p + 1) = 1; }
@@ -106,7 +117,20 @@ def test_lanes_meet_again_after_divergence(ptx: str, tmp_path: Path) -> None:
 
 
 def test_recursion(ptx: str, tmp_path: Path) -> None:
-    assert run(ptx, tmp_path, "recursion", 1, 12, np.arange(12, dtype=np.int32), np.zeros(12, np.int64))[1].tolist() == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
+    assert run(ptx, tmp_path, "recursion", 1, 12, np.arange(12, dtype=np.int32), np.zeros(12, np.int64))[1].tolist() == [
+        0,
+        1,
+        1,
+        2,
+        3,
+        5,
+        8,
+        13,
+        21,
+        34,
+        55,
+        89,
+    ]
 
 
 def test_constants_local_arrays_and_switches(ptx: str, tmp_path: Path) -> None:
@@ -131,8 +155,6 @@ def test_double_precision_functions(ptx: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(out, np.sin(x) + np.exp(-x) * np.log(x + 1) + x**0.3, rtol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "code"), [("out_of_bounds", 700), ("null_pointer", 700), ("misaligned", 716), ("shared_overrun", 700), ("trapped", 719)]
-)
+@pytest.mark.parametrize(("kernel", "code"), [("out_of_bounds", 700), ("null_pointer", 700), ("misaligned", 716), ("shared_overrun", 700), ("trapped", 719)])
 def test_a_fault_is_the_cuda_error_that_a_gpu_gives(ptx: str, tmp_path: Path, kernel: str, code: int) -> None:
     assert run(ptx, tmp_path, kernel, 1, 32, np.zeros(16, np.int32))[:2] == ("error", code)

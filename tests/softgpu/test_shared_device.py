@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from deploy.supervisor import BUILD, wait_for
-
 from tests.remoting.node import direct_environment
 from tests.softgpu.driver import status
 
@@ -44,8 +43,11 @@ def test_the_share_of_a_killed_process_comes_back(tmp_path: Path) -> None:
 
 def test_nvml_sees_every_process(tmp_path: Path) -> None:
     process = start(tmp_path, 60)
-    code = "import pynvml as n; n.nvmlInit(); h=n.nvmlDeviceGetHandleByIndex(0); print([p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(h)], n.nvmlDeviceGetMemoryInfo(h).used)"
-    seen = subprocess.run([sys.executable, "-c", code], env=direct_environment(tmp_path) | {"BUSBAR_SOFTGPU_DEVICES": "1"}, capture_output=True, text=True, check=True).stdout
+    code = "import pynvml as n; n.nvmlInit(); h=n.nvmlDeviceGetHandleByIndex(0); "
+    code += "print([p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(h)], n.nvmlDeviceGetMemoryInfo(h).used)"
+    seen = subprocess.run(
+        [sys.executable, "-c", code], env=direct_environment(tmp_path) | {"BUSBAR_SOFTGPU_DEVICES": "1"}, capture_output=True, text=True, check=True
+    ).stdout
     process.kill()
     process.wait()
     assert f"[{process.pid}]" in seen and int(seen.split()[-1]) >= 2 * (1 << 18)

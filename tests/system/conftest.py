@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deploy.supervisor import BUILD, ROOT, Stack, wait_for
 
+from deploy.supervisor import BUILD, ROOT, Stack, wait_for
 from remoting.cli.api import Api, Away, Context, save_context
 
 DEMO = str(BUILD / "demo" / "gpu_demo")
