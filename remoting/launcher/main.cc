@@ -154,7 +154,8 @@ int main(int argc, char** argv) {
   static Grants grants(settings.runtime);
   static Sessions sessions(settings, grants);
   grants.load();
-  unsigned adopted = sessions.adopt();
+  // The failpoint lets a test show that it would notice a launcher that forgets its sessions.
+  unsigned adopted = std::getenv("BUSBAR_FAILPOINT_NO_ADOPTION") ? 0 : sessions.adopt();
   int listener = listen_tcp(settings.listen_address, settings.port), agent = control::listen_at(agent_socket.c_str());
   if (listener < 0 || agent < 0) { std::fprintf(stderr, "cannot listen on %s or %s:%d\n", agent_socket.c_str(), settings.listen_address.c_str(), settings.port); return 1; }
   std::fprintf(stderr, "launcher listens on %s:%d, %u sessions adopted\n", settings.listen_address.c_str(), settings.port, adopted);

@@ -66,14 +66,20 @@ class LocalNode:
         (self.folder / "launcher.key").write_bytes(key)
         (self.folder / "launcher.pem").write_bytes(sign_node(self.authority, csr, self.node_id, "launcher").public_bytes(serialization.Encoding.PEM))
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def restart(self, **environment: str) -> None:
+        """kill -9 and a new launcher in the same runtime folder."""
+        self.launcher.kill()
+        self.launcher.wait()
+        self.launcher = self._start(**environment)
+
+    def _start(self, **environment: str) -> subprocess.Popen[bytes]:
         command = [
             str(PROGRAMS / "busbar-launcher"), "--runtime", str(self.runtime), "--agent-socket", str(self.runtime / "agent.sock"),
             "--session-program", str(PROGRAMS / "busbar-session"), "--driver", str(SOFTGPU / "libcuda.so.1"),
             "--certificate", str(self.folder / "launcher.pem"), "--key", str(self.folder / "launcher.key"), "--port", "39445",
         ]  # fmt: skip
         with (self.folder / "launcher.log").open("ab") as log:
-            process = subprocess.Popen(command, env=self.env, stdout=log, stderr=log)
+            process = subprocess.Popen(command, env=self.env | environment, stdout=log, stderr=log)
         wait_for("the launcher", self._answers, self.folder / "launcher.log", 10)
         return process
 
