@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +14,14 @@ pytestmark = pytest.mark.system
 
 
 def process_is_gone(pid: int) -> bool:
-    return not os.path.exists(f"/proc/{pid}") or " Z " in open(f"/proc/{pid}/stat").read()
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @pytest.mark.parametrize("victims", [("agent",), ("launcher",), ("appliance",), ("agent", "launcher", "appliance")], ids="+".join)
@@ -46,15 +53,15 @@ def test_a_killed_session_server_is_a_clear_error_and_the_neighbour_finishes_rig
     doomed, neighbour = pool.start_working(25, 20), pool.start_working(25, 4)
     pool.wait("both sessions", lambda: len(pool.sessions(state="running")) == 2)
     sessions = {s["client_pid"]: s for s in pool.sessions(state="running")}
-    children = subprocess.run(["pgrep", "-P", str(doomed.pid)], capture_output=True, text=True, check=True).stdout.split()
-    os.kill(sessions[int(children[0])]["pid"], signal.SIGKILL)
+    mine = next(s for s in sessions.values() if parent_of(s["client_pid"]) == doomed.pid)
+    os.kill(mine["pid"], signal.SIGKILL)
 
     code, _, err = pool.finish(doomed)
     assert code != 0
     assert "CUDA_ERROR_DEVICE_UNAVAILABLE" in err and "session server on the node ended" in err
     code, out, err = pool.finish(neighbour)
     assert code == 0 and "right after" in out, err
-    killed = sessions[int(children[0])]["id"]
+    killed = mine["id"]
     pool.wait("the session's end in the books", lambda: pool.api.request("GET", f"sessions/{killed}")["state"] == "closed")
     assert "signal" in pool.api.request("GET", f"sessions/{killed}")["end_reason"]
 
