@@ -65,9 +65,8 @@ def load_context() -> Context:
 class Api:
     def __init__(self, context: Context) -> None:
         tls = ssl.create_default_context(cadata=context.ca_pem)
-        self._client = httpx.Client(
-            base_url=f"{context.url}/api/v1/", verify=tls, timeout=TIMEOUT_SECONDS, trust_env=False, headers={"Authorization": f"Bearer {context.token}"}
-        )
+        headers = {"Authorization": f"Bearer {context.token}"} if context.token else {}
+        self._client = httpx.Client(base_url=f"{context.url}/api/v1/", verify=tls, timeout=TIMEOUT_SECONDS, trust_env=False, headers=headers)
 
     def request(self, method: str, path: str, body: dict[str, Any] | None = None, **parameters: str) -> dict[str, Any]:
         """Raises ApiError, or Away when there is no answer. A POST carries an Idempotency-Key, so it may be repeated."""

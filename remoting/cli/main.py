@@ -25,6 +25,9 @@ allocation_app = typer.Typer(no_args_is_help=True, help="Who holds what.")
 for name, sub in (("node", node_app), ("gpu", gpu_app), ("pool", pool_app), ("allocation", allocation_app)):
     app.add_typer(sub, name=name)
 
+WIDE = 240
+"""Columns of a table that goes into a pipe: nothing is cut."""
+
 Output = Annotated[str, typer.Option("-o", "--output", help="table or json")]
 
 
@@ -38,10 +41,11 @@ def show(rows: list[dict[str, Any]], columns: list[str], output: str) -> None:
         return
     table = Table(box=None, header_style="bold")
     for c in columns:
-        table.add_column(c.replace("_", " "))
+        heading = c.split(".")[-1].removesuffix("_bytes").replace("_", " ")
+        table.add_column(heading, no_wrap=c in ("id", "uuid"), overflow="fold")
     for row in rows:
         table.add_row(*(cell(row, c) for c in columns))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
 
 
 def cell(row: dict[str, Any], column: str) -> str:
@@ -50,6 +54,8 @@ def cell(row: dict[str, Any], column: str) -> str:
         value = value.get(part) if isinstance(value, dict) else None
     if value is None:
         return "-"
+    if column.endswith("_at"):
+        return str(value)[:19].replace("T", " ")
     if column.endswith("_bytes"):
         return f"{int(value) / (1 << 30):.2f} GiB"
     return str(value)
@@ -118,7 +124,11 @@ def node_token() -> None:
 @gpu_app.command("list")
 def gpu_list(output: Output = "table") -> None:
     """All GPUs, with what they do now."""
-    show(client().items("gpus"), ["node", "index", "model", "memory_bytes", "metrics.memory_used_bytes", "metrics.utilisation_percent", "pool", "uuid"], output)
+    show(
+        sorted(client().items("gpus"), key=lambda g: (g["node"], g["index"])),
+        ["node", "index", "model", "memory_bytes", "metrics.memory_used_bytes", "metrics.utilisation_percent", "pool", "uuid"],
+        output,
+    )
 
 
 @pool_app.command("list")
@@ -141,7 +151,7 @@ def allocation_release(allocation_id: str) -> None:
 
 def main() -> None:
     try:
-        app()
+        app(prog_name="busbar")
     except rest.ApiError as error:
         print(f"busbar: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

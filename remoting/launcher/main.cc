@@ -119,6 +119,9 @@ void serve_agent(int listener, Grants& grants, Sessions& sessions, int port) {
   for (;;) {
     int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) continue;
+    timeval patience{10, 0};                       // an agent that was stopped must not keep the next one out
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     control::Header h;
     while (control::receive_message(fd, h, body.data(), (uint32_t)body.size())) {
       if (h.kind == (uint32_t)control::Kind::grants) {

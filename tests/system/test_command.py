@@ -1,0 +1,71 @@
+"""The busbar command as a new user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.supervisor import ROOT
+from remoting.cli import api as rest
+from remoting.cli import main as command
+from tests.system.conftest import DEMO, Pool
+
+pytestmark = pytest.mark.system
+
+
+def busbar(context: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = os.environ | {"BUSBAR_CONTEXT": str(context), "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-m", "remoting.cli.main", *arguments], env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_first_login_changes_the_one_time_password_and_lets_one_run(pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    password = (pool.stack.appliance_data / "initial-admin-password").read_text().strip()
+    answers = iter([password, "fjord-lamp-9031-quilt"])
+    context = tmp_path / "context.json"
+    monkeypatch.setenv("BUSBAR_CONTEXT", str(context))
+    monkeypatch.setattr("getpass.getpass", lambda _: next(answers))
+    command.login(pool.stack.url, "admin", pool.stack.ca_fingerprint())
+    assert context.stat().st_mode & 0o777 == 0o600
+    done = busbar(context, "run", "-p", "25", "--", DEMO, "add")
+    assert done.returncode == 0 and "are right" in done.stdout, done.stderr
+    assert not (pool.stack.appliance_data / "initial-admin-password").exists()
+    assert password not in "".join(p.read_text(errors="replace") for p in pool.stack.logs.iterdir())
+
+
+def test_a_wrong_fingerprint_stops_the_login_before_the_password(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getpass", lambda _: pytest.fail("the password was asked for"))
+    with pytest.raises(rest.ApiError, match="another fingerprint"):
+        command.login(pool.stack.url, "admin", "00" * 32)
+
+
+@pytest.mark.parametrize("what", [("node", "list"), ("gpu", "list"), ("pool", "list"), ("allocation", "list"), ("ps",)], ids=" ".join)
+def test_lists_come_as_tables_and_as_json(pool: Pool, what: tuple[str, ...]) -> None:
+    assert busbar(pool.context, *what).returncode == 0
+    assert isinstance(json.loads(busbar(pool.context, *what, "-o", "json").stdout), list)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("run", "-p", "200", "--", "true"), 2),
+        (("run", "--", "/no/such/program"), 127),
+        (("allocation", "release", "00000000-0000-7000-8000-000000000000"), 3),
+        (("run", "-n", "16", "--timeout", "1", "--", "true"), 6),
+        (("run", "-p", "5", "--", "sh", "-c", "exit 42"), 42),
+    ],
+)
+def test_exit_codes(pool: Pool, arguments: tuple[str, ...], code: int) -> None:
+    done = busbar(pool.context, *arguments)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_two_gpus_are_two_devices(pool: Pool) -> None:
+    count = "import ctypes; l = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(); assert l.cuInit(0) == 0; l.cuDeviceGetCount(ctypes.byref(n)); print(n.value)"
+    done = busbar(pool.context, "run", "-n", "2", "-p", "50", "--", sys.executable, "-c", count)
+    assert done.stdout.strip() == "2", done.stderr
