@@ -1,6 +1,7 @@
 // The bulk connection of a link: large host bytes, both ways, opened when the first need it.
 #include <poll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,9 +35,16 @@ bool Link::open_bulk() {
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     while (receive_bulk_frame()) announce();
     bulk_open_ = false;
-    fail(CUDA_ERROR_DEVICE_UNAVAILABLE, error_.load() ? "" : "the bulk connection to the node broke");
+    bulk_lost();
   }).detach();
   return true;
+}
+
+// Both connections break when a session ends; the link's last frame says why, so it has the first word.
+void Link::bulk_lost() {
+  timespec pause{0, 2'000'000};
+  for (int i = 0; i < 150 && !error(); ++i) nanosleep(&pause, nullptr);
+  fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the bulk connection to the node broke");
 }
 
 bool Link::receive_bulk_frame() {
@@ -84,7 +92,7 @@ uint64_t Link::upload(const void* data, uint64_t bytes) {
     uint64_t before = bulk_sent_ - offset;
     if (wait([&] { return before < bulk_credit_.load() + wire::kBulkCreditBytes; })) return 0;
     wire::BulkHeader h{transfer, offset, n};
-    if (!write_bulk(&h, sizeof h) || !write_bulk((const uint8_t*)data + offset, n)) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the bulk connection to the node broke"); return 0; }
+    if (!write_bulk(&h, sizeof h) || !write_bulk((const uint8_t*)data + offset, n)) { bulk_lost(); return 0; }
     offset += n;
     bulk_sent_ += n;
   }

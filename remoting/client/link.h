@@ -69,6 +69,7 @@ class Link {
   void completion(wire::Decoder d);
   bool deliver(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes);
   bool receive_bulk_frame();
+  void bulk_lost();
   bool write_bulk(const void* p, size_t n);
   void announce();
   transport::Ring ring_;
