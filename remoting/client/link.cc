@@ -20,7 +20,8 @@ using transport::Tls;
 
 namespace {
 constexpr int kConnectMs = 5000, kHandshakeMs = 15'000, kOpenMs = 60'000;
-constexpr int kIdleRounds = 2000;            // of looking at ring and socket before the thread sleeps
+// Rounds of looking at ring and socket before the thread sleeps. On few cores a spinning thread takes the time of the one it waits for.
+const int kIdleRounds = std::thread::hardware_concurrency() < 4 ? 60 : 2000;
 constexpr int kSpinRounds = 4000;            // of a waiting program thread
 constexpr size_t kReceiveBytes = 256 << 10;
 
