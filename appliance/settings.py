@@ -21,8 +21,8 @@ class Environment(BaseSettings):
     fleet_port: int = Field(8444, ge=1, le=65535)
     advertise: str = "127.0.0.1"
     """The address under which nodes and clients reach this appliance."""
-    hold_seconds: float = Field(30.0, gt=0)
-    """An allocation without a live session or a heartbeat for so long is released."""
+    hold_seconds: float = Field(25.0, gt=0)
+    """An allocation without a live session or a heartbeat for so long is released; with reports and fences it is over within 30 s."""
     heartbeat_seconds: float = Field(2.0, gt=0)
     """Cadence that agents are asked for."""
     unreachable_seconds: float = Field(15.0, gt=0)

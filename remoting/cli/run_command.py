@@ -165,6 +165,6 @@ def release(api: Api, allocation_id: str) -> None:
             api.request("DELETE", f"allocations/{allocation_id}")
             return
         except Away:
-            time.sleep(0.5)  # it ends by itself after 30 s if the appliance stays away
+            time.sleep(0.5)  # it ends by itself when nobody holds it
         except ApiError:
             return
