@@ -143,26 +143,38 @@ static CUresult settle_host_functions(const Call& call) {
   return ahead ? synchronize(c) : CUDA_SUCCESS;
 }
 
+// Submits the bytes in pieces; each is inline or goes over the bulk connection. They are taken when this returns.
+static CUresult submit_in(Context* c, Stream* s, CUdeviceptr to, const void* from, size_t bytes) {
+  Link* link = c->device->link;
+  for (size_t done = 0; done < bytes;) {
+    uint64_t n = bytes - done <= wire::kMaxInlineBytes ? bytes - done : std::min<uint64_t>(bytes - done, wire::kMaxChunkBytes);
+    const char* at = (const char*)from + done;
+    bool inlined = n <= wire::kMaxInlineBytes;
+    uint64_t transfer = inlined ? 0 : link->upload(at, n);
+    if (!inlined && !transfer) return link->error();
+    wire::Encoder<wire::kMaxInlineBytes + 64> e(wire::Op::copy_in, c->id, s->id);
+    e.put((uint64_t)to + done).put(n).put(transfer);
+    if (inlined) e.raw(at, (uint32_t)n);
+    uint64_t position = link->submit(e.finish(), e.size());
+    if (!position) return link->error();
+    submitted(s, position);
+    done += n;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult busbar::client::send_in(Context* c, CUdeviceptr to, const void* from, size_t bytes) { return submit_in(c, &c->legacy, to, from, bytes); }
+
 static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream stream, bool synchronous) {
   Call call;
   if (CUresult r = call.begin(stream)) return r;
   if (!from && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = settle_host_functions(call)) return r;
-  for (size_t done = 0; done < bytes;) {
-    uint64_t n = bytes - done <= wire::kMaxInlineBytes ? bytes - done : std::min<uint64_t>(bytes - done, wire::kMaxChunkBytes);
-    const char* at = (const char*)from + done;
-    bool inlined = n <= wire::kMaxInlineBytes;
-    uint64_t transfer = inlined ? 0 : call.link()->upload(at, n);
-    if (!inlined && !transfer) return call.link()->error();
-    wire::Encoder<wire::kMaxInlineBytes + 64> e(wire::Op::copy_in, call.context_id(), call.stream_id());
-    e.put((uint64_t)to + done).put(n).put(transfer);
-    if (inlined) e.raw(at, (uint32_t)n);
-    if (CUresult r = call.fire(e.finish(), e.size())) return r;
-    done += n;
-  }
+  if (bytes) if (CUresult r = call.follow(to)) return r;
+  if (CUresult r = submit_in(call.context(), call.stream(), to, from, bytes)) return r;
   // The bytes are taken. Later work on blocking streams is ordered behind the copy; on others only a wait orders it.
-  bool must_wait = synchronous && call.context()->non_blocking_streams.load() > 0;
+  bool must_wait = call.elsewhere() || (synchronous && call.context()->non_blocking_streams.load() > 0);
   return must_wait ? wait_for(call.stream(), call.stream()->progress.last.load()) : CUDA_SUCCESS;
 }
 
@@ -172,6 +184,7 @@ static CUresult copy_out(void* to, CUdeviceptr from, size_t bytes, CUstream stre
   if (!to && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes) {
+    if (CUresult r = call.follow(from)) return r;
     wire::Encoder<> e(wire::Op::copy_out, call.context_id(), call.stream_id());
     e.put((uint64_t)from).put((uint64_t)bytes).put(call.link()->expect(to, bytes));
     if (CUresult r = call.fire(e.finish(), e.size())) return r;

@@ -34,9 +34,12 @@ def client_stub(call: spec.Call, prototype: headers.Prototype) -> str:
             lines.append(f"  if (!a{i}) return CUDA_ERROR_INVALID_VALUE;\n")
     stream = next((f"a{i}" for i, r in enumerate(roles) if r == "stream"), None)
     lines.append(f"  Call call;\n  if (CUresult r = call.begin({stream or 'kNoStreamHandle'})) return r;\n")
+    if ends := [f"a{i}" for i, r in enumerate(roles) if r == "either"]:
+        away = " || ".join(f"!call.on_link({a})" for a in ends)
+        lines.append(f"  if ({away}) return copy_between_nodes({', '.join(f'a{i}' for i in range(len(roles)))});\n")
     for i, r in enumerate(roles):
-        if r == "pointer":
-            lines.append(f"  if (!call.device_pointer(a{i})) return CUDA_ERROR_INVALID_VALUE;\n")
+        if r in {"pointer", "either"}:
+            lines.append(f"  if (CUresult r = call.follow(a{i})) return r;\n")
         if r == "function":
             lines.append(f"  uint32_t h{i} = call.function(a{i});\n  if (!h{i}) return CUDA_ERROR_INVALID_HANDLE;\n")
     lines.append(f"  wire::Encoder<> e((uint16_t){call.number:#06x}, call.context_id(), call.stream_id());\n")
@@ -45,7 +48,7 @@ def client_stub(call: spec.Call, prototype: headers.Prototype) -> str:
     for i, (p, r) in enumerate(zip(prototype.parameters, roles, strict=True)):
         if r == "function":
             lines.append(f"  e.put(h{i});\n")
-        elif r in {"value", "pointer"}:
+        elif r in {"value", "pointer", "either"}:
             lines.append(f"  e.put(({p.type})a{i});\n")
     if call.kind == "fire":
         lines.append("  return call.fire(e.finish(), e.size());\n}\n")

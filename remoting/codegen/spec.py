@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CLASSES = {"local", "fire", "counter", "reply", "pull"}
-ROLES = {"stream", "event", "function", "module", "pointer", "out", "text", "legacy"}
+ROLES = {"stream", "event", "function", "module", "pointer", "out", "text", "legacy", "either"}
 
 
 class SpecError(Exception):

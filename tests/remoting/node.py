@@ -44,6 +44,10 @@ PROGRAMS = Path(os.environ.get("BUSBAR_TEST_LAUNCHER", BUILD))
 """Where launcher and session server lie: a sanitized build may stand in."""
 
 
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
 class LocalNode:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="bbt-"))
@@ -71,6 +75,11 @@ class LocalNode:
         self.launcher.kill()
         self.launcher.wait()
         self.launcher = self._start(**environment)
+
+    def restart_with_certificate(self) -> None:
+        """After `authority` was replaced."""
+        self._write_certificate()
+        self.restart()
 
     def _start(self, **environment: str) -> subprocess.Popen[bytes]:
         command = [
@@ -107,16 +116,14 @@ class LocalNode:
         return issue(**(values | changes))  # type: ignore[arg-type]
 
     def ticket_file(self) -> Path:
-        def b64(data: bytes) -> str:
-            return base64.b64encode(data).decode()
-
         path = self.folder / "ticket"
         path.touch(mode=0o600)
-        path.write_text(
-            f"key {b64(self.client_key.private_bytes_raw())}\nca {b64(self.authority.pem.encode())}\n"
-            f"node {self.node_id}\nendpoint 127.0.0.1 {self.port}\nticket {b64(self.ticket())}\n"
-        )
+        head = (f"key {b64(self.client_key.private_bytes_raw())}", f"ca {b64(self.authority.pem.encode())}")
+        path.write_text("".join(line + "\n" for line in (*head, *self.ticket_lines())))
         return path
+
+    def ticket_lines(self) -> tuple[str, ...]:
+        return f"node {self.node_id}", f"endpoint 127.0.0.1 {self.port}", f"ticket {b64(self.ticket())}"
 
     def remote_environment(self, **more: str) -> dict[str, str]:
         """For a program that comes over the network."""

@@ -208,7 +208,17 @@ API CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t n) { CURRENT(
 API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { CURRENT(c); CHECK_DEVICE(to, n); CHECK_DEVICE(from, n); return copy(c, s, (void*)to, (void*)from, n, false); }
 API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n) { CURRENT(c); return copy(c, nullptr, (void*)to, (void*)from, n, true); }
 API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { CURRENT(c); return copy(c, s, (void*)to, (void*)from, n, false); }
-API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n) { CURRENT(c); return copy(c, nullptr, (void*)to, (void*)from, n, true); }
+// Serialised with all work of both contexts, as the manual says.
+API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext a, CUdeviceptr from, CUcontext b, size_t n) {
+  CURRENT(c);
+  CHECK_DEVICE(to, n);
+  CHECK_DEVICE(from, n);
+  for (CUcontext x : {a, b}) {
+    if (!known((Context*)x)) return CUDA_ERROR_INVALID_CONTEXT;
+    if (CUresult r = wait_for_context((Context*)x)) return r;
+  }
+  return copy(c, nullptr, (void*)to, (void*)from, n, true);
+}
 API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n, CUstream s) { CURRENT(c); return copy(c, s, (void*)to, (void*)from, n, false); }
 
 template <typename T> static CUresult fill(CUdeviceptr p, T value, size_t n, CUstream h) {

@@ -22,11 +22,11 @@ static const char *PTX =
     ".visible .entry wild(.param .u64 p)\n{\n.reg .b32 %r<2>; .reg .b64 %rd<2>;\n"
     "ld.param.u64 %rd1, [p]; mov.u32 %r1, 1; st.global.u32 [%rd1], %r1; ret;\n}\n";
 
-static CUcontext context;
-static CUmodule module;
-static CUfunction bump, wild;
+static CUcontext context __attribute__((unused));
+static CUmodule module __attribute__((unused));
+static CUfunction bump __attribute__((unused)), wild __attribute__((unused));
 
-static void begin(void) {
+__attribute__((unused)) static void begin(void) {
   CUdevice d;
   OK(cuInit(0));
   OK(cuDeviceGet(&d, 0));
