@@ -16,6 +16,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - after
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest  # noqa: E402
 from django.http import HttpResponse  # noqa: E402
 
+from appliance.urls import websocket_urlpatterns  # noqa: E402
 from appliance.writer import readers  # noqa: E402
 
 MAX_BODY_BYTES = 4 << 20
@@ -73,4 +74,4 @@ class PooledHandler(ASGIHandler):
         await self._send(response, send)
 
 
-application = ProtocolTypeRouter({"http": PooledHandler(), "websocket": URLRouter([])})
+application = ProtocolTypeRouter({"http": PooledHandler(), "websocket": URLRouter(websocket_urlpatterns)})

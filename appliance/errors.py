@@ -19,6 +19,12 @@ class Code(enum.StrEnum):
     TOKEN_SPENT = "token_spent"
     NOT_ACTIVE = "not_active"
     NODE_UNREACHABLE = "node_unreachable"
+    HOST_KEY_UNCONFIRMED = "host_key_unconfirmed"
+    HOST_KEY_CHANGED = "host_key_changed"
+    HOST_UNREACHABLE = "host_unreachable"
+    SIGN_IN_REFUSED = "sign_in_refused"
+    PREFLIGHT_FAILED = "preflight_failed"
+    INSTALLATION_FAILED = "installation_failed"
     NOT_SUPPORTED = "not_supported"
     BUSY = "busy"
     INTERNAL = "internal"
@@ -35,6 +41,12 @@ STATUS: dict[Code, int] = {
     Code.NOT_ACTIVE: 409,
     Code.TOKEN_SPENT: 409,
     Code.NODE_UNREACHABLE: 409,
+    Code.HOST_KEY_UNCONFIRMED: 409,
+    Code.HOST_KEY_CHANGED: 409,
+    Code.HOST_UNREACHABLE: 409,
+    Code.SIGN_IN_REFUSED: 409,
+    Code.PREFLIGHT_FAILED: 409,
+    Code.INSTALLATION_FAILED: 409,
     Code.STALE: 412,
     Code.IDEMPOTENCY_MISMATCH: 422,
     Code.TOO_MANY_ATTEMPTS: 429,

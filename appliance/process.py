@@ -23,10 +23,12 @@ from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.allocations import services as allocations
 from appliance.allocations.tickets import signing_key
 from appliance.fleet.certificates import Authority, load_authority, server_certificate
-from appliance.fleet.servicer import FleetServicer, flush_last_seen, off_loop
+from appliance.fleet.servicer import FleetServicer, flush_last_seen
+from appliance.fleet.ssh_enrolment import settle_interrupted
+from appliance.inventory.services import announce_reachability
 from appliance.pools.models import Pool
 from appliance.pools.services import ensure_default_pool
-from appliance.writer import start_writer
+from appliance.writer import off_loop, start_writer
 from nodes.protocol import fleet_pb2_grpc
 
 log = logging.getLogger("appliance")
@@ -52,6 +54,7 @@ def prepare() -> Authority:
     ensure_default_pool()
     ensure_defaults()
     signing_key()
+    settle_interrupted()
     return load_authority(settings.DATA_DIR)
 
 
@@ -67,6 +70,7 @@ async def tick() -> None:
         await asyncio.sleep(TICK_SECONDS)
         try:
             await off_loop(allocations.release_unheld)
+            await off_loop(announce_reachability)
             for pool_id in await off_loop(lambda: list(Pool.objects.values_list("pk", flat=True))):
                 await off_loop(partial(allocations.queue_advance, pool_id=pool_id))
             if time.monotonic() - flushed > FLUSH_SECONDS:

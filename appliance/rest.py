@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import UUID
 
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db.models import Model
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.pagination import BasePagination
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -110,6 +113,12 @@ class CursorPage(BasePagination):
         }
 
 
+def plain(data: Any) -> dict[str, Any]:
+    """As JSON has it, so that the kept answer of a repeated request is the same."""
+    result: dict[str, Any] = json.loads(JSONRenderer().render(data))
+    return result
+
+
 def caller(request: Request) -> User:
     """Who asks. Only behind a view whose privilege is not `public`."""
     from appliance.accounts.models import User
@@ -117,6 +126,13 @@ def caller(request: Request) -> User:
     if not isinstance(request.user, User):
         raise exceptions.NotAuthenticated
     return request.user
+
+
+def uuid_or_invalid(name: str, value: str) -> UUID:
+    try:
+        return UUID(value)
+    except ValueError:
+        raise ApplianceError(Code.INVALID, f"{name} must be a UUID.") from None
 
 
 def refuse_unknown_parameters(request: Request, known: Iterable[str]) -> None:

@@ -23,9 +23,13 @@ class Environment(BaseSettings):
     """The address under which nodes and clients reach this appliance."""
     hold_seconds: float = Field(25.0, gt=0)
     """An allocation without a live session or a heartbeat for so long is released; with reports and fences it is over within 30 s."""
-    heartbeat_seconds: float = Field(2.0, gt=0)
-    """Cadence that agents are asked for."""
+    heartbeat_seconds: float = Field(1.0, gt=0)
+    """Cadence of heartbeats and samples that agents are asked for."""
     unreachable_seconds: float = Field(15.0, gt=0)
+    ssh_seconds: float = Field(20.0, gt=0)
+    """How long a host may take to answer one step of the SSH handshake."""
+    bundle: Path = Path(__file__).resolve().parent.parent / "build" / "bundle"
+    """What machines need to become nodes, as deploy/bundle.py made it."""
     debug: bool = False
 
 
@@ -57,6 +61,11 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-gb"
 STATIC_URL = "/static/"
+CONSOLE_DIR = BASE_DIR / "frontend" / "dist"
+"""The built console; without it the appliance serves a page that says how to build it."""
+if CONSOLE_DIR.is_dir():
+    WHITENOISE_ROOT = CONSOLE_DIR  # hashed names under /assets
+WHITENOISE_IMMUTABLE_FILE_TEST = r"^/assets/.+-[\w-]{8}\.\w+$"
 WHITENOISE_USE_FINDERS = True  # the API page comes out of its package: no collectstatic, no CDN
 
 INSTALLED_APPS = [
@@ -78,6 +87,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "appliance.console.content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.common.CommonMiddleware",
 ]
@@ -107,7 +117,10 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["appliance.accounts.authentication.ApiTokenAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "appliance.accounts.authentication.ApiTokenAuthentication",
+        "appliance.accounts.authentication.CookieAuthentication",
+    ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],

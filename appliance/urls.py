@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from django.urls import path, re_path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from appliance.accounts import views as accounts
 from appliance.activity import views as activity
+from appliance.activity.consumers import FeedConsumer
 from appliance.allocations import views as allocations
+from appliance.console import console
 from appliance.fleet import views as fleet
 from appliance.inventory import views as inventory
 from appliance.pools import views as pools
@@ -50,14 +52,20 @@ urlpatterns = [
     path("healthz", healthz),
     path("readyz", readyz),
     path("api/schema", SpectacularAPIView.as_view(authentication_classes=[]), name="schema"),
-    path("api/docs", SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=[])),
+    path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="schema", authentication_classes=[])),
     path(api + "login", accounts.LoginView.as_view()),
+    path(api + "browser-login", accounts.BrowserLoginView.as_view()),
     path(api + "me", accounts.MeView.as_view()),
     path(api + "ca", fleet.CaView.as_view()),
     path(api + "enrol", fleet.EnrolView.as_view()),
     path(api + "enrolment-tokens", fleet.EnrolmentTokenListView.as_view()),
     path(api + "nodes", inventory.NodeListView.as_view()),
-    path(api + "nodes/<uuid:node_id>", inventory.NodeView.as_view()),
+    path(api + "nodes/enrol-ssh", fleet.SshEnrolmentView.as_view()),
+    path(api + "ssh-host-keys", fleet.SshHostKeyListView.as_view()),
+    path(api + "ssh-host-keys/<uuid:key_id>", fleet.SshHostKeyView.as_view()),
+    path(api + "bundles", fleet.BundleListView.as_view()),
+    path(api + "bundles/<str:python>", fleet.BundleView.as_view()),
+    path(api + "nodes/<uuid:node_id>", fleet.NodeView.as_view()),
     path(api + "nodes/<uuid:node_id>/cordon", inventory.NodeScheduleView.as_view(schedulable=False)),
     path(api + "nodes/<uuid:node_id>/uncordon", inventory.NodeScheduleView.as_view(schedulable=True)),
     path(api + "gpus", inventory.GpuListView.as_view()),
@@ -69,9 +77,12 @@ urlpatterns = [
     path(api + "allocations/<uuid:allocation_id>/heartbeat", allocations.AllocationHeartbeatView.as_view()),
     path(api + "allocations/<uuid:allocation_id>/tickets", allocations.AllocationTicketView.as_view()),
     path(api + "allocations/<uuid:allocation_id>/force-release", allocations.AllocationForceReleaseView.as_view()),
+    path(api + "partitions", allocations.PartitionListView.as_view()),
     path(api + "sessions", allocations.SessionListView.as_view()),
     path(api + "sessions/<uuid:session_id>", allocations.SessionView.as_view()),
     path(api + "tasks", activity.TaskListView.as_view()),
     path(api + "tasks/<uuid:task_id>", activity.TaskView.as_view()),
     path(api + "events", activity.EventListView.as_view()),
+    re_path(r"^(?!api/|static/|assets/|healthz|readyz)(?P<path>[a-z0-9/-]*)$", console),
 ]
+websocket_urlpatterns = [path(api + "feed", FeedConsumer.as_asgi())]

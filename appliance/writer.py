@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import queue
@@ -81,6 +82,11 @@ class Writer:
 
 _writer: Writer | None = None
 readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
+
+
+async def off_loop(work: Callable[[], R]) -> R:
+    """Runs what may block or touch the ORM on a reader thread."""
+    return await asyncio.get_running_loop().run_in_executor(readers, work)
 
 
 def start_writer() -> Writer:

@@ -65,7 +65,9 @@ class Check:
     def node_ready(self) -> None:
         self.stack.start_node()
         wait_for(
-            "the node", lambda: any(n["state"] == "ready" and n["reachable"] and n["endpoints"] for n in self.api.items("nodes")), self.stack.logs / "agent.log"
+            "the node",
+            lambda: any(n["state"] == "ready" and n["reachable"] and n["endpoints"] for n in self.api.items("nodes")),
+            self.stack.node.logs / "agent.log",
         )
         assert self.api.items("gpus"), "the node reported no GPU"
 
@@ -87,13 +89,16 @@ class Check:
         running = [self.start_run(p, DEMO, "work", "6") for p in SHARES]
         try:
             wait_for(
-                "four sessions", lambda: len(self.api.items("sessions", state="running")) == len(running) + len(others), self.stack.logs / "launcher.log", 30
+                "four sessions",
+                lambda: len(self.api.items("sessions", state="running")) == len(running) + len(others),
+                self.stack.node.logs / "launcher.log",
+                30,
             )
             fifth = self.api.request("POST", "allocations", {"percent": 10})
             assert fifth["state"] == "waiting" and "10 %" in fifth["waiting_reason"], fifth
             self.api.request("DELETE", f"allocations/{fifth['id']}")
             if self.stack.software:
-                wait_for("turns of the engine", lambda: sum(t > 3 for t in self.turns()) >= len(SHARES), self.stack.logs / "launcher.log", 30)
+                wait_for("turns of the engine", lambda: sum(t > 3 for t in self.turns()) >= len(SHARES), self.stack.node.logs / "launcher.log", 30)
             for process in running:
                 out, err = process.communicate(timeout=90)
                 assert process.returncode == 0 and "right after" in out, (out, err)
@@ -108,7 +113,7 @@ class Check:
     def turns(self) -> list[int]:
         if not self.stack.software:
             return []
-        out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=self.stack.node_environment(), capture_output=True, text=True, check=True).stdout
+        out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=self.stack.node.environment(), capture_output=True, text=True, check=True).stdout
         return [p["turns"] for line in out.splitlines() for p in json.loads(line)["processes"]]
 
     def released(self) -> None:

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Writes the lock files anew: every package with its hashes, for Python 3.11 and later.
+# Writes the lock files anew: every package with its hashes, for Python 3.11 and later; what nodes need, for 3.10 and later.
 set -eu
 cd "$(dirname "$0")/.."
-for set in requirements requirements-demo requirements-dev; do
-  constraint=""
-  [ "$set" = requirements ] || constraint="-c requirements.lock"
+for set in requirements requirements-node requirements-demo requirements-dev; do
+  python=3.11 constraint="-c requirements.lock"
+  case $set in requirements) constraint="" ;; requirements-node) constraint="" python=3.10 ;; esac
   # shellcheck disable=SC2086
-  uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $constraint -o "$set.lock" "$set.txt"
+  uv pip compile -q --universal --python-version "$python" --generate-hashes --no-header --no-annotate $constraint -o "$set.lock" "$set.txt"
 done

@@ -46,6 +46,9 @@ build_remoting() {
     && "$ROOT/.venv/bin/ninja" -C "$folder" >>"$LOGS/build.log" 2>&1 || { say "the build failed; see $LOGS/build.log"; grep -E 'error|FAILED' "$LOGS/build.log" | head -5 >&2; exit 1; }
 }
 
+# What a machine needs to become a node over SSH or Ansible.
+build_bundle() { cd "$ROOT" && "$PYTHON" -m deploy.bundle >"$LOGS/bundle.log" 2>&1 || { say "the bundle for nodes could not be made; see $LOGS/bundle.log"; tail -3 "$LOGS/bundle.log" >&2; exit 1; }; }
+
 write_command() {
   mkdir -p "$ROOT/build/bin"
   printf '#!/bin/sh\nPYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}" exec "%s" -m remoting.cli.main "$@"\n' "$ROOT" "$PYTHON" >"$ROOT/build/bin/busbar"
@@ -60,5 +63,6 @@ setup() {
   PYTHON="$ROOT/.venv/bin/python"
   for lock in "$@"; do install_lock "$lock"; done
   build_remoting "$ROOT/build/remoting"
+  build_bundle
   write_command
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import hashlib
 import json
 import os
@@ -19,16 +18,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from nodes.processes import Part
+from nodes.service import NodeService
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "remoting"
 SOFTGPU = BUILD / "softgpu"
 READY_SECONDS = 60.0
-STOP_SECONDS = 12.0
-RESTART_SECONDS = 0.3
-SOFTWARE_GPUS = "2"
+SOFTWARE_GPUS = 2
 
 
 def free_port(wanted: int, address: str) -> int:
@@ -50,52 +49,49 @@ def has_nvidia_driver() -> bool:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-@dataclass
-class Part:
-    """One process, restarted when it ends by itself."""
+class MachineNode:
+    """A node on this machine: its launcher and its agent, out of this build."""
 
-    name: str
-    command: list[str]
-    environment: dict[str, str]
-    log: Path
-    stop_signal: int = signal.SIGTERM
-    process: subprocess.Popen[bytes] | None = None
-    starts: int = 0
-    on_change: Callable[[], None] = field(default=lambda: None)
+    def __init__(self, folder: Path, stack: Stack, port: int, software_gpus: int) -> None:
+        self.folder, self.runtime = folder, runtime_folder(folder)
+        self.logs = folder / "log"
+        for f in (self.folder, self.logs):
+            f.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.service = NodeService(
+            programs=str(BUILD), softgpu=str(SOFTGPU), modules=str(ROOT), state=str(folder), runtime=str(self.runtime), software_gpus=software_gpus,
+            addresses=[stack.advertise], listen=stack.listen, port=port, fleet_address=f"{stack.advertise}:{stack.fleet_port}",
+        )  # fmt: skip
+        self.launcher, self.agent = self.service.parts(self.logs, dict(os.environ))
 
-    def __post_init__(self) -> None:
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._keep, daemon=True)
+    def environment(self) -> dict[str, str]:
+        """Of a program that runs on its GPUs directly."""
+        return self.service.environment(dict(os.environ))
+
+    def enrol(self, token: str) -> None:
+        if (self.folder / "identity.json").exists():
+            return
+        command = [sys.executable, "-m", "nodes", "--folder", str(self.folder), "enrol", "--token", token]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"enrolment failed: {done.stderr.strip()}")
 
     def start(self) -> None:
-        self._thread.start()
-
-    def _keep(self) -> None:
-        while not self._stopping.is_set():
-            with self.log.open("ab") as log:
-                self.process = subprocess.Popen(
-                    self.command, env=self.environment, stdout=log, stderr=log, cwd=ROOT, preexec_fn=end_with_parent, start_new_session=True
-                )
-            self.starts += 1
-            self.on_change()
-            self.process.wait()
-            self._stopping.wait(RESTART_SECONDS)
+        self.launcher.start()
+        self.agent.start()
 
     def stop(self) -> None:
-        self._stopping.set()
-        if self.process is None or self.process.poll() is not None:
-            return
-        self.process.send_signal(self.stop_signal)
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        for part in (self.agent, self.launcher):
+            part.stop()
+        shutil.rmtree(self.runtime, ignore_errors=True)
 
 
-def end_with_parent() -> None:
-    """If this supervisor is killed, nobody would restart its parts: they end too. Sessions do not."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+def runtime_folder(data: Path) -> Path:
+    """Short, because socket paths are limited to 107 bytes; ours alone."""
+    folder = Path(tempfile.gettempdir()) / f"busbar-{os.getuid()}-{hashlib.sha256(str(data).encode()).hexdigest()[:8]}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
+        raise SystemExit(f"{folder} belongs to somebody else; remove it.")
+    return folder
 
 
 class Stack:
@@ -106,66 +102,37 @@ class Stack:
         self.listen, self.advertise = listen, advertise
         self.https_port = free_port(base_port, listen)
         self.fleet_port = free_port(max(base_port + 1, self.https_port + 1), listen)
-        self.data_port = free_port(max(base_port + 2, self.fleet_port + 1), listen)
-        self.appliance_data, self.node_data, self.logs = self.data / "appliance", self.data / "node", self.data / "log"
-        for folder in (self.data, self.appliance_data, self.node_data, self.logs):
+        self.appliance_data, self.logs = self.data / "appliance", self.data / "log"
+        for folder in (self.data, self.appliance_data, self.logs):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.runtime = self._runtime_folder()
         self.software = not has_nvidia_driver()
         self.appliance = Part(
-            "appliance", [sys.executable, "manage.py", "runappliance"], self.appliance_environment(), self.logs / "appliance.log", on_change=self._write_pids
+            "appliance", [sys.executable, "manage.py", "runappliance"], self.appliance_environment(), self.logs / "appliance.log", folder=ROOT
         )
-        self.launcher = Part(
-            "launcher", self._launcher_command(), self.node_environment(), self.logs / "launcher.log", signal.SIGINT, on_change=self._write_pids
-        )
-        self.agent = Part("agent", self._agent_command(), self.node_environment(), self.logs / "agent.log", on_change=self._write_pids)
+        self.nodes: list[MachineNode] = []
+        self.node = self.add_node("node", int(os.environ.get("BUSBAR_SOFTGPU_DEVICES", SOFTWARE_GPUS)))
+        for part in self.parts:
+            part.on_change = self._write_pids
+
+    def add_node(self, name: str, software_gpus: int) -> MachineNode:
+        """Not started yet."""
+        port = free_port(max([self.fleet_port, *(n.service.port for n in self.nodes)]) + 1, self.listen)
+        self.nodes.append(MachineNode(self.data / name, self, port, software_gpus if self.software else 0))
+        return self.nodes[-1]
 
     @property
     def parts(self) -> list[Part]:
-        return [self.agent, self.launcher, self.appliance]
+        return [*(p for n in self.nodes for p in (n.agent, n.launcher)), self.appliance]
 
     @property
     def url(self) -> str:
         return f"https://{self.advertise}:{self.https_port}"
-
-    def _runtime_folder(self) -> Path:
-        """Short, because socket paths are limited to 107 bytes; ours alone."""
-        folder = Path(tempfile.gettempdir()) / f"busbar-{os.getuid()}-{hashlib.sha256(str(self.data).encode()).hexdigest()[:8]}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
-            raise SystemExit(f"{folder} belongs to somebody else; remove it.")
-        return folder
 
     def appliance_environment(self) -> dict[str, str]:
         return os.environ | {
             "BUSBAR_DATA": str(self.appliance_data), "BUSBAR_LISTEN": self.listen, "BUSBAR_ADVERTISE": self.advertise,
             "BUSBAR_HTTPS_PORT": str(self.https_port), "BUSBAR_FLEET_PORT": str(self.fleet_port),
         }  # fmt: skip
-
-    def node_environment(self) -> dict[str, str]:
-        if not self.software:
-            return dict(os.environ)
-        paths = [str(SOFTGPU), *([os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else [])]
-        return os.environ | {
-            "BUSBAR_SOFTGPU_DEVICES": os.environ.get("BUSBAR_SOFTGPU_DEVICES", SOFTWARE_GPUS),
-            "BUSBAR_SOFTGPU_DIR": str(self.runtime / "softgpu"),
-            "BUSBAR_SOFTGPU_CACHE": os.environ.get("BUSBAR_SOFTGPU_CACHE", str(self.data / "kernels")),
-            "LD_LIBRARY_PATH": ":".join(paths),
-        }
-
-    def _launcher_command(self) -> list[str]:
-        driver = str(SOFTGPU / "libcuda.so.1") if self.software else "libcuda.so.1"
-        return [
-            str(BUILD / "busbar-launcher"), "--runtime", str(self.runtime), "--agent-socket", str(self.runtime / "agent.sock"),
-            "--session-program", str(BUILD / "busbar-session"), "--driver", driver, "--certificate", str(self.node_data / "launcher.pem"),
-            "--key", str(self.node_data / "launcher.key"), "--listen", self.listen, "--port", str(self.data_port),
-        ]  # fmt: skip
-
-    def _agent_command(self) -> list[str]:
-        return [
-            sys.executable, "-m", "nodes", "--folder", str(self.node_data), "run", "--launcher-socket", str(self.runtime / "agent.sock"),
-            "--address", self.advertise, "--appliance", f"{self.advertise}:{self.fleet_port}",
-        ]  # fmt: skip
 
     def manage(self, *arguments: str) -> str:
         done = subprocess.run(
@@ -190,15 +157,11 @@ class Stack:
         except (OSError, ValueError, urllib.error.URLError):
             return False
 
-    def start_node(self) -> None:
-        if not (self.node_data / "identity.json").exists():
-            token = self.manage("create_enrolment_token")
-            enrol = [sys.executable, "-m", "nodes", "--folder", str(self.node_data), "enrol", "--token", token]
-            done = subprocess.run(enrol, cwd=ROOT, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise SystemExit(f"enrolment failed: {done.stderr.strip()}")
-        self.launcher.start()
-        self.agent.start()
+    def start_node(self, node: MachineNode | None = None) -> None:
+        chosen = node or self.node
+        if not (chosen.folder / "identity.json").exists():
+            chosen.enrol(self.manage("create_enrolment_token"))
+        chosen.start()
 
     def ca_fingerprint(self) -> str:
         return hashlib.sha256(ssl.PEM_cert_to_DER_cert((self.appliance_data / "ca.pem").read_text())).hexdigest()
@@ -215,9 +178,9 @@ class Stack:
         fresh.replace(self.data / "pids.json")
 
     def stop(self) -> None:
-        for part in self.parts:
-            part.stop()
-        shutil.rmtree(self.runtime, ignore_errors=True)
+        for node in self.nodes:
+            node.stop()
+        self.appliance.stop()
 
 
 def wait_for(what: str, done: Callable[[], bool], log: Path, seconds: float = READY_SECONDS) -> None:
@@ -242,13 +205,13 @@ def banner(stack: Stack) -> str:
     gpus = "two software GPUs (this machine's processor; no NVIDIA driver was found)" if stack.software else "this machine's NVIDIA GPUs"
     return "\n".join(
         (
-            f"  Appliance  {stack.url}   API page {stack.url}/api/docs",
+            f"  Console    {stack.url}   API page {stack.url}/api/docs",
             f"  TLS        SHA-256 {stack.certificate_fingerprint()}",
             f"  Login      {password}",
             f"  GPUs       {gpus}",
             f"  Try        {command} login {stack.url} --ca-sha256 {stack.ca_fingerprint()}",
             f"             {command} run -n 1 -p 25 -- {os.path.relpath(BUILD / 'demo' / 'gpu_demo')} add",
-            f"  Logs       {stack.logs}     stop: Ctrl-C",
+            f"  Logs       {stack.logs}, {stack.node.logs}     stop: Ctrl-C",
         )
     )
 

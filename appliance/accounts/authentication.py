@@ -6,15 +6,19 @@ import hashlib
 import hmac
 import uuid
 
+from django.http import HttpRequest
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
 from appliance.accounts.models import ApiToken, User
 
 PREFIX = "bb_"
+COOKIE = "__Host-busbar"
+"""Of the console: an API token that scripts in the page cannot read."""
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 def hash_secret(secret: str) -> str:
@@ -48,6 +52,35 @@ class ApiTokenAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
+
+
+def own_origin(request: HttpRequest) -> bool:
+    """Whether our own page asks: browsers state the origin of every request that changes something."""
+    return request.headers.get("Origin") == f"https://{request.get_host()}"
+
+
+class CookieAuthentication(BaseAuthentication):
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        presented = request.COOKIES.get(COOKIE)
+        if not presented or "Authorization" in request.headers:
+            return None
+        token = token_for(presented)
+        if token is None:
+            raise AuthenticationFailed
+        if request.method not in SAFE_METHODS and not own_origin(request._request):
+            raise PermissionDenied("The request did not come from the console's own page.")
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class CookieScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "appliance.accounts.authentication.CookieAuthentication"
+    name = "cookie"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        return {"type": "apiKey", "in": "cookie", "name": COOKIE}
 
 
 class ApiTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # drf-spectacular has no types for it

@@ -7,6 +7,7 @@ import threading
 import time
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.hashers import check_password, make_password
@@ -99,3 +100,8 @@ def token_create(*, user: User, name: str, life: timedelta | None = None) -> tup
     expires = timezone.now() + life if life else None
     token = ApiToken.objects.create(user=user, name=name, secret_sha256=hash_secret(secret), expires_at=expires)
     return token, f"{PREFIX}{token.pk.hex}.{secret}"
+
+
+@writes
+def token_revoke(*, token_id: UUID) -> None:
+    ApiToken.objects.filter(pk=token_id).delete()

@@ -11,10 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import services
-from appliance.accounts.models import RoleBinding
+from appliance.accounts.authentication import COOKIE, own_origin
+from appliance.accounts.models import ApiToken, RoleBinding, User
+from appliance.accounts.permissions import grants_of
+from appliance.errors import ApplianceError, Code
 from appliance.rest import ApplianceView, caller
 
 TOKEN_LIFE = timedelta(days=30)
+BROWSER_LIFE = timedelta(hours=12)
 
 
 class LoginSerializer(serializers.Serializer[dict[str, str]]):
@@ -41,6 +45,7 @@ class MeSerializer(serializers.Serializer[dict[str, object]]):
     username = serializers.CharField()
     must_change_password = serializers.BooleanField()
     roles = BindingSerializer(many=True)
+    privileges = serializers.ListField(child=serializers.CharField(), help_text="Of all roles together; each answer to a request has the last word.")
 
 
 class LoginView(ApplianceView):
@@ -57,12 +62,52 @@ class LoginView(ApplianceView):
         return Response({"token": text, "must_change_password": user.must_change_password})
 
 
+class BrowserLoginView(ApplianceView):
+    """The console signs in: the token goes into a cookie that the page's scripts cannot read."""
+
+    privileges: ClassVar[dict[str, str]] = {"POST": "public", "DELETE": "account.self"}
+
+    @extend_schema(request=LoginSerializer, responses=MeSerializer, auth=[])
+    def post(self, request: Request) -> Response:
+        if not own_origin(request._request):
+            raise ApplianceError(Code.DENIED, "The request did not come from the console's own page.")
+        form = LoginSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        user = services.login(username=form.validated_data["username"], password=form.validated_data["password"])
+        if new := form.validated_data.get("new_password"):
+            services.password_change(user=user, new_password=new)
+        response = Response(me(user))
+        if not user.must_change_password:
+            _, text = services.token_create(user=user, name="console", life=BROWSER_LIFE)
+            response.set_cookie(COOKIE, text, max_age=BROWSER_LIFE, secure=True, httponly=True, samesite="Strict", path="/")
+        return response
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request) -> Response:
+        """Ends the token that asks, wherever it lies."""
+        if isinstance(request.auth, ApiToken):
+            services.token_revoke(token_id=request.auth.pk)
+        response = Response(status=204)
+        response.delete_cookie(COOKIE, path="/", samesite="Strict")
+        return response
+
+
 class MeView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "account.self"}
 
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        user = caller(request)
-        bindings = RoleBinding.objects.filter(user=user).select_related("project")
-        roles = [{"role": b.role, "project": b.project.name if b.project else None} for b in bindings]
-        return Response({"id": user.pk, "username": user.username, "must_change_password": user.must_change_password, "roles": roles})
+        return Response(me(caller(request)))
+
+
+def me(user: User) -> dict[str, object]:
+    bindings = RoleBinding.objects.filter(user=user).select_related("project")
+    roles = [{"role": b.role, "project": b.project.name if b.project else None} for b in bindings]
+    everywhere, by_project = grants_of(user)
+    return {
+        "id": user.pk,
+        "username": user.username,
+        "must_change_password": user.must_change_password,
+        "roles": roles,
+        "privileges": sorted(everywhere.union(*by_project.values())),
+    }

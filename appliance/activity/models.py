@@ -69,6 +69,7 @@ class Task(models.Model):
     progress_percent = models.PositiveSmallIntegerField(default=0)
     message = models.CharField(max_length=500, blank=True)
     error = models.JSONField(null=True)
+    result = models.JSONField(null=True)
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True)

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from appliance.accounts.models import User
+from appliance.activity.feed import hub
 from appliance.activity.models import Event, IdempotencyKey, Task, TaskState
 from appliance.errors import ApplianceError, Code
 from appliance.writer import writes
@@ -20,7 +21,11 @@ KEY_LIFE = timedelta(hours=24)
 
 def emit(kind: str, *, path: str, message: str, actor: str = SYSTEM, object_id: UUID | None = None, project_id: UUID | None = None, **data: object) -> Event:
     """One row for one thing that happened. Call inside the transaction that made it happen."""
-    return Event.objects.create(kind=kind, path=path, message=message[:500], actor=actor, object_id=object_id, project_id=project_id, data=data)
+    event = Event.objects.create(kind=kind, path=path, message=message[:500], actor=actor, object_id=object_id, project_id=project_id, data=data)
+    hub.changed("event", event.pk)
+    if object_id is not None:
+        hub.changed(kind.partition(".")[0], object_id)
+    return event
 
 
 def remember_answer(*, user_id: UUID, key: str, digest: str, effect: Callable[[], tuple[int, dict[str, Any]]]) -> tuple[int, dict[str, Any]]:
@@ -37,7 +42,9 @@ def remember_answer(*, user_id: UUID, key: str, digest: str, effect: Callable[[]
 
 
 def task_start(*, kind: str, path: str, initiator: User | None, project_id: UUID | None = None) -> Task:
-    return Task.objects.create(kind=kind, path=path, initiator=initiator, project_id=project_id, state=TaskState.RUNNING)
+    task = Task.objects.create(kind=kind, path=path, initiator=initiator, project_id=project_id, state=TaskState.RUNNING)
+    hub.changed("task", task.pk)
+    return task
 
 
 @writes
@@ -52,3 +59,4 @@ def task_end(*, path: str, kind: str, error: str | None = None) -> None:
             ended_at=timezone.now(),
             version=task.version + 1,
         )
+        hub.changed("task", task.pk)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -12,6 +13,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.activity.feed import NO_PROJECT, hub
 from appliance.activity.models import Event, Task
 from appliance.rest import ApplianceView, CursorPage, caller, refuse_unknown_parameters
 
@@ -27,7 +29,7 @@ class TaskSerializer(serializers.ModelSerializer[Task]):
 
     class Meta:
         model = Task
-        fields = ("id", "kind", "state", "path", "initiator", "progress_percent", "message", "error", "version", "created_at", "ended_at")
+        fields = ("id", "kind", "state", "path", "initiator", "progress_percent", "message", "error", "result", "version", "created_at", "ended_at")
 
 
 class EventListView(ApplianceView):
@@ -60,3 +62,17 @@ class TaskView(ApplianceView):
     @extend_schema(responses=TaskSerializer)
     def get(self, request: Request, task_id: UUID) -> Response:
         return Response(TaskSerializer(get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)).data)
+
+
+def event_row(event_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:
+    event = Event.objects.filter(pk=event_id).first()
+    return ("activity.view", event.project_id, EventSerializer(event).data) if event else None
+
+
+def task_row(task_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:
+    task = Task.objects.select_related("initiator").filter(pk=task_id).first()
+    return ("activity.view", task.project_id or NO_PROJECT, TaskSerializer(task).data) if task else None
+
+
+hub.register("event", event_row)
+hub.register("task", task_row)

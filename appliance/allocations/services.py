@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import can
+from appliance.activity.feed import hub
 from appliance.activity.services import SYSTEM, emit, task_end, task_start
 from appliance.allocations import holding, queue
 from appliance.allocations.models import OCCUPYING, Allocation, AllocationState, Partition, Session, SessionState
@@ -33,6 +34,8 @@ def transition(allocation: Allocation, old: Iterable[str], new: AllocationState,
     if won:
         emit(f"allocation.{new}", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
         allocation.refresh_from_db()
+        for partition_id in allocation.partitions.values_list("pk", flat=True):
+            hub.changed("partition", partition_id)
     return bool(won)
 
 
@@ -93,13 +96,14 @@ def queue_advance(*, pool_id: UUID) -> None:
             prepare(allocation, outcome)
         elif allocation.waiting_reason != outcome.reason:
             Allocation.objects.filter(pk=allocation_id).update(waiting_reason=outcome.reason)
+            hub.changed("allocation", allocation_id)
 
 
 def prepare(allocation: Allocation, outcome: Placed) -> None:
     if not transition(allocation, [AllocationState.WAITING], AllocationState.PREPARING, message="A place was found; its nodes are told.", waiting_reason=""):
         return
     generations = raise_generation(s.node_id for s in outcome.shares)
-    Partition.objects.bulk_create(
+    created = Partition.objects.bulk_create(
         Partition(
             allocation=allocation,
             gpu_id=s.gpu_id,
@@ -110,6 +114,9 @@ def prepare(allocation: Allocation, outcome: Placed) -> None:
         )
         for i, s in enumerate(outcome.shares)
     )
+    for p in created:
+        hub.changed("partition", p.pk)
+    hub.changed("allocation", allocation.pk)
 
 
 @writes
@@ -120,7 +127,7 @@ def generation_applied(*, node_id: UUID, generation: int) -> None:
             transition(allocation, [AllocationState.PREPARING], AllocationState.ACTIVE, message="Ready for sessions.", active_at=timezone.now())
             task_end(path=allocation.path, kind="allocation.prepare")
     for allocation in Allocation.objects.filter(state=AllocationState.RELEASING, partitions__gpu__node_id=node_id).distinct():
-        allocation.partitions.filter(gpu__node_id=node_id, generation__lte=generation).delete()
+        free(allocation.partitions.filter(gpu__node_id=node_id, generation__lte=generation))
         if not allocation.partitions.exists():
             finish_release(allocation)
 
@@ -131,6 +138,15 @@ def all_applied(allocation: Allocation, node_id: UUID, generation: int) -> bool:
         if applied < p.generation:
             return False
     return True
+
+
+def free(partitions: QuerySet[Partition]) -> int:
+    """Deletes the rows and tells the browsers."""
+    ids = list(partitions.values_list("pk", flat=True))
+    Partition.objects.filter(pk__in=ids).delete()
+    for partition_id in ids:
+        hub.gone("partition", partition_id, "inventory.view")
+    return len(ids)
 
 
 def finish_release(allocation: Allocation) -> None:
@@ -170,7 +186,7 @@ def evict(*, allocation_id: UUID, reason: str, actor: str = SYSTEM) -> Allocatio
 def force_release(*, allocation_id: UUID, actor: str) -> Allocation:
     """Frees the partitions of a node that does not report. Its sessions may still run there: an administrator's decision, kept in the events."""
     allocation = evict(allocation_id=allocation_id, reason=f"force-released by {actor}", actor=actor)
-    freed, _ = allocation.partitions.all().delete()
+    freed = free(allocation.partitions.all())
     emit(
         "allocation.force_released", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor,
         message=f"{actor} freed {freed} partitions without their nodes' word.",
@@ -238,9 +254,18 @@ def record_session(node_id: UUID, r: ReportedSession) -> None:
     if r.state == SessionState.CLOSED:
         close_session(known, r.end_reason)
         return
-    Session.objects.filter(pk=known.pk).exclude(state=SessionState.CLOSED).update(
-        state=r.state, isolation=r.isolation, memory_bytes=r.memory_bytes, launches=r.launches, bytes_in=r.bytes_in, bytes_out=r.bytes_out
-    )
+    news = {
+        "state": r.state,
+        "isolation": r.isolation,
+        "memory_bytes": r.memory_bytes,
+        "launches": r.launches,
+        "bytes_in": r.bytes_in,
+        "bytes_out": r.bytes_out,
+    }
+    if all(getattr(known, name) == value for name, value in news.items()):
+        return
+    if Session.objects.filter(pk=known.pk).exclude(state=SessionState.CLOSED).update(**news):
+        hub.changed("session", known.pk)
 
 
 def close_session(session: Session, reason: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import time
+from collections.abc import Mapping
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -13,18 +13,18 @@ from django.conf import settings
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.permissions import can
 from appliance.accounts.services import DEFAULT_PROJECT
+from appliance.activity.feed import hub
 from appliance.activity.idempotency import idempotent
 from appliance.allocations import holding, services, tickets
 from appliance.allocations.models import Allocation, AllocationState, Partition, Session
 from appliance.errors import ApplianceError, Code
 from appliance.pools.models import DEFAULT_POOL
-from appliance.rest import ApplianceView, CursorPage, caller, check_version, refuse_unknown_parameters
+from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, uuid_or_invalid
 
 
 class PartitionSerializer(serializers.ModelSerializer[Partition]):
@@ -35,6 +35,14 @@ class PartitionSerializer(serializers.ModelSerializer[Partition]):
     class Meta:
         model = Partition
         fields = ("id", "gpu_id", "gpu_index", "node", "position", "memory_bytes", "compute_percent")
+
+
+class OccupiedPartitionSerializer(PartitionSerializer):
+    allocation_id = serializers.UUIDField(read_only=True)
+    state = serializers.CharField(source="allocation.state", read_only=True, help_text="Of its allocation.")
+
+    class Meta(PartitionSerializer.Meta):
+        fields = (*PartitionSerializer.Meta.fields, "allocation_id", "state")  # type: ignore[assignment]
 
 
 class AllocationSerializer(serializers.ModelSerializer[Allocation]):
@@ -87,12 +95,6 @@ class TicketsSerializer(serializers.Serializer[dict[str, Any]]):
     ca_pem = serializers.CharField()
     expires_seconds = serializers.IntegerField()
     tickets = TicketSerializer(many=True)
-
-
-def plain(data: Any) -> dict[str, Any]:
-    """As JSON has it, so that the kept answer of a repeated request is the same."""
-    result: dict[str, Any] = json.loads(JSONRenderer().render(data))
-    return result
 
 
 def with_rows() -> Any:
@@ -219,6 +221,21 @@ def tickets_for(allocation: Allocation, public_key: bytes) -> dict[str, Any]:
     return {"ca_pem": ca_pem, "expires_seconds": tickets.LIFE_SECONDS, "tickets": out}
 
 
+class PartitionListView(ApplianceView):
+    """What is occupied on each GPU. Whoever sees the inventory sees how full it is; whose it is, the allocation says."""
+
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+
+    @extend_schema(parameters=[OpenApiParameter("gpu_id", UUID)], responses=OccupiedPartitionSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        refuse_unknown_parameters(request, ["gpu_id"])
+        rows = Partition.objects.select_related("allocation", "gpu__node")
+        if value := request.query_params.get("gpu_id"):
+            rows = rows.filter(gpu_id=uuid_or_invalid("gpu_id", value))
+        page = CursorPage()
+        return page.get_paginated_response(OccupiedPartitionSerializer(page.paginate_queryset(rows, request), many=True).data)
+
+
 class SessionListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
 
@@ -239,3 +256,26 @@ class SessionView(ApplianceView):
     @extend_schema(responses=SessionSerializer)
     def get(self, request: Request, session_id: UUID) -> Response:
         return Response(SessionSerializer(get_object_or_404(Session.objects.visible_to(caller(request)), pk=session_id)).data)
+
+
+Row = tuple[str, UUID | None, Mapping[str, Any]] | None
+
+
+def allocation_row(allocation_id: UUID) -> Row:
+    allocation = with_rows().filter(pk=allocation_id).first()
+    return ("allocations.view", allocation.project_id, AllocationSerializer(allocation).data) if allocation else None
+
+
+def partition_row(partition_id: UUID) -> Row:
+    partition = Partition.objects.select_related("allocation", "gpu__node").filter(pk=partition_id).first()
+    return ("inventory.view", None, OccupiedPartitionSerializer(partition).data) if partition else None
+
+
+def session_row(session_id: UUID) -> Row:
+    session = Session.objects.select_related("node", "allocation").filter(pk=session_id).first()
+    return ("allocations.view", session.allocation.project_id, SessionSerializer(session).data) if session else None
+
+
+hub.register("allocation", allocation_row)
+hub.register("partition", partition_row)
+hub.register("session", session_row)

@@ -8,22 +8,48 @@ import json
 import secrets
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import Certificate
 from django.conf import settings
+from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.models import User
+from appliance.activity.services import emit
+from appliance.allocations.models import Allocation
 from appliance.errors import ApplianceError, Code
 from appliance.fleet.certificates import load_authority, sign_node
 from appliance.fleet.models import EnrolmentToken, NodeCertificate
 from appliance.inventory.models import Node, NodeState
 from appliance.inventory.services import node_create
+from appliance.telemetry import latest
 from appliance.writer import writes
 
 TOKEN_LIFE = timedelta(minutes=15)
 RETRY_WINDOW = timedelta(seconds=60)
+
+
+@writes
+def node_remove(*, node_id: UUID, actor: str) -> Node:
+    """Its certificates end, so its agent is refused. Refused itself while something runs there: those are named."""
+    node = Node.objects.get(pk=node_id)
+    if node.state == NodeState.REMOVED:
+        return node
+    blockers = list(Allocation.objects.filter(partitions__gpu__node=node).distinct())
+    if blockers:
+        names = [{"kind": "allocation", "id": str(a.pk), "name": a.name, "state": a.state} for a in blockers]
+        raise ApplianceError(
+            Code.IN_USE, f"Node {node.name} holds partitions of {len(names)} allocations; release them first, or cordon the node and wait.", blockers=names
+        )
+    if not Node.objects.filter(pk=node_id, version=node.version).update(state=NodeState.REMOVED, version=F("version") + 1):
+        raise ApplianceError(Code.CONFLICT, f"Node {node.name} changed meanwhile; try again.")
+    NodeCertificate.objects.filter(node=node, revoked_at=None).update(revoked_at=timezone.now())
+    node.refresh_from_db()
+    latest.forget(node.pk)
+    emit("node.removed", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} was removed; its certificates are revoked.")
+    return node
 
 
 def digest(text: str) -> str:

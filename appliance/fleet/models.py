@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
@@ -21,6 +23,22 @@ class EnrolmentToken(models.Model):
     redeemed_key_sha256 = models.CharField(max_length=64, blank=True)
     """A retry with the same key within 60 s gets the same answer."""
     answer = models.JSONField(null=True)
+
+
+class SshHostKey(models.Model):
+    """The key that a host showed and an operator confirmed. Another one there is a hard stop."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    address = models.CharField(max_length=255)
+    port = models.PositiveIntegerField()
+    key_type = models.CharField(max_length=50)
+    sha256 = models.CharField(max_length=64)
+    """As OpenSSH prints it, without SHA256: and padding."""
+    confirmed_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints: ClassVar[list[models.BaseConstraint]] = [models.UniqueConstraint(fields=["address", "port"], name="ssh_host_key_once")]
 
 
 class NodeCertificate(models.Model):

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import grpc
@@ -22,21 +22,16 @@ from appliance.fleet.desired_state import desired_state
 from appliance.inventory import services as inventory
 from appliance.inventory.models import Node
 from appliance.telemetry import latest
-from appliance.writer import readers, writes
+from appliance.writer import off_loop, writes
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 
 log = logging.getLogger(__name__)
-R = TypeVar("R")
 Context = grpc.aio.ServicerContext[Any, Any]
 
 COMPARE_SECONDS = 1.0
 """How often a stream compares generations; a wake-up is only a hint."""
 
 _GRPC_CODE = {Code.DENIED: grpc.StatusCode.PERMISSION_DENIED, Code.INVALID: grpc.StatusCode.INVALID_ARGUMENT, Code.BUSY: grpc.StatusCode.UNAVAILABLE}
-
-
-async def off_loop(work: Callable[[], R]) -> R:
-    return await asyncio.get_running_loop().run_in_executor(readers, work)
 
 
 def generation_of(node_id: UUID) -> int:
@@ -127,8 +122,9 @@ def handle(node_id: UUID, message: fleet_pb2.AgentMessage) -> None:
         allocations.sessions_report(node_id=node_id, reported=[reported_session(s) for s in message.report.sessions])
         record_applied(node_id, message.report.generation)
     elif body == "samples":
-        for gpu in message.samples.gpus:
-            latest.record_gpu(node_id, UUID(bytes=gpu.gpu_uuid), dict(gpu.metrics))
+        ids = inventory.gpu_ids(node_id)
+        read = {UUID(bytes=gpu.gpu_uuid): dict(gpu.metrics) for gpu in message.samples.gpus}
+        latest.record_gpus({ids[uuid]: metrics for uuid, metrics in read.items() if uuid in ids})
 
 
 def reported_node(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:

@@ -27,10 +27,14 @@ class NodeQuerySet(models.QuerySet["Node"]):
     def visible_to(self, user: User) -> NodeQuerySet:
         return self if can(user, "inventory.view") else self.none()
 
+    def present(self) -> NodeQuerySet:
+        """Without those that were removed; their rows keep the history."""
+        return self.exclude(state=NodeState.REMOVED)
+
 
 class Node(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    name = models.CharField(max_length=100, unique=True)
+    name = models.CharField(max_length=100)
     state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.ENROLLING)
     generation = models.PositiveBigIntegerField(default=1)
     """Of its desired state; rises with every change that concerns the node."""
@@ -47,6 +51,11 @@ class Node(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = NodeQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["name"], condition=~models.Q(state="removed"), name="node_name_once")
+        ]
 
     @property
     def path(self) -> str:
@@ -66,7 +75,7 @@ class Endpoint(models.Model):
 
 class GpuQuerySet(models.QuerySet["Gpu"]):
     def visible_to(self, user: User) -> GpuQuerySet:
-        return self if can(user, "inventory.view") else self.none()
+        return self.exclude(node__state=NodeState.REMOVED) if can(user, "inventory.view") else self.none()
 
 
 class Gpu(models.Model):

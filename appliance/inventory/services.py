@@ -12,6 +12,7 @@ from appliance.activity.services import emit
 from appliance.errors import ApplianceError, Code
 from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
 from appliance.pools.models import Pool
+from appliance.telemetry import latest
 from appliance.writer import writes
 
 
@@ -38,7 +39,7 @@ class ReportedNode:
 def node_create(*, name: str) -> Node:
     """A name that is taken gets a number. Inside a transaction."""
     base, number, candidate = name[:90] or "node", 1, name[:90] or "node"
-    while Node.objects.filter(name=candidate).exclude(state=NodeState.REMOVED).exists() or Node.objects.filter(name=candidate).exists():
+    while Node.objects.present().filter(name=candidate).exists():
         number += 1
         candidate = f"{base}-{number}"
     node = Node.objects.create(name=candidate)
@@ -94,6 +95,11 @@ def record_gpus(node: Node, reported: Iterable[ReportedGpu]) -> None:
             emit("gpu.gone", path=gone.path, object_id=gone.pk, message=f"GPU {gone.index} of {node.name} is no longer there.")
 
 
+def gpu_ids(node_id: UUID) -> dict[UUID, UUID]:
+    """NVML's UUID of each GPU of the node to its id here."""
+    return dict(Gpu.objects.filter(node_id=node_id).values_list("uuid", "pk"))
+
+
 def raise_generation(node_ids: Iterable[UUID]) -> dict[UUID, int]:
     """New generation of each node. Inside the transaction that changes what they should do."""
     ids = set(node_ids)
@@ -113,3 +119,31 @@ def node_set_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Nod
     emit(f"node.{new}", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} is {new}.")
     node.refresh_from_db()
     return node
+
+
+@writes
+def node_set_labels(*, node_id: UUID, labels: dict[str, str], actor: str) -> Node:
+    node = Node.objects.get(pk=node_id)
+    if node.labels != labels:
+        Node.objects.filter(pk=node_id).update(labels=labels, version=F("version") + 1)
+        node.refresh_from_db()
+        emit("node.labelled", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} has the labels {labels}.")
+    return node
+
+
+_reachable: dict[UUID, bool] = {}
+
+
+def announce_reachability() -> None:
+    """Reachable is computed, so no row changes: browsers and the events learn of it here, once a second."""
+    for node in Node.objects.present():
+        now, before = latest.reachable(node.pk), _reachable.get(node.pk)
+        _reachable[node.pk] = now
+        if before is not None and before != now:
+            reachability_changed(node=node, reachable=now)
+
+
+@writes
+def reachability_changed(*, node: Node, reachable: bool) -> None:
+    kind, message = ("node.reachable", "reports again") if reachable else ("node.unreachable", "does not report; its sessions go on, it gets nothing new")
+    emit(kind, path=node.path, object_id=node.pk, message=f"Node {node.name} {message}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -11,9 +12,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.activity.feed import hub
 from appliance.inventory import services
 from appliance.inventory.models import Endpoint, Gpu, Node
-from appliance.rest import ApplianceView, CursorPage, caller, refuse_unknown_parameters
+from appliance.rest import ApplianceView, CursorPage, caller, check_version, refuse_unknown_parameters, uuid_or_invalid
 from appliance.telemetry import latest
 
 
@@ -68,7 +70,11 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
         )
 
     def get_metrics(self, gpu: Gpu) -> dict[str, Any]:
-        return latest.gpu_metrics(gpu.node_id, gpu.uuid)
+        return latest.gpu_metrics(gpu.pk)
+
+
+class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
+    labels = serializers.DictField(child=serializers.CharField(max_length=200, allow_blank=True), allow_empty=True)
 
 
 class NodeListView(ApplianceView):
@@ -78,6 +84,8 @@ class NodeListView(ApplianceView):
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, ["state", "name"])
         rows = Node.objects.visible_to(caller(request)).prefetch_related("endpoints")
+        if "state" not in request.query_params:
+            rows = rows.present()
         for key in ("state", "name"):
             if value := request.query_params.get(key):
                 rows = rows.filter(**{key: value})
@@ -86,12 +94,21 @@ class NodeListView(ApplianceView):
 
 
 class NodeView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "PATCH": "inventory.manage"}
 
     @extend_schema(responses=NodeSerializer)
     def get(self, request: Request, node_id: UUID) -> Response:
         node = get_object_or_404(Node.objects.visible_to(caller(request)), pk=node_id)
         return Response(NodeSerializer(node).data, headers={"ETag": f'"{node.version}"'})
+
+    @extend_schema(request=NodeChangeSerializer, responses=NodeSerializer)
+    def patch(self, request: Request, node_id: UUID) -> Response:
+        node = get_object_or_404(Node.objects.visible_to(caller(request)).present(), pk=node_id)
+        check_version(node, request)
+        form = NodeChangeSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        changed = services.node_set_labels(node_id=node.pk, labels=form.validated_data["labels"], actor=caller(request).username)
+        return Response(NodeSerializer(changed).data)
 
 
 class NodeScheduleView(ApplianceView):
@@ -115,7 +132,7 @@ class GpuListView(ApplianceView):
         refuse_unknown_parameters(request, ["node_id"])
         rows = Gpu.objects.visible_to(caller(request)).select_related("node", "pool")
         if value := request.query_params.get("node_id"):
-            rows = rows.filter(node_id=value)
+            rows = rows.filter(node_id=uuid_or_invalid("node_id", value))
         page = CursorPage()
         return page.get_paginated_response(GpuSerializer(page.paginate_queryset(rows, request), many=True).data)
 
@@ -127,3 +144,17 @@ class GpuView(ApplianceView):
     def get(self, request: Request, gpu_id: UUID) -> Response:
         gpu = get_object_or_404(Gpu.objects.visible_to(caller(request)).select_related("node", "pool"), pk=gpu_id)
         return Response(GpuSerializer(gpu).data, headers={"ETag": f'"{gpu.version}"'})
+
+
+def node_row(node_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:
+    node = Node.objects.filter(pk=node_id).first()
+    return ("inventory.view", None, NodeSerializer(node).data) if node else None
+
+
+def gpu_row(gpu_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:
+    gpu = Gpu.objects.select_related("node", "pool").filter(pk=gpu_id).first()
+    return ("inventory.view", None, GpuSerializer(gpu).data) if gpu else None
+
+
+hub.register("node", node_row)
+hub.register("gpu", gpu_row)

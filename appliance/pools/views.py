@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from appliance.activity.idempotency import idempotent
 from appliance.pools import services
 from appliance.pools.models import Pool
-from appliance.rest import ApplianceView, CursorPage, caller, refuse_unknown_parameters
+from appliance.rest import ApplianceView, CursorPage, caller, plain, refuse_unknown_parameters
 
 
 class PoolSerializer(serializers.ModelSerializer[Pool]):
@@ -41,7 +41,7 @@ class PoolListView(ApplianceView):
 
         def effect() -> tuple[int, dict[str, Any]]:
             pool = services.pool_create(name=form.validated_data["name"], actor=caller(request).username)
-            return 201, _plain(PoolSerializer(pool).data)
+            return 201, plain(PoolSerializer(pool).data)
 
         return idempotent(request, effect)
 
@@ -53,7 +53,3 @@ class PoolView(ApplianceView):
     def get(self, request: Request, pool_id: UUID) -> Response:
         pool = get_object_or_404(Pool.objects.visible_to(caller(request)), pk=pool_id)
         return Response(PoolSerializer(pool).data, headers={"ETag": f'"{pool.version}"'})
-
-
-def _plain(data: Any) -> dict[str, Any]:
-    return {k: str(v) if isinstance(v, UUID) else v for k, v in data.items()}

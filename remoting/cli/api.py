@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 EXIT_ERROR, EXIT_USAGE, EXIT_NOT_FOUND, EXIT_CONFLICT, EXIT_DENIED, EXIT_TIMEOUT = 1, 2, 3, 4, 5, 6
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 30.0
 
 _EXIT_BY_STATUS = {400: EXIT_USAGE, 401: EXIT_DENIED, 403: EXIT_DENIED, 404: EXIT_NOT_FOUND, 409: EXIT_CONFLICT, 412: EXIT_CONFLICT}
 
@@ -21,8 +21,9 @@ _EXIT_BY_STATUS = {400: EXIT_USAGE, 401: EXIT_DENIED, 403: EXIT_DENIED, 404: EXI
 class ApiError(Exception):
     """What the appliance answered, as a sentence, and the exit code that fits."""
 
-    def __init__(self, detail: str, exit_code: int = EXIT_ERROR, code: str = "") -> None:
+    def __init__(self, detail: str, exit_code: int = EXIT_ERROR, code: str = "", fields: dict[str, Any] | None = None) -> None:
         super().__init__(detail)
+        self.fields = fields or {}
         self.exit_code = exit_code
         self.code = code
 
@@ -79,7 +80,7 @@ class Api:
             raise Away(f"The appliance answered {response.status_code}; its log says why.")
         if response.status_code >= 400:
             raise self._problem(response)
-        answer: dict[str, Any] = response.json()
+        answer: dict[str, Any] = response.json() if response.content else {}
         return answer
 
     @staticmethod
@@ -89,8 +90,15 @@ class Api:
             detail, code = str(content["detail"]), str(content.get("code", ""))
             detail += "".join(f"\n  {e['pointer']}: {e['message']}" for e in content.get("errors", []))
         except (ValueError, KeyError):
-            detail, code = f"The appliance answered {response.status_code}.", ""
-        return ApiError(detail, _EXIT_BY_STATUS.get(response.status_code, EXIT_ERROR), code)
+            content, detail, code = {}, f"The appliance answered {response.status_code}.", ""
+        return ApiError(detail, _EXIT_BY_STATUS.get(response.status_code, EXIT_ERROR), code, content)
+
+    def named(self, path: str, name: str) -> dict[str, Any]:
+        """The one object of that name."""
+        for row in self.items(path):
+            if row["name"] == name:
+                return row
+        raise ApiError(f"There is no {name} among the {path}.", EXIT_NOT_FOUND)
 
     def items(self, path: str, **parameters: str) -> list[dict[str, Any]]:
         """All pages."""

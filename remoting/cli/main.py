@@ -7,6 +7,7 @@ import hashlib
 import json
 import ssl
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
@@ -14,8 +15,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from remoting.cli import add_command, run_command
 from remoting.cli import api as rest
-from remoting.cli import run_command
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, help="Busbar: GPUs of many servers, over the network.", pretty_exceptions_enable=False)
 node_app = typer.Typer(no_args_is_help=True, help="Machines with GPUs.")
@@ -113,6 +114,61 @@ def events(output: Output = "table") -> None:
 def node_list(output: Output = "table") -> None:
     """All nodes."""
     show(client().items("nodes"), ["name", "state", "reachable", "driver_version", "agent_version", "id"], output)
+
+
+@node_app.command("add")
+def node_add(
+    destination: Annotated[str, typer.Argument(help="ssh://USER@HOST[:PORT]")],
+    key: Annotated[Path | None, typer.Option(help="private key file; otherwise a password is asked for")] = None,
+    agent: Annotated[bool, typer.Option(help="use the SSH agent of the appliance's process")] = False,
+    software_gpus: Annotated[int, typer.Option(min=0, max=16, help="for a machine without NVIDIA's driver")] = 0,
+    address: Annotated[list[str] | None, typer.Option(help="under which clients reach the node; may be given again")] = None,
+    host_key_sha256: Annotated[str, typer.Option(help="confirms the machine's key; asked for when absent")] = "",
+) -> None:
+    """Registers a machine over SSH: its key is confirmed, its state checked, the agent installed."""
+    add_command.add(client(), destination, key=key, agent=agent, software_gpus=software_gpus, addresses=address or [], host_key_sha256=host_key_sha256)
+
+
+@node_app.command("remove")
+def node_remove(name: str) -> None:
+    """Takes a node out of the pool; refused while something runs there."""
+    api = client()
+    api.request("DELETE", f"nodes/{api.named('nodes', name)['id']}")
+    typer.echo(f"Node {name} was removed. On the machine itself: sudo /opt/busbar/busbar-node remove")
+
+
+@node_app.command("cordon")
+def node_cordon(name: str) -> None:
+    """Present allocations stay, new ones do not come."""
+    api = client()
+    typer.echo(api.request("POST", f"nodes/{api.named('nodes', name)['id']}/cordon")["state"])
+
+
+@node_app.command("uncordon")
+def node_uncordon(name: str) -> None:
+    """New allocations may come again."""
+    api = client()
+    typer.echo(api.request("POST", f"nodes/{api.named('nodes', name)['id']}/uncordon")["state"])
+
+
+@node_app.command("forget-key")
+def node_forget_key(address: str) -> None:
+    """Forgets the SSH key of a machine that was set up anew."""
+    api = client()
+    for held in api.items("ssh-host-keys"):
+        if held["address"] == address:
+            api.request("DELETE", f"ssh-host-keys/{held['id']}")
+            typer.echo(f"Forgot SHA256:{held['sha256']} of {address}:{held['port']}.")
+
+
+@app.command("tasks")
+def task_list(output: Output = "table") -> None:
+    """What is being done, newest first."""
+    show(
+        client().request("GET", "tasks", limit="50")["items"],
+        ["created_at", "kind", "state", "progress_percent", "initiator", "message", "error.detail"],
+        output,
+    )
 
 
 @node_app.command("token")

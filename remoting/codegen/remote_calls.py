@@ -25,6 +25,12 @@ def pointee(parameter: headers.Parameter) -> str:
     return parameter.type.rsplit("*", 1)[0].strip()
 
 
+def between_nodes(roles: list[str]) -> list[str]:
+    """A call whose pointers may lie on two nodes leaves for the hand-written copy when they do."""
+    away = " || ".join(f"!call.on_link(a{i})" for i, r in enumerate(roles) if r == "either")
+    return [f"  if ({away}) return copy_between_nodes({', '.join(f'a{i}' for i in range(len(roles)))});\n"] if away else []
+
+
 def client_stub(call: spec.Call, prototype: headers.Prototype) -> str:
     parameters = ", ".join(declare(p, i) for i, p in enumerate(prototype.parameters))
     roles = [role(call, p) for p in prototype.parameters]
@@ -34,9 +40,7 @@ def client_stub(call: spec.Call, prototype: headers.Prototype) -> str:
             lines.append(f"  if (!a{i}) return CUDA_ERROR_INVALID_VALUE;\n")
     stream = next((f"a{i}" for i, r in enumerate(roles) if r == "stream"), None)
     lines.append(f"  Call call;\n  if (CUresult r = call.begin({stream or 'kNoStreamHandle'})) return r;\n")
-    if ends := [f"a{i}" for i, r in enumerate(roles) if r == "either"]:
-        away = " || ".join(f"!call.on_link({a})" for a in ends)
-        lines.append(f"  if ({away}) return copy_between_nodes({', '.join(f'a{i}' for i in range(len(roles)))});\n")
+    lines += between_nodes(roles)
     for i, r in enumerate(roles):
         if r in {"pointer", "either"}:
             lines.append(f"  if (CUresult r = call.follow(a{i})) return r;\n")

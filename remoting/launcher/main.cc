@@ -144,6 +144,7 @@ void serve_agent(int listener, Grants& grants, Sessions& sessions, int port) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && !std::strcmp(argv[1], "--version")) { std::printf("busbar-launcher, protocol %u\n", wire::kProtocolVersion); return 0; }
   Settings settings;
   std::string agent_socket;
   if (!parse(argc, argv, settings, agent_socket)) { std::fprintf(stderr, "usage: busbar-launcher --runtime DIR --agent-socket PATH --session-program PATH --driver LIBRARY --certificate PEM --key PEM [--listen ADDRESS] [--port N]\n"); return 2; }

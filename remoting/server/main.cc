@@ -82,7 +82,8 @@ void serve_control(int listener, Session& s, Executor& executor, transport::Secr
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc == 2 && !std::strcmp(argv[1], "--version")) { std::printf("busbar-session, protocol %u\n", wire::kProtocolVersion); return 0; }
   signal(SIGPIPE, SIG_IGN);
   control::Header h;
   auto* start = new control::SessionStart;

@@ -65,7 +65,7 @@ class Pool:
 
     def kill(self, *names: str) -> None:
         """kill -9, and wait until the supervisor has started each again."""
-        parts = [p for p in self.stack.parts if p.name in names]
+        parts = [p for p in (self.stack.node.agent, self.stack.node.launcher, self.stack.appliance) if p.name in names]
         before = {p.name: p.starts for p in parts}
         for p in parts:
             assert p.process is not None

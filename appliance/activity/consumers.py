@@ -1,0 +1,144 @@
+"""The live feed's WebSocket: session cookie and exact Origin, or a token in the first frame; never in the URL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from http.cookies import SimpleCookie
+from typing import Any
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from appliance.accounts.authentication import COOKIE, token_for
+from appliance.accounts.models import ApiToken, User
+from appliance.accounts.permissions import grants_of
+from appliance.activity.feed import Scope, Subscriber, hub
+from appliance.writer import off_loop
+
+HELLO_SECONDS = 10.0
+RECHECK_SECONDS = 3.0
+"""A revoked token or a changed role closes or narrows a socket within five seconds."""
+FRAME_SECONDS = 0.25
+"""Samples go out at most four times a second."""
+MAX_FRAME_BYTES = 64 << 10
+MAX_GPUS = 1024
+CLOSE_UNAUTHENTICATED, CLOSE_INVALID = 4401, 4400
+
+
+def scope_of(user: User) -> Scope:
+    everywhere, by_project = grants_of(user)
+    return Scope(everywhere, by_project)
+
+
+def identify(token_text: str) -> tuple[User, ApiToken, Scope] | None:
+    token = token_for(token_text)
+    if token is None or token.user.must_change_password:
+        return None
+    return token.user, token, scope_of(token.user)
+
+
+class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
+    """hello → changes and samples. A client that comes back says where it stood."""
+
+    subscriber: Subscriber | None = None
+
+    async def connect(self) -> None:
+        self.token_text = ""
+        headers = {k.decode(): v.decode(errors="replace") for k, v in self.scope["headers"]}
+        if "cookie" in headers and self._own_origin(headers):
+            morsel = SimpleCookie(headers["cookie"]).get(COOKIE)
+            self.token_text = morsel.value if morsel else ""
+        await self.accept()
+        self.work = [asyncio.create_task(self._late())]
+
+    @staticmethod
+    def _own_origin(headers: dict[str, str]) -> bool:
+        """Another site's page may open a socket with the user's cookie: only our own page counts."""
+        return headers.get("origin") == f"https://{headers.get('host', '')}"
+
+    async def _late(self) -> None:
+        await asyncio.sleep(HELLO_SECONDS)
+        if self.subscriber is None:
+            await self.close(CLOSE_UNAUTHENTICATED)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        try:
+            if text_data is None or len(text_data) > MAX_FRAME_BYTES:
+                raise ValueError
+            message = json.loads(text_data)
+            kind = message["type"]
+            if kind == "hello" and self.subscriber is None:
+                await self._hello(message)
+            elif kind == "watch" and self.subscriber is not None:
+                await self._watch([str(g) for g in message["gpus"]])
+            else:
+                raise ValueError
+        except (ValueError, KeyError, TypeError, RecursionError):
+            await self.close(CLOSE_INVALID)
+
+    async def _hello(self, message: dict[str, Any]) -> None:
+        if given := str(message.get("token", "")):
+            self.token_text = given
+        found = await off_loop(lambda: identify(self.token_text))
+        if found is None:
+            await self.close(CLOSE_UNAUTHENTICATED)
+            return
+        self.subscriber = Subscriber(asyncio.get_running_loop(), found[2])
+        sequence = hub.sequence
+        resumed = hub.join(self.subscriber, str(message.get("epoch", "")), int(message.get("sequence", -1)))
+        await self._say({"type": "hello", "epoch": hub.epoch, "sequence": sequence, "resumed": resumed, "server_seconds": time.time()})
+        self.work += [asyncio.create_task(self._send_changes()), asyncio.create_task(self._send_samples()), asyncio.create_task(self._recheck())]
+
+    async def _watch(self, gpus: list[str]) -> None:
+        """Replaces the set of watched GPUs. What is kept of their last minutes comes first."""
+        if len(gpus) > MAX_GPUS:
+            raise ValueError
+        assert self.subscriber is not None
+        if not self.subscriber.scope.sees("inventory.view", None):
+            gpus = []
+        fresh = set(gpus) - self.subscriber.gpus
+        self.subscriber.gpus = frozenset(gpus)
+        if history := {g: h for g in fresh if (h := hub.history(g))}:
+            await self._say({"type": "samples", "gpus": history})
+
+    async def _say(self, message: dict[str, Any]) -> None:
+        await self.send(json.dumps(message, default=str))
+
+    async def _send_changes(self) -> None:
+        assert self.subscriber is not None
+        while True:
+            await self.subscriber.wake.wait()
+            self.subscriber.wake.clear()
+            if self.subscriber.overflown:
+                self.subscriber.overflown = False
+                await self._say({"type": "resync", "sequence": hub.sequence})
+            while self.subscriber.changes:
+                await self._say(self.subscriber.changes.popleft().message())
+
+    async def _send_samples(self) -> None:
+        assert self.subscriber is not None
+        while True:
+            await asyncio.sleep(FRAME_SECONDS)
+            if self.subscriber.samples:
+                ready, self.subscriber.samples = self.subscriber.samples, {}
+                await self._say({"type": "samples", "gpus": ready})
+
+    async def _recheck(self) -> None:
+        assert self.subscriber is not None
+        while True:
+            await asyncio.sleep(RECHECK_SECONDS)
+            found = await off_loop(lambda: identify(self.token_text))
+            if found is None:
+                await self.close(CLOSE_UNAUTHENTICATED)
+                return
+            self.subscriber.scope = found[2]
+
+    async def disconnect(self, code: int) -> None:
+        if self.subscriber is not None:
+            hub.leave(self.subscriber)
+        for task in getattr(self, "work", []):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

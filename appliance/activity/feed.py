@@ -1,0 +1,168 @@
+"""The live feed's heart: who changed what, in order, to every socket that may see it. No database, no socket: both are given."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+log = logging.getLogger(__name__)
+
+MAX_KEPT = 4096
+"""Changes that a socket which comes back may still catch up with."""
+MAX_QUEUED = 1024
+"""Changes that wait for a slow socket; one more and it is told to read everything again."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """`row` is what REST shows of the object, or None when it is gone."""
+
+    sequence: int
+    kind: str
+    id: str
+    privilege: str
+    project_id: UUID | None
+    row: Mapping[str, Any] | None
+
+    def message(self) -> dict[str, Any]:
+        return {"type": "change", "sequence": self.sequence, "kind": self.kind, "id": self.id, "row": self.row}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What one user sees: privileges on the whole appliance, and those of each project."""
+
+    everywhere: frozenset[str]
+    by_project: Mapping[UUID, frozenset[str]]
+
+    def sees(self, privilege: str, project_id: UUID | None) -> bool:
+        if privilege in self.everywhere:
+            return True
+        if project_id is None:
+            return any(privilege in granted for granted in self.by_project.values())
+        return privilege in self.by_project.get(project_id, frozenset())
+
+
+@dataclass(eq=False)
+class Subscriber:
+    """One socket's side: a bounded queue of changes, and the newest sample of each GPU that it asked for."""
+
+    loop: asyncio.AbstractEventLoop
+    scope: Scope
+    gpus: frozenset[str] = frozenset()
+    changes: deque[Change] = field(default_factory=deque)
+    samples: dict[str, list[list[Any]]] = field(default_factory=dict)
+    overflown: bool = False
+
+    def __post_init__(self) -> None:
+        self.wake = asyncio.Event()
+
+    def offer(self, change: Change) -> None:
+        """On the loop."""
+        if not self.scope.sees(change.privilege, change.project_id):
+            return
+        if len(self.changes) >= MAX_QUEUED:
+            self.changes.clear()
+            self.overflown = True
+        self.changes.append(change)
+        self.wake.set()
+
+    def offer_sample(self, gpu_id: str, sample: list[Any]) -> None:
+        """On the loop. The newest of each GPU waits; older ones that were not sent yet are dropped."""
+        if gpu_id in self.gpus:
+            self.samples[gpu_id] = [sample]
+
+
+NO_PROJECT = UUID(int=0)
+"""Of what only those see whose privilege covers the whole appliance."""
+
+Reader = Callable[[UUID], tuple[str, UUID | None, Mapping[str, Any]] | None]
+"""Id to (privilege that it takes, project, row), or None when the object is gone. Reads the database."""
+
+
+class Hub:
+    def __init__(self) -> None:
+        self.epoch = secrets.token_hex(8)
+        self._lock = threading.Lock()
+        self._sequence = 0
+        self._kept: deque[Change] = deque(maxlen=MAX_KEPT)
+        self._subscribers: set[Subscriber] = set()
+        self._readers: dict[str, Reader] = {}
+        self.history: Callable[[str], list[list[Any]]] = lambda gpu_id: []
+        """What telemetry keeps of a GPU."""
+
+    def register(self, kind: str, reader: Reader) -> None:
+        self._readers[kind] = reader
+
+    @property
+    def sequence(self) -> int:
+        return self._sequence
+
+    def changed(self, kind: str, object_id: UUID) -> None:
+        """Call inside the transaction; what is committed is read and sent."""
+        if kind in self._readers:
+            transaction.on_commit(lambda: self._publish(kind, object_id))
+
+    def gone(self, kind: str, object_id: UUID, privilege: str, project_id: UUID | None = None) -> None:
+        transaction.on_commit(lambda: self._send(kind, object_id, privilege, project_id, None))
+
+    def _publish(self, kind: str, object_id: UUID) -> None:
+        """After the commit, on the writer's thread. Nobody listens: nothing is read, and whoever comes reads all of it anyway."""
+        with self._lock:
+            if not self._subscribers:
+                self._sequence += 1
+                self._kept.clear()
+                return
+        try:
+            found = self._readers[kind](object_id)
+        except Exception:
+            log.exception("%s %s is not told to the browsers", kind, object_id)
+            return
+        if found is not None:
+            self._send(kind, object_id, *found)
+
+    def _send(self, kind: str, object_id: UUID, privilege: str, project_id: UUID | None, row: Mapping[str, Any] | None) -> None:
+        with self._lock:
+            self._sequence += 1
+            change = Change(self._sequence, kind, str(object_id), privilege, project_id, row)
+            self._kept.append(change)
+            for s in self._subscribers:
+                s.loop.call_soon_threadsafe(s.offer, change)
+
+    def sampled(self, samples: Mapping[str, list[Any]]) -> None:
+        """GPU id to [seconds, utilisation, memory used, temperature, power]."""
+        with self._lock:
+            for s in self._subscribers:
+                for gpu_id in s.gpus & samples.keys():
+                    s.loop.call_soon_threadsafe(s.offer_sample, gpu_id, samples[gpu_id])
+
+    def join(self, subscriber: Subscriber, epoch: str = "", since: int = -1) -> bool:
+        """Adds a socket. True: it was given all that it missed since `since`; False: it must read everything afresh."""
+        with self._lock:
+            self._subscribers.add(subscriber)
+            oldest = self._kept[0].sequence if self._kept else self._sequence + 1
+            known = epoch == self.epoch and oldest - 1 <= since <= self._sequence
+            if known:
+                self._replay(subscriber, (c for c in self._kept if c.sequence > since))
+            return known
+
+    @staticmethod
+    def _replay(subscriber: Subscriber, changes: Iterable[Change]) -> None:
+        for c in changes:
+            subscriber.offer(c)
+
+    def leave(self, subscriber: Subscriber) -> None:
+        with self._lock:
+            self._subscribers.discard(subscriber)
+
+
+hub = Hub()

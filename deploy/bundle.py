@@ -1,0 +1,91 @@
+"""Builds what a machine needs to become a node: wheels for each Python, the agent, the data plane. The machine itself fetches nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pip._vendor.packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "remoting"
+BUNDLE = ROOT / "build" / "bundle"
+LOCK = ROOT / "requirements-node.lock"
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+PROGRAMS = {
+    "bin": ("busbar-launcher", "busbar-session"),
+    "softgpu": ("softgpu/libcuda.so.1", "softgpu/libnvidia-ml.so.1", "softgpu/softgpu-compiler", "softgpu/softgpu-status"),
+}
+
+
+def requirements_for(python: str) -> str:
+    """The lock file's lines that hold for this Python, without their markers: pip would judge those by the running one."""
+    environment = {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+    kept = []
+    for block in LOCK.read_text().replace("\\\n", " ").splitlines():
+        line, *hashes = block.split("--hash=")
+        if not line.strip():
+            continue
+        requirement = Requirement(line.strip())
+        if requirement.marker is None or requirement.marker.evaluate(environment):
+            kept.append(f"{requirement.name}{requirement.specifier} " + " ".join(f"--hash={h.strip()}" for h in hashes))
+    return "\n".join(kept) + "\n"
+
+
+def fetch_wheels(python: str, target: Path) -> None:
+    """Nothing to do when the lock is the one that was fetched. Blocks for the download; raises CalledProcessError."""
+    mark, wanted = target / "fetched", hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    if mark.exists() and mark.read_text() == wanted:
+        return
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+        f.write(requirements_for(python))
+        f.flush()
+        platforms = [word for p in PLATFORMS for word in ("--platform", p)]
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--only-binary=:all:", *platforms,
+             "--python-version", python, "--implementation", "cp", "-d", str(target), "-r", f.name],
+            check=True,
+        )  # fmt: skip
+    mark.write_text(wanted)
+
+
+def copy_programs(target: Path) -> None:
+    """The agent's sources and stripped programs; written beside and moved, so that a reader never sees half of it."""
+    fresh = target.with_name(target.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    for folder, names in PROGRAMS.items():
+        (fresh / folder).mkdir(parents=True)
+        for name in names:
+            out = fresh / folder / Path(name).name
+            subprocess.run(["strip", "--strip-unneeded", "-o", str(out), str(BUILD / name)], check=True)
+            out.chmod(0o755)
+    shutil.copytree(ROOT / "nodes", fresh / "nodes", ignore=shutil.ignore_patterns("__pycache__", "*.pyi", "*.proto"))
+    digest = hashlib.sha256()
+    for f in sorted(p for p in fresh.rglob("*") if p.is_file()):
+        digest.update(str(f.relative_to(fresh)).encode() + b"\0" + f.read_bytes())
+    digest.update(LOCK.read_bytes())
+    (fresh / "digest").write_text(digest.hexdigest())
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.replace(target)
+
+
+def main() -> None:
+    for python in PYTHONS:
+        fetch_wheels(python, BUNDLE / "wheels" / python)
+    copy_programs(BUNDLE / "programs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""A machine to be registered: Debian in a root of its own, with its own users, its own sshd, and nothing of ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from deploy.supervisor import ROOT, free_port, wait_for
+
+BASE = Path(os.environ.get("BUSBAR_TEST_ROOT", ROOT / "build" / "test-root"))
+"""Made once by debootstrap; every target is a layer over it."""
+PACKAGES = "ca-certificates,python3,openssh-server,sudo,gcc,libc6-dev"
+PASSWORD = "canary-4b1f-heron"  # searched for afterwards in everything that the appliance keeps
+OPERATOR, OUTSIDER, NOISY = "opal", "outsider", "noisy"
+"""May use sudo with a password; may not; may, and has a shell that prints a banner."""
+SSHD = """
+Port {port}
+ListenAddress 127.0.0.1
+PermitRootLogin yes
+PasswordAuthentication yes
+UsePAM no
+PidFile none
+PrintLastLog no
+PrintMotd no
+"""
+
+
+def base_root() -> Path:
+    """Blocks for a minute or two the first time; needs root and Debian's archive."""
+    if (BASE / "ready").exists():
+        return BASE
+    shutil.rmtree(BASE, ignore_errors=True)
+    BASE.mkdir(parents=True)
+    log = BASE.with_suffix(".log")
+    with log.open("wb") as out:
+        command = [
+            "debootstrap",
+            "--variant=minbase",
+            f"--include={PACKAGES}",
+            "bookworm",
+            str(BASE),
+            os.environ.get("BUSBAR_DEBIAN", ""),
+        ]
+        done = subprocess.run(command, stdout=out, stderr=out, check=False)
+    if done.returncode:
+        raise RuntimeError(f"debootstrap failed: {log.read_text()[-500:]}")
+    for user in (OPERATOR, OUTSIDER, NOISY):
+        subprocess.run(["chroot", BASE, "useradd", "-m", "-s", "/bin/bash", user], check=True)
+    entries = "".join(f"{user}:{PASSWORD}\n" for user in ("root", OPERATOR, OUTSIDER, NOISY))
+    subprocess.run(["chroot", BASE, "chpasswd"], input=entries, text=True, check=True)
+    sudoers = BASE / "etc" / "sudoers.d" / "test"
+    sudoers.write_text(f"Defaults !lecture\n{OPERATOR} ALL=(ALL) ALL\n{NOISY} ALL=(ALL) NOPASSWD: ALL\n")
+    sudoers.chmod(0o440)
+    (BASE / "home" / NOISY / ".bashrc").write_text('echo "*** This machine is watched. BUSBAR is a word. ***"; echo "and stderr" >&2\n')
+    (BASE / "ready").touch()
+    return BASE
+
+
+class Target:
+    """Started by `target()`."""
+
+    def __init__(self, *, small: str = "") -> None:
+        base = base_root()
+        self.folder = Path(tempfile.mkdtemp(prefix="bb-target-"))
+        for name in ("upper", "work", "root"):
+            (self.folder / name).mkdir()
+        self.port = free_port(42022, "127.0.0.1")
+        self._small = small
+        self._script = self._write_script(base)
+        self._start()
+
+    def _write_script(self, base: Path) -> Path:
+        root = self.folder / "root"
+        (self.folder / "sshd_config").write_text(SSHD.format(port=self.port))
+        script = self.folder / "start"
+        small = f"mkdir -p {root}{self._small} && mount -t tmpfs -o size=400m,nr_inodes=400 tmpfs {root}{self._small}" if self._small else "true"
+        script.write_text(
+            f"set -e\nmount -t overlay overlay -o lowerdir={base},upperdir={self.folder}/upper,workdir={self.folder}/work {root}\n"
+            f"mount -t proc proc {root}/proc\nmount --rbind /dev {root}/dev\nmount -t tmpfs tmpfs {root}/run\n"
+            f"mount -t tmpfs tmpfs {root}/tmp\nchmod 1777 {root}/tmp\n"
+            f"mkdir {root}/run/sshd\n{small}\ncp {self.folder}/sshd_config {root}/run/sshd_config\n"
+            f"exec chroot {root} /usr/sbin/sshd -D -e -f /run/sshd_config\n"
+        )
+        return script
+
+    def _start(self) -> None:
+        with (self.folder / "sshd.log").open("ab") as log:
+            command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "sh", str(self._script)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        wait_for("sshd", self._answers, self.folder / "sshd.log", 15)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1) as s:
+                return s.recv(4).startswith(b"SSH-")
+        except OSError:
+            return False
+
+    def sshd_pid(self) -> int:
+        return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
+
+    def path(self, name: str) -> Path:
+        """A file of the machine, seen from outside."""
+        return Path(f"/proc/{self.sshd_pid()}/root{name}")
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """As root on the machine."""
+        pid = str(self.sshd_pid())
+        return subprocess.run(["nsenter", "-t", pid, "-m", "-p", f"--root=/proc/{pid}/root", *command], capture_output=True, text=True, check=False)
+
+    def processes(self) -> list[str]:
+        """Command lines of ours that run there."""
+        out = []
+        for entry in self.path("/proc").glob("[0-9]*"):
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if "busbar" in line and "sshd" not in line:
+                out.append(line)
+        return out
+
+    def tree(self) -> dict[str, tuple[int, int, int, str]]:
+        """Every file of the machine: mode, size, time of change and link target; of folders only the mode."""
+        root = self.path("/")
+        found = {}
+        for folder, folders, files in os.walk(root):
+            if folder == str(root):
+                folders[:] = [f for f in folders if f not in ("proc", "sys", "dev")]
+            for name in (*folders, *files):
+                path = Path(folder) / name
+                try:
+                    s = path.lstat()
+                except FileNotFoundError:
+                    continue
+                link = os.readlink(path) if path.is_symlink() else ""
+                is_folder = path.is_dir() and not link
+                found[str(path.relative_to(root))] = (s.st_mode, 0 if is_folder else s.st_size, 0 if is_folder else s.st_mtime_ns, link)
+        return found
+
+    def new_host_key(self) -> None:
+        """As after a fresh set-up of the machine."""
+        for old in self.path("/etc/ssh").glob("ssh_host_*"):
+            old.unlink()
+        assert self.run("ssh-keygen", "-A").returncode == 0
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            try:
+                shutil.rmtree(self.folder)
+                return
+            except OSError:
+                continue
+
+
+@contextmanager
+def target(*, small: str = "") -> Iterator[Target]:
+    """`small` is a folder with little room: a tmpfs of few files."""
+    machine = Target(small=small)
+    try:
+        yield machine
+    finally:
+        machine.stop()
