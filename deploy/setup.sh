@@ -49,6 +49,16 @@ build_remoting() {
 # What a machine needs to become a node over SSH or Ansible.
 build_bundle() { cd "$ROOT" && "$PYTHON" -m deploy.bundle >"$LOGS/bundle.log" 2>&1 || { say "the bundle for nodes could not be made; see $LOGS/bundle.log"; tail -3 "$LOGS/bundle.log" >&2; exit 1; }; }
 
+# The console: node and npm come from PyPI; built again when a source or the API's description is newer.
+build_console() {
+  console="$ROOT/frontend"
+  if ! cmp -s "$console/package-lock.json" "$console/node_modules/.installed"; then
+    (cd "$console" && PATH="$ROOT/.venv/bin:$PATH" npm ci --no-audit --no-fund && cp package-lock.json node_modules/.installed) >"$LOGS/npm.log" 2>&1 || { say "npm ci failed; see $LOGS/npm.log"; tail -5 "$LOGS/npm.log" >&2; exit 1; }
+  fi
+  [ -f "$console/dist/index.html" ] && [ -z "$(find "$console/src" "$console/index.html" "$console/vite.config.ts" "$console/package-lock.json" "$ROOT/docs/openapi.yaml" -newer "$console/dist/index.html" ! -name schema.d.ts | head -1)" ] && return 0
+  (cd "$console" && PATH="$ROOT/.venv/bin:$PATH" npm run build) >"$LOGS/console.log" 2>&1 || { say "the console could not be built; see $LOGS/console.log"; grep -E 'error|TS[0-9]' "$LOGS/console.log" | head -5 >&2; exit 1; }
+}
+
 write_command() {
   mkdir -p "$ROOT/build/bin"
   printf '#!/bin/sh\nPYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}" exec "%s" -m remoting.cli.main "$@"\n' "$ROOT" "$PYTHON" >"$ROOT/build/bin/busbar"
@@ -64,5 +74,6 @@ setup() {
   for lock in "$@"; do install_lock "$lock"; done
   build_remoting "$ROOT/build/remoting"
   build_bundle
+  build_console
   write_command
 }

@@ -106,6 +106,8 @@ def handshake(to: Destination, seconds: float) -> Iterator[tuple[paramiko.Transp
     transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = seconds
     try:
         transport.start_client(timeout=seconds)
+        if not transport.initial_kex_done:  # start_client returns after its time, with nothing said
+            raise TimeoutError(f"no SSH handshake within {seconds:.0f} s")
         yield transport, fingerprint(transport.get_remote_server_key())
     except (paramiko.SSHException, EOFError, OSError) as error:
         raise ApplianceError(Code.HOST_UNREACHABLE, f"The SSH connection to {to.address}:{to.port} failed: {error or 'it was cut'}.") from None

@@ -105,11 +105,11 @@ class SshEnrolmentSerializer(serializers.Serializer[dict[str, Any]]):
     host_key_sha256 = serializers.CharField(
         max_length=100, required=False, default="", allow_blank=True, help_text="Confirms the key that a first call answered with."
     )
-    password = serializers.CharField(max_length=500, required=False, default="", write_only=True, trim_whitespace=False)
-    private_key = serializers.CharField(max_length=20_000, required=False, default="", write_only=True)
-    passphrase = serializers.CharField(max_length=500, required=False, default="", write_only=True, trim_whitespace=False)
+    password = serializers.CharField(max_length=500, required=False, default="", allow_blank=True, write_only=True, trim_whitespace=False)
+    private_key = serializers.CharField(max_length=20_000, required=False, default="", allow_blank=True, write_only=True)
+    passphrase = serializers.CharField(max_length=500, required=False, default="", allow_blank=True, write_only=True, trim_whitespace=False)
     use_agent = serializers.BooleanField(required=False, default=False, help_text="Of the appliance's own process.")
-    sudo_password = serializers.CharField(max_length=500, required=False, default="", write_only=True, trim_whitespace=False)
+    sudo_password = serializers.CharField(max_length=500, required=False, default="", allow_blank=True, write_only=True, trim_whitespace=False)
     addresses = serializers.ListField(
         child=serializers.CharField(max_length=255),
         required=False,
@@ -184,7 +184,7 @@ class BundleSerializer(serializers.Serializer[dict[str, Any]]):
 class BundleListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "fleet.enrol"}
 
-    @extend_schema(responses=BundleSerializer)
+    @extend_schema(responses=BundleSerializer, operation_id="bundles_list")
     def get(self, request: Request) -> Response:
         return Response({"digest": bundle.digest(), "pythons": bundle.pythons()})
 

@@ -93,9 +93,12 @@ def run(
     pool: str = "default",
     project: str = "default",
     timeout: Annotated[float | None, typer.Option(help="seconds to wait for a place")] = None,
+    allocation: Annotated[str, typer.Option(help="an allocation that you hold already; it is not released at the end")] = "",
 ) -> None:
     """Runs a program with GPUs of the pool: busbar run -n 1 -p 25 -- python train.py"""
-    raise typer.Exit(run_command.run(client(), command, gpu_count=gpu_count, percent=percent, pool=pool, project=project, timeout_seconds=timeout))
+    raise typer.Exit(
+        run_command.run(client(), command, gpu_count=gpu_count, percent=percent, pool=pool, project=project, timeout_seconds=timeout, allocation_id=allocation)
+    )
 
 
 @app.command()

@@ -125,12 +125,21 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def run(api: Api, command: list[str], *, gpu_count: int, percent: int, pool: str, project: str, timeout_seconds: float | None) -> int:
-    """The program's exit code, or 128 + signal."""
+def run(api: Api, command: list[str], *, gpu_count: int, percent: int, pool: str, project: str, timeout_seconds: float | None, allocation_id: str = "") -> int:
+    """The program's exit code, or 128 + signal. An allocation that was given stays; one made here is released."""
     if shutil.which(command[0]) is None:
         raise ApiError(f"There is no program {command[0]}.", 127)
+    if allocation_id:
+        return run_under(api, api.request("GET", f"allocations/{allocation_id}"), command, timeout_seconds)
     body = {"gpu_count": gpu_count, "percent": percent, "pool": pool, "project": project, "name": Path(command[0]).name[:100]}
     allocation = api.request("POST", "allocations", body)
+    try:
+        return run_under(api, allocation, command, timeout_seconds)
+    finally:
+        release(api, allocation["id"])
+
+
+def run_under(api: Api, allocation: dict[str, Any], command: list[str], timeout_seconds: float | None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="busbar-"))
     holder = Holder(api, allocation["id"], folder / "ticket")
     try:
@@ -141,7 +150,6 @@ def run(api: Api, command: list[str], *, gpu_count: int, percent: int, pool: str
     finally:
         holder.stop()
         shutil.rmtree(folder, ignore_errors=True)
-        release(api, allocation["id"])
 
 
 def supervise(holder: Holder, command: list[str], env: dict[str, str]) -> int:

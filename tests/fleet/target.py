@@ -81,7 +81,7 @@ class Target:
         root = self.folder / "root"
         (self.folder / "sshd_config").write_text(SSHD.format(port=self.port))
         script = self.folder / "start"
-        small = f"mkdir -p {root}{self._small} && mount -t tmpfs -o size=400m,nr_inodes=400 tmpfs {root}{self._small}" if self._small else "true"
+        small = f"mkdir -p {root}{self._small} && mount -t tmpfs -o size=400m,nr_inodes=120 tmpfs {root}{self._small}" if self._small else "true"
         script.write_text(
             f"set -e\nmount -t overlay overlay -o lowerdir={base},upperdir={self.folder}/upper,workdir={self.folder}/work {root}\n"
             f"mount -t proc proc {root}/proc\nmount --rbind /dev {root}/dev\nmount -t tmpfs tmpfs {root}/run\n"
@@ -144,6 +144,7 @@ class Target:
                 link = os.readlink(path) if path.is_symlink() else ""
                 is_folder = path.is_dir() and not link
                 found[str(path.relative_to(root))] = (s.st_mode, 0 if is_folder else s.st_size, 0 if is_folder else s.st_mtime_ns, link)
+        found.pop("var/log/btmp", None)  # sshd's own record of refused logins
         return found
 
     def new_host_key(self) -> None:

@@ -1,0 +1,62 @@
+import { Card, CardBody, CardTitle, Tooltip } from "@patternfly/react-core";
+import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
+import type { Session } from "../api/client";
+import { dateTime, gib, words } from "../format";
+
+/** What the operating system enforces for this session; the rest, with its reason, in the tooltip. */
+function Isolation({ session }: { session: Session }) {
+  const mechanisms = Object.entries((session.isolation ?? {}) as Record<string, string>);
+  const enforced = mechanisms.filter(([, how]) => how === "enforced");
+  return (
+    <Tooltip content={mechanisms.map(([name, how]) => `${words(name)}: ${how}`).join(". ")}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the tooltip must be reachable by keyboard */}
+      <span tabIndex={0}>
+        {enforced.length} of {mechanisms.length} enforced
+      </span>
+    </Tooltip>
+  );
+}
+
+export function SessionTable({ sessions }: { sessions: Session[] }) {
+  return (
+    <Card>
+      <CardTitle component="h2">Programs running</CardTitle>
+      <CardBody>
+        {sessions.length === 0 ? (
+          <p className="bb-quiet">
+            None. Start one with <code>busbar run -p 25 -- python train.py</code>
+          </p>
+        ) : (
+          <Table variant="compact" aria-label="Programs running">
+            <Thead>
+              <Tr>
+                <Th>Program</Th>
+                <Th>From</Th>
+                <Th>Memory</Th>
+                <Th>Kernels</Th>
+                <Th>Isolation</Th>
+                <Th>Since</Th>
+              </Tr>
+            </Thead>
+            <Tbody>
+              {sessions.map((s) => (
+                <Tr key={s.id}>
+                  <Td dataLabel="Program">{s.program}</Td>
+                  <Td dataLabel="From">{s.client_address}</Td>
+                  <Td dataLabel="Memory">{gib(s.memory_bytes ?? 0)}</Td>
+                  <Td dataLabel="Kernels" data-launches={s.launches}>
+                    {(s.launches ?? 0).toLocaleString()}
+                  </Td>
+                  <Td dataLabel="Isolation">
+                    <Isolation session={s} />
+                  </Td>
+                  <Td dataLabel="Since">{dateTime(s.opened_at)}</Td>
+                </Tr>
+              ))}
+            </Tbody>
+          </Table>
+        )}
+      </CardBody>
+    </Card>
+  );
+}

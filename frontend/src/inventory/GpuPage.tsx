@@ -1,0 +1,67 @@
+import { Breadcrumb, BreadcrumbItem, Card, CardBody, CardTitle, Flex, Label, PageSection, Title } from "@patternfly/react-core";
+import { Link, useParams } from "@tanstack/react-router";
+import { AllocationTable } from "../allocations/AllocationTable";
+import { SessionTable } from "../allocations/SessionTable";
+import { useLoaded, useRows } from "../api/queries";
+import { gib } from "../format";
+import { GpuCharts } from "./GpuCharts";
+import { Facts } from "./NodePage";
+import { NotFound } from "./NotFound";
+import { PartitionBar } from "./PartitionBar";
+import { allocated, partitionsOf } from "./capacity";
+
+export function GpuPage() {
+  const { gpuId } = useParams({ from: "/gpus/$gpuId" });
+  const gpu = useRows("gpu").find((g) => g.id === gpuId);
+  const partitions = useRows("partition");
+  const allocations = useRows("allocation");
+  const sessions = useRows("session");
+  const loaded = useLoaded("gpu");
+  if (!gpu) return loaded ? <NotFound what="GPU" /> : null;
+  const own = partitionsOf(gpu, partitions);
+  const ids = new Set(own.map((p) => p.allocation_id));
+  const taken = allocated(own);
+  return (
+    <>
+      <PageSection>
+        <Breadcrumb>
+          <BreadcrumbItem render={({ className }) => <Link className={className} to="/">Nodes</Link>} />
+          <BreadcrumbItem render={({ className }) => <Link className={className} to="/nodes/$nodeId" params={{ nodeId: gpu.node_id }}>{gpu.node}</Link>} />
+          <BreadcrumbItem isActive>GPU {gpu.index}</BreadcrumbItem>
+        </Breadcrumb>
+        <Flex gap={{ default: "gapMd" }} alignItems={{ default: "alignItemsCenter" }}>
+          <Title headingLevel="h1">
+            GPU {gpu.index} <span className="bb-quiet">{gpu.model}</span>
+          </Title>
+          {gpu.present === false && <Label status="danger">gone</Label>}
+        </Flex>
+      </PageSection>
+      <PageSection className="bb-stack">
+        <Card>
+          <CardTitle component="h2">
+            Partitions <span className="bb-quiet">{taken.percent} % allocated, {gib(gpu.memory_bytes - taken.memory_bytes)} free</span>
+          </CardTitle>
+          <CardBody>
+            <PartitionBar gpu={gpu} isTall />
+          </CardBody>
+        </Card>
+        <GpuCharts gpu={gpu} />
+        <AllocationTable allocations={allocations.filter((a) => ids.has(a.id))} title="Allocations on this GPU" />
+        <SessionTable sessions={sessions.filter((s) => ids.has(s.allocation_id) && s.node === gpu.node)} />
+        <Card>
+          <CardTitle component="h2">Facts</CardTitle>
+          <CardBody>
+            <Facts
+              facts={[
+                ["UUID", <code key="uuid">GPU-{gpu.uuid}</code>],
+                ["Memory", gib(gpu.memory_bytes)],
+                ["Compute capability", gpu.compute_capability],
+                ["Pool", gpu.pool ?? "none"],
+              ]}
+            />
+          </CardBody>
+        </Card>
+      </PageSection>
+    </>
+  );
+}

@@ -1,0 +1,93 @@
+// One reading over the last minutes. A gap in the samples is drawn as a gap.
+import { useEffect, useRef, useState } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { type Sample, useSamples } from "../api/samples";
+
+const WINDOW_SECONDS = 300;
+const GAP_SECONDS = 5;
+const HEIGHT = 180;
+
+export interface ChartProps {
+  gpuId: string;
+  /** Place of the reading in a sample. */
+  reading: 1 | 2 | 3 | 4;
+  label: string;
+  tone: string;
+  max?: number;
+  scale?: number;
+  unit: string;
+}
+
+const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Times and values; where samples are missing, an empty one breaks the line. */
+function columns(samples: Sample[], reading: number, scale: number): [number[], (number | null)[]] {
+  const times: number[] = [];
+  const values: (number | null)[] = [];
+  for (const s of samples) {
+    const last = times.at(-1);
+    if (last !== undefined && s[0] - last > GAP_SECONDS) {
+      times.push(last + 0.001);
+      values.push(null);
+    }
+    times.push(s[0]);
+    const value = s[reading as 1];
+    values.push(value == null ? null : value / scale);
+  }
+  return [times, values];
+}
+
+function options(props: ChartProps, width: number): uPlot.Options {
+  const text = colour("--pf-t--global--text--color--subtle");
+  const axis = { stroke: text, grid: { stroke: colour("--pf-t--global--border--color--default"), width: 1 }, ticks: { show: false } };
+  return {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { y: false, sync: { key: "gpu" } },
+    scales: { x: { time: true, range: (_u, _min, max) => [max - WINDOW_SECONDS, max] }, y: { range: [0, props.max ?? 1] } },
+    axes: [axis, { ...axis, size: 64, values: (_u, ticks) => ticks.map((t) => `${t} ${props.unit}`) }],
+    series: [{}, { label: props.label, stroke: colour(props.tone), fill: `${colour(props.tone)}33`, width: 2, points: { show: false }, spanGaps: false }],
+  };
+}
+
+export default function LiveChart(props: ChartProps) {
+  const { gpuId, reading, scale = 1, max, label, unit, tone } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const samples = useSamples(gpuId);
+  const [theme, setTheme] = useState(0);
+
+  useEffect(() => {
+    const flip = () => setTheme((n) => n + 1);
+    window.addEventListener("busbar-theme", flip);
+    return () => window.removeEventListener("busbar-theme", flip);
+  }, []);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the data comes in the next effect; a new theme makes a new plot
+  useEffect(() => {
+    const element = box.current as HTMLDivElement;
+    const u = new uPlot(options(props, element.clientWidth), columns(samples, reading, scale), element);
+    plot.current = u;
+    const resized = new ResizeObserver(() => u.setSize({ width: element.clientWidth, height: HEIGHT }));
+    resized.observe(element);
+    return () => {
+      resized.disconnect();
+      u.destroy();
+    };
+  }, [gpuId, reading, theme, max, label, unit, tone]);
+
+  useEffect(() => plot.current?.setData(columns(samples, reading, scale)), [samples, reading, scale]);
+
+  const now = samples.at(-1)?.[reading as 1];
+  const shown = now == null ? "no reading yet" : `${(now / scale).toFixed(scale > 1 ? 2 : 0)} ${unit}`;
+  return (
+    <figure className="bb-chart" aria-label={`${label}, last five minutes; now ${shown}`}>
+      <figcaption>
+        {label} <b data-reading={label}>{shown}</b>
+      </figcaption>
+      <div ref={box} />
+    </figure>
+  );
+}

@@ -1,0 +1,61 @@
+// One bar is one GPU's memory; its segments are its partitions. The signature of this console.
+import { Tooltip } from "@patternfly/react-core";
+import type { Allocation, Gpu, Partition, Session } from "../api/client";
+import { useRows } from "../api/queries";
+import { gib } from "../format";
+import { allocated, partitionsOf } from "./capacity";
+
+const TONES = 6;
+/** A partition keeps its tone wherever it is shown. */
+const toneOf = (p: Partition) => [...p.allocation_id].reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) >>> 0, 7) % TONES;
+
+function used(p: Partition, gpu: Gpu, sessions: Session[]): number {
+  return sessions.filter((s) => s.allocation_id === p.allocation_id && s.node === gpu.node).reduce((sum, s) => sum + (s.memory_bytes ?? 0), 0);
+}
+
+interface SegmentProps {
+  partition: Partition;
+  gpu: Gpu;
+  allocation: Allocation | undefined;
+  sessions: Session[];
+}
+
+function Segment({ partition: p, gpu, allocation, sessions }: SegmentProps) {
+  const share = (100 * p.memory_bytes) / gpu.memory_bytes;
+  const filled = Math.min(100, (100 * used(p, gpu, sessions)) / p.memory_bytes);
+  const name = allocation ? allocation.name || allocation.id.slice(-8) : "another project";
+  const owner = allocation ? `, ${allocation.owner}` : "";
+  const text = `${name}${owner}: ${p.compute_percent} %, ${gib(p.memory_bytes)}, ${Math.round(filled)} % of it used, ${p.state}`;
+  return (
+    <Tooltip content={text}>
+      <div role="listitem" tabIndex={0} aria-label={text} className={`bb-segment bb-segment--tone-${toneOf(p)} bb-segment--${p.state}`} style={{ flexBasis: `${share}%` }} data-partition={p.id}>
+        <div className="bb-segment__used" style={{ width: `${filled}%` }} />
+        <span className="bb-segment__text">
+          {name} <b>{p.compute_percent} %</b>
+        </span>
+      </div>
+    </Tooltip>
+  );
+}
+
+export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boolean }) {
+  const own = partitionsOf(gpu, useRows("partition"));
+  const allocations = useRows("allocation");
+  const sessions = useRows("session");
+  const taken = allocated(own);
+  const free = gpu.memory_bytes - taken.memory_bytes;
+  return (
+    <div className="bb-gpubar">
+      <div className={`bb-bar ${isTall ? "bb-bar--tall" : ""}`} role="list" aria-label={`Partitions of GPU ${gpu.index} of ${gpu.node}`}>
+        {own.map((p) => (
+          <Segment key={p.id} partition={p} gpu={gpu} allocation={allocations.find((a) => a.id === p.allocation_id)} sessions={sessions} />
+        ))}
+        {taken.percent < 100 && (
+          <div role="listitem" className="bb-segment bb-segment--free" aria-label={`${100 - taken.percent} % free, ${gib(free)}`}>
+            <span className="bb-segment__text">{own.length === 0 ? "free" : `${100 - taken.percent} % free`}</span>
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}

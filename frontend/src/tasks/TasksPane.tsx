@@ -1,0 +1,69 @@
+// Recent tasks, docked below every page, as in vSphere.
+import { Button, Progress, ProgressSize } from "@patternfly/react-core";
+import AngleDownIcon from "@patternfly/react-icons/dist/esm/icons/angle-down-icon";
+import AngleUpIcon from "@patternfly/react-icons/dist/esm/icons/angle-up-icon";
+import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
+import { useState } from "react";
+import type { Task } from "../api/client";
+import { useRows } from "../api/queries";
+import { time, words } from "../format";
+
+const KEY = "busbar.tasks";
+const SHOWN = 30;
+
+function State({ task }: { task: Task }) {
+  if (task.state === "running") return <Progress value={task.progress_percent} size={ProgressSize.sm} aria-label={`${words(task.kind)}, progress`} />;
+  return <span className={`bb-task--${task.state}`}>{task.state}</span>;
+}
+
+export function TasksPane() {
+  const tasks = useRows("task").slice(0, SHOWN);
+  const [open, setOpen] = useState(localStorage.getItem(KEY) !== "closed");
+  const running = tasks.filter((t) => t.state === "running").length;
+  const flip = () => {
+    localStorage.setItem(KEY, open ? "closed" : "open");
+    setOpen(!open);
+  };
+  return (
+    <section className="bb-tasks" aria-label="Recent tasks">
+      <div className="bb-tasks__head">
+        <h2>Recent tasks</h2>
+        <span className="bb-quiet">{running ? `${running} running` : "nothing running"}</span>
+        <Button variant="plain" size="sm" aria-expanded={open} aria-label={open ? "Hide recent tasks" : "Show recent tasks"} icon={open ? <AngleDownIcon /> : <AngleUpIcon />} onClick={flip} />
+      </div>
+      {open && (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+        <div className="bb-tasks__list" tabIndex={0} role="region" aria-label="List of recent tasks">
+          <Table variant="compact" borders={false} aria-label="Recent tasks">
+            <Thead>
+              <Tr>
+                <Th width={20}>Task</Th>
+                <Th width={15}>State</Th>
+                <Th>Detail</Th>
+                <Th width={10}>By</Th>
+                <Th width={10}>Started</Th>
+                <Th width={10}>Ended</Th>
+              </Tr>
+            </Thead>
+            <Tbody>
+              {tasks.map((t) => (
+                <Tr key={t.id}>
+                  <Td dataLabel="Task">{words(t.kind)}</Td>
+                  <Td dataLabel="State">
+                    <State task={t} />
+                  </Td>
+                  <Td dataLabel="Detail" modifier="truncate">
+                    {(t.error as { detail?: string } | null)?.detail ?? t.message}
+                  </Td>
+                  <Td dataLabel="By">{t.initiator ?? "system"}</Td>
+                  <Td dataLabel="Started">{time(t.created_at)}</Td>
+                  <Td dataLabel="Ended">{time(t.ended_at)}</Td>
+                </Tr>
+              ))}
+            </Tbody>
+          </Table>
+        </div>
+      )}
+    </section>
+  );
+}
