@@ -41,8 +41,8 @@ def remember_answer(*, user_id: UUID, key: str, digest: str, effect: Callable[[]
     return status, body
 
 
-def task_start(*, kind: str, path: str, initiator: User | None, project_id: UUID | None = None) -> Task:
-    task = Task.objects.create(kind=kind, path=path, initiator=initiator, project_id=project_id, state=TaskState.RUNNING)
+def task_start(*, kind: str, path: str, initiator: User | None, message: str = "", project_id: UUID | None = None) -> Task:
+    task = Task.objects.create(kind=kind, path=path, initiator=initiator, message=message[:500], project_id=project_id, state=TaskState.RUNNING)
     hub.changed("task", task.pk)
     return task
 

@@ -75,7 +75,10 @@ def allocation_create(*, owner: User, project_name: str, pool_name: str, gpu_cou
         "allocation.waiting", path=allocation.path, object_id=allocation.pk, project_id=project.pk, actor=owner.username,
         message=f"{owner.username} asked for {gpu_count} × {percent} % from pool {pool.name}.",
     )  # fmt: skip
-    task_start(kind="allocation.prepare", path=allocation.path, initiator=owner, project_id=project.pk)
+    task_start(
+        kind="allocation.prepare", path=allocation.path, initiator=owner, project_id=project.pk,
+        message=f"{name or allocation.pk}: {gpu_count} × {percent} % of pool {pool.name}",
+    )  # fmt: skip
     holding.held(allocation.pk)
     queue_advance(pool_id=pool.pk)
     allocation.refresh_from_db()

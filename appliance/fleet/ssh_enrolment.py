@@ -88,10 +88,8 @@ def forget_key(*, key_id: UUID, actor: str) -> None:
 @writes
 def start(*, registration: Registration, credentials: Credentials, shown: HostKey, initiator: User) -> Task:
     """The task; its work begins with the commit. The credentials go to this process's runner and nowhere else."""
-    task = task_start(kind=KIND, path=f"ssh/{registration.to.address}", initiator=initiator)
-    Task.objects.filter(pk=task.pk).update(message=f"Registering {registration.to}.")
+    task = task_start(kind=KIND, path=f"ssh/{registration.to.address}", initiator=initiator, message=f"Registering {registration.to}.")
     transaction.on_commit(lambda: tasks.run(task, partial(register, registration, credentials, shown, initiator)))
-    task.refresh_from_db()
     return task
 
 

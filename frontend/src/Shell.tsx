@@ -162,10 +162,12 @@ export function Shell() {
             <Places />
           </PageSidebarBody>
           <PageSidebarBody isFilled className="bb-tree">
-            <Title headingLevel="h2" size="md" className="bb-tree__title">
-              Nodes
-            </Title>
-            <InventoryTree />
+            <nav aria-label="Inventory">
+              <Title headingLevel="h2" size="md" className="bb-tree__title">
+                Nodes
+              </Title>
+              <InventoryTree />
+            </nav>
           </PageSidebarBody>
         </PageSidebar>
       }

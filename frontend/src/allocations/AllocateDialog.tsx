@@ -76,7 +76,7 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
               <NumberInput id="count" value={count} min={1} max={16} inputAriaLabel="Number of GPUs" minusBtnAriaLabel="Fewer GPUs" plusBtnAriaLabel="More GPUs" onMinus={() => setCount(Math.max(1, count - 1))} onPlus={() => setCount(Math.min(16, count + 1))} onChange={(e) => setCount(Math.min(16, Math.max(1, Number((e.target as HTMLInputElement).value) || 1)))} />
             </FormGroup>
             <FormGroup label={`Of each: ${percent} %${largest ? `, up to ${gib((largest * percent) / 100)}` : ""}`} fieldId="percent">
-              <Slider id="percent" value={percent} min={1} max={100} step={1} thumbAriaLabel="Percent of each GPU" onChange={(_, v) => setPercent(Math.max(1, Math.round(v)))} isInputVisible inputValue={percent} inputLabel="%" inputAriaLabel="Percent of each GPU" />
+              <Slider id="percent" value={percent} min={1} max={100} step={1} thumbAriaLabel="Percent of each GPU" onChange={(_, slid, typed) => setPercent(Math.min(100, Math.max(1, Math.round(typed ?? slid))))} isInputVisible showBoundaries={false} inputValue={percent} inputLabel="%" inputAriaLabel="Percent of each GPU" />
             </FormGroup>
             <FormGroup label="The same as a command" fieldId="as-command">
               <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied" textAriaLabel="Command">

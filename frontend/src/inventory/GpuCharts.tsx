@@ -1,4 +1,4 @@
-import { Card, CardBody, CardTitle, Gallery, GalleryItem, Skeleton } from "@patternfly/react-core";
+import { Card, CardBody, CardTitle, Skeleton } from "@patternfly/react-core";
 import { Suspense, lazy, useEffect } from "react";
 import type { Gpu } from "../api/client";
 import { watch } from "../api/samples";
@@ -13,14 +13,10 @@ export function GpuCharts({ gpu }: { gpu: Gpu }) {
       <CardTitle component="h2">Live, last five minutes</CardTitle>
       <CardBody>
         <Suspense fallback={<Skeleton height="200px" screenreaderText="Loading the charts" />}>
-          <Gallery hasGutter minWidths={{ default: "100%", lg: "420px" }}>
-            <GalleryItem>
-              <LiveChart gpuId={gpu.id} reading={1} label="Utilisation" tone="--bb-copper" max={100} unit="%" />
-            </GalleryItem>
-            <GalleryItem>
-              <LiveChart gpuId={gpu.id} reading={2} label="Memory in use" tone="--bb-teal" max={gpu.memory_bytes / GIB} scale={GIB} unit="GiB" />
-            </GalleryItem>
-          </Gallery>
+          <div className="bb-charts">
+            <LiveChart gpuId={gpu.id} reading={1} label="Utilisation" tone="--bb-copper" max={100} unit="%" />
+            <LiveChart gpuId={gpu.id} reading={2} label="Memory in use" tone="--bb-teal" max={gpu.memory_bytes / GIB} scale={GIB} unit="GiB" />
+          </div>
         </Suspense>
       </CardBody>
     </Card>

@@ -12,8 +12,9 @@ import { allocated, byIndex, healthOf, partitionsOf } from "./capacity";
 function partitionItem(p: Partition, names: Map<string, string>): TreeViewDataItem {
   return {
     id: `partition:${p.id}:${p.gpu_id}`,
-    name: `${names.get(p.allocation_id) ?? "another project"} · ${p.compute_percent} %`,
+    name: names.get(p.allocation_id) ?? "another project",
     icon: <CubeIcon />,
+    customBadgeContent: `${p.compute_percent} %`,
   };
 }
 
@@ -86,7 +87,7 @@ export function InventoryTree() {
   return (
     <>
       <SearchInput aria-label="Filter the tree" placeholder="Filter" value={wanted} onChange={(_, v) => setWanted(v)} onClear={() => setWanted("")} />
-      <TreeView aria-label="Nodes, GPUs and partitions" key={wanted} data={shown} allExpanded={wanted ? true : undefined} hasBadges activeItems={active} onSelect={(_, item) => select(item)} />
+      <TreeView aria-label="Nodes, GPUs and partitions" key={wanted} data={shown} allExpanded={wanted ? true : undefined} hasBadges hasSelectableNodes activeItems={active} onSelect={(_, item) => select(item)} />
     </>
   );
 }

@@ -38,6 +38,8 @@ function columns(samples: Sample[], reading: number, scale: number): [number[], 
   return [times, values];
 }
 
+const clock = (seconds: number) => new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+
 function options(props: ChartProps, width: number): uPlot.Options {
   const text = colour("--pf-t--global--text--color--subtle");
   const axis = { stroke: text, grid: { stroke: colour("--pf-t--global--border--color--default"), width: 1 }, ticks: { show: false } };
@@ -47,7 +49,7 @@ function options(props: ChartProps, width: number): uPlot.Options {
     legend: { show: false },
     cursor: { y: false, sync: { key: "gpu" } },
     scales: { x: { time: true, range: (_u, _min, max) => [max - WINDOW_SECONDS, max] }, y: { range: [0, props.max ?? 1] } },
-    axes: [axis, { ...axis, size: 64, values: (_u, ticks) => ticks.map((t) => `${t} ${props.unit}`) }],
+    axes: [{ ...axis, values: (_u, ticks) => ticks.map(clock) }, { ...axis, size: 64, values: (_u, ticks) => ticks.map((t) => `${t} ${props.unit}`) }],
     series: [{}, { label: props.label, stroke: colour(props.tone), fill: `${colour(props.tone)}33`, width: 2, points: { show: false }, spanGaps: false }],
   };
 }

@@ -111,24 +111,27 @@ export function NodePage() {
           <CordonButton node={node} />
         </Flex>
       </PageSection>
-      <PageSection type="tabs">
-        <Tabs activeKey={tab} onSelect={(_, key) => setTab(key)} usePageInsets aria-label="Node">
-          <Tab eventKey="summary" title={<TabTitleText>Summary</TabTitleText>} />
-          <Tab eventKey="monitor" title={<TabTitleText>Monitor</TabTitleText>} />
-          <Tab eventKey="events" title={<TabTitleText>Events</TabTitleText>} />
+      <PageSection>
+        <Tabs activeKey={tab} onSelect={(_, key) => setTab(key)} mountOnEnter unmountOnExit aria-label="Node">
+          <Tab eventKey="summary" title={<TabTitleText>Summary</TabTitleText>}>
+            <div className="bb-stack bb-tab">
+              <Summary node={node} />
+            </div>
+          </Tab>
+          <Tab eventKey="monitor" title={<TabTitleText>Monitor</TabTitleText>}>
+            <div className="bb-stack bb-tab">
+              {gpus.sort(byIndex).map((g) => (
+                <GpuCharts key={g.id} gpu={g} />
+              ))}
+              <SessionTable sessions={sessions.filter((x) => x.node === node.name)} />
+            </div>
+          </Tab>
+          <Tab eventKey="events" title={<TabTitleText>Events</TabTitleText>}>
+            <div className="bb-stack bb-tab">
+              <EventTable events={events.filter((e) => e.path.includes(node.id))} />
+            </div>
+          </Tab>
         </Tabs>
-      </PageSection>
-      <PageSection className="bb-stack">
-        {tab === "summary" && <Summary node={node} />}
-        {tab === "monitor" && (
-          <>
-            {gpus.sort(byIndex).map((g) => (
-              <GpuCharts key={g.id} gpu={g} />
-            ))}
-            <SessionTable sessions={sessions.filter((s) => s.node === node.name)} />
-          </>
-        )}
-        {tab === "events" && <EventTable events={events.filter((e) => e.path.includes(node.id))} />}
       </PageSection>
     </>
   );

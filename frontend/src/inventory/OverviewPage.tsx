@@ -1,5 +1,5 @@
 // All of the pool at a glance: capacity in numbers, every GPU as a bar.
-import { Button, Card, CardBody, CardHeader, CardTitle, EmptyState, EmptyStateActions, EmptyStateBody, EmptyStateFooter, Flex, FlexItem, Gallery, PageSection, Title } from "@patternfly/react-core";
+import { Button, Card, CardBody, CardHeader, CardTitle, EmptyState, EmptyStateActions, EmptyStateBody, EmptyStateFooter, Flex, Gallery, PageSection, Title } from "@patternfly/react-core";
 import PlusCircleIcon from "@patternfly/react-icons/dist/esm/icons/plus-circle-icon";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -77,7 +77,7 @@ function NodeCard({ node, gpus }: { node: Node; gpus: Gpu[] }) {
 
 export function OverviewPage() {
   const [nodes, gpus] = [useRows("node"), useRows("gpu")];
-  const loaded = useLoaded("gpu") && useLoaded("node");
+  const loaded = [useLoaded("gpu"), useLoaded("node")].every(Boolean);
   const [dialog, setDialog] = useState<"allocate" | "node" | null>(null);
   const [noAllocation, noNode] = [useDenied("allocations.create"), useDenied("fleet.enrol")];
   const sorted = [...nodes].sort((a, b) => a.name.localeCompare(b.name));
@@ -96,16 +96,11 @@ export function OverviewPage() {
           </Flex>
         </Flex>
       </PageSection>
-      <PageSection>
-        <Flex direction={{ default: "column" }} gap={{ default: "gapLg" }}>
-          <FlexItem>
-            <Figures nodes={nodes} gpus={gpus} />
-          </FlexItem>
-          {sorted.map((n) => (
-            <FlexItem key={n.id}>
-              <NodeCard node={n} gpus={gpus.filter((g) => g.node_id === n.id).sort(byIndex)} />
-            </FlexItem>
-          ))}
+      <PageSection className="bb-stack">
+        <Figures nodes={nodes} gpus={gpus} />
+        {sorted.map((n) => (
+          <NodeCard key={n.id} node={n} gpus={gpus.filter((g) => g.node_id === n.id).sort(byIndex)} />
+        ))}
           {loaded && nodes.length === 0 && (
             <EmptyState titleText="Add the first node" headingLevel="h2">
               <EmptyStateBody>A node is a machine whose GPUs everybody may use. It is registered over SSH; nothing has to be prepared there.</EmptyStateBody>
@@ -119,7 +114,6 @@ export function OverviewPage() {
               </EmptyStateFooter>
             </EmptyState>
           )}
-        </Flex>
       </PageSection>
       {dialog === "allocate" && <AllocateDialog onClose={() => setDialog(null)} />}
       {dialog === "node" && <AddNodeDialog onClose={() => setDialog(null)} />}

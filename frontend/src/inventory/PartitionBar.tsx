@@ -6,6 +6,8 @@ import { gib } from "../format";
 import { allocated, partitionsOf } from "./capacity";
 
 const TONES = 6;
+/** Too narrow for words: the tooltip and the label have them. */
+const NARROW_PERCENT = 9;
 /** A partition keeps its tone wherever it is shown. */
 const toneOf = (p: Partition) => [...p.allocation_id].reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) >>> 0, 7) % TONES;
 
@@ -31,7 +33,7 @@ function Segment({ partition: p, gpu, allocation, sessions }: SegmentProps) {
       <div role="listitem" tabIndex={0} aria-label={text} className={`bb-segment bb-segment--tone-${toneOf(p)} bb-segment--${p.state}`} style={{ flexBasis: `${share}%` }} data-partition={p.id}>
         <div className="bb-segment__used" style={{ width: `${filled}%` }} />
         <span className="bb-segment__text">
-          {name} <b>{p.compute_percent} %</b>
+          {share >= NARROW_PERCENT && name} <b>{p.compute_percent} %</b>
         </span>
       </div>
     </Tooltip>
@@ -52,7 +54,7 @@ export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boole
         ))}
         {taken.percent < 100 && (
           <div role="listitem" className="bb-segment bb-segment--free" aria-label={`${100 - taken.percent} % free, ${gib(free)}`}>
-            <span className="bb-segment__text">{own.length === 0 ? "free" : `${100 - taken.percent} % free`}</span>
+            <span className="bb-segment__text">{100 - taken.percent >= NARROW_PERCENT && `${100 - taken.percent} % free`}</span>
           </div>
         )}
       </div>

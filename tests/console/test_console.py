@@ -1,0 +1,195 @@
+"""The console in Chromium, with real programs running behind it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.console.conftest import PASSWORD, Console
+from tests.system.conftest import Pool
+
+pytestmark = pytest.mark.system
+
+PAGES = ("/", "/allocations", "/events")
+APPEARS_MS = 10_000
+
+
+def segments(page: Page, gpu_index: int = 0) -> Locator:
+    """Of a GPU's bar, without what is free."""
+    bar = page.get_by_role("list", name=re.compile(f"Partitions of GPU {gpu_index} of"))
+    return bar.locator("[data-partition]")
+
+
+def open_gpu(console: Console, index: int = 0) -> None:
+    console.page.get_by_role("main").get_by_role("link", name=re.compile(f"GPU {index}")).click()
+    expect(console.page.get_by_role("heading", level=1, name=re.compile(f"GPU {index}"))).to_be_visible()
+
+
+def test_the_first_login_asks_for_an_own_password(page: Page, pool: Pool) -> None:
+    one_time = (pool.stack.appliance_data / "initial-admin-password").read_text().strip()
+    page.goto(pool.stack.url)
+    page.get_by_label("Password", exact=True).fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("The user name or the password is wrong.")).to_be_visible()
+    page.get_by_label("Password", exact=True).fill(one_time)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_label("Your own password").fill("short")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("too short")).to_be_visible()
+    page.get_by_label("Your own password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    cookies = [c for c in page.context.cookies() if c["name"] == "__Host-busbar"]
+    assert len(cookies) == 1 and cookies[0]["httpOnly"] and cookies[0]["secure"] and cookies[0]["sameSite"] == "Strict"
+
+    page.get_by_role("button", name="admin").click()
+    page.get_by_role("menuitem", name="Sign out").click()
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    again = page.request.get(pool.stack.url + "/api/v1/me", headers={"Cookie": f"__Host-busbar={cookies[0]['value']}"})
+    assert again.status == 401, "signing out ends the token itself"
+
+
+def test_a_partition_appears_moves_and_goes_while_programs_run(console: Console, pool: Pool, screenshots: Path) -> None:
+    page = console.page
+    open_gpu(console)
+    expect(segments(page)).to_have_count(0)
+    first = pool.start_working(40, 60)
+    expect(segments(page)).to_have_count(1, timeout=APPEARS_MS)
+    second = pool.start_working(35, 60)
+    expect(segments(page)).to_have_count(2, timeout=APPEARS_MS)
+    later = segments(page).nth(1)
+    expect(later).to_have_attribute("aria-label", re.compile("gpu_demo, local: 35 %.*active"), timeout=APPEARS_MS)
+    partition, before = later.get_attribute("data-partition"), later.bounding_box()
+
+    # what the programs do is seen as it happens
+    reading = page.locator("[data-reading='Utilisation']")
+    expect(reading).not_to_have_text(re.compile("no reading|^0 %"), timeout=APPEARS_MS)
+    kernels = page.get_by_role("grid", name="Programs running").locator("[data-launches]").first
+    launched = int(kernels.get_attribute("data-launches") or "0")
+    expect(kernels).not_to_have_attribute("data-launches", str(launched), timeout=APPEARS_MS)
+    page.screenshot(path=screenshots / "gpu-light.png")
+
+    # the first one ends: the second moves to its place
+    first.terminate()
+    expect(segments(page)).to_have_count(1, timeout=APPEARS_MS)
+    moved = page.locator(f"[data-partition='{partition}']")
+    expect(moved).to_be_visible()
+    moved_left = "([id, x]) => document.querySelector(`[data-partition='${id}']`).getBoundingClientRect().x < x - 50"
+    page.wait_for_function(moved_left, arg=[partition, before["x"] if before else 0])
+    assert second.poll() is None
+
+    second.terminate()
+    expect(segments(page)).to_have_count(0, timeout=APPEARS_MS)
+    expect(page.get_by_role("treeitem").filter(has_text="gpu_demo")).to_have_count(0)
+
+
+def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(console: Console, pool: Pool, screenshots: Path) -> None:
+    page = console.page
+    page.get_by_role("button", name="Allocate GPUs").click()
+    page.get_by_label("Name").fill("from-the-console")
+    page.get_by_role("spinbutton", name="Percent of each GPU").fill("45")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Command").first).to_have_value(re.compile("busbar run -n 1 -p 45 -- "))
+    page.screenshot(path=screenshots / "allocate-light.png")
+    page.get_by_role("button", name="Allocate", exact=True).click()
+    expect(page.get_by_text(re.compile("active: GPU [01] of"))).to_be_visible(timeout=APPEARS_MS)
+    line = page.get_by_label("Command").input_value()
+    allocation = line.split()[3]
+    page.get_by_role("button", name="Close").last.click()
+    expect(page.locator("[data-partition]")).to_have_count(1)
+
+    held = pool.api.request("GET", f"allocations/{allocation}")
+    assert held["state"] == "active" and held["owner"] == "administrator"
+    page.get_by_role("link", name="Allocations").click()
+    page.get_by_role("button", name="Release from-the-console").click()
+    expect(page.locator("[data-partition]")).to_have_count(0)
+    expect(page.get_by_role("grid", name="Ended").get_by_text("from-the-console")).to_be_visible(timeout=APPEARS_MS)
+
+
+def test_what_does_not_fit_says_why_it_waits(console: Console, pool: Pool) -> None:
+    page = console.page
+    page.get_by_role("button", name="Allocate GPUs").click()
+    page.get_by_label("Number of GPUs").fill("3")
+    page.get_by_role("button", name="Allocate", exact=True).click()
+    expect(page.get_by_text("3 × 25 % was asked for, and the pool has 2 usable GPUs.")).to_be_visible(timeout=APPEARS_MS)
+    page.get_by_role("button", name="Close").last.click()
+    for a in pool.api.items("allocations", state="waiting"):
+        pool.api.request("DELETE", f"allocations/{a['id']}")
+
+
+def test_the_page_is_live_again_after_the_appliance_was_killed(console: Console, pool: Pool) -> None:
+    page = console.page
+    pool.kill("appliance")
+    expect(page.get_by_text("reconnecting")).to_be_visible()
+    expect(page.get_by_text("live", exact=True)).to_be_visible(timeout=30_000)
+    pool.wait("the node", lambda: pool.api.items("nodes")[0]["reachable"])
+    node = pool.api.items("nodes")[0]
+    pool.api.request("POST", f"nodes/{node['id']}/cordon")
+    expect(page.get_by_text("cordoned", exact=True)).to_be_visible(timeout=APPEARS_MS)
+    pool.api.request("POST", f"nodes/{node['id']}/uncordon")
+    expect(page.get_by_text("ready", exact=True)).to_be_visible(timeout=APPEARS_MS)
+    console.complaints.clear()  # the browser says that the connection was refused meanwhile
+
+
+def test_a_viewer_sees_all_and_may_nothing_and_is_told_why(viewer: Console, pool: Pool) -> None:
+    page = viewer.page
+    for button, privilege in (("Allocate GPUs", "allocations.create"), ("Add node", "fleet.enrol")):
+        found = page.get_by_role("button", name=button)
+        expect(found).to_be_disabled()
+        expect(found).to_have_attribute("title", f"Your roles do not include {privilege}.")
+    program = pool.start_working(20, 30)
+    expect(page.locator("[data-partition]")).to_have_count(1, timeout=APPEARS_MS)
+    page.get_by_role("link", name="Allocations").click()
+    expect(page.get_by_role("button", name=re.compile("Release"))).to_be_disabled()
+    program.terminate()
+
+
+def test_the_tree_filters_selects_and_follows_the_url(console: Console) -> None:
+    page = console.page
+    tree = page.get_by_role("tree", name="Nodes, GPUs and partitions")
+    page.get_by_label("Filter the tree").fill("GPU 1")
+    expect(tree.get_by_text("GPU 0")).to_have_count(0)
+    tree.get_by_text("GPU 1").click()
+    expect(page).to_have_url(re.compile("/gpus/"))
+    page.reload()
+    expect(page.get_by_role("heading", level=1, name=re.compile("GPU 1"))).to_be_visible()
+    page.goto(console.url + "/gpus/00000000-0000-7000-8000-000000000000")
+    expect(page.get_by_role("heading", name="There is no such GPU")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_on_any_page(console: Console, pool: Pool, screenshots: Path, theme: str) -> None:
+    page = console.page
+    if theme == "dark":
+        page.get_by_role("button", name="Use dark colours").click()
+    program = pool.start_working(30, 60)
+    found: dict[str, list[str]] = {}
+    node, gpu = pool.api.items("nodes")[0]["id"], pool.api.items("partitions")[0]["gpu_id"]
+    for path in (*PAGES, f"/nodes/{node}", f"/gpus/{gpu}"):
+        console.open(path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_role("tree").get_by_text("gpu_demo")).to_be_visible()
+        found[path] = console.violations()
+        page.screenshot(path=screenshots / f"{path.split('/')[1] or 'overview'}-{theme}.png", full_page=True)
+    console.open("/")
+    for button in ("Allocate GPUs", "Add node"):
+        page.get_by_role("button", name=button).click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        found[button] = console.violations()
+        page.screenshot(path=screenshots / f"{button.split()[0].lower()}-{theme}.png")
+        page.get_by_role("button", name="Cancel").click()
+    program.terminate()
+    assert {where: v for where, v in found.items() if v} == {}
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_runs_under_a_strict_policy(console: Console, pool: Pool) -> None:
+    loaded: list[str] = []
+    console.page.on("request", lambda r: loaded.append(r.url))
+    console.open("/")
+    open_gpu(console)
+    assert all(url.startswith((pool.stack.url, pool.stack.url.replace("https", "wss"), "data:")) for url in loaded), loaded
+    policy = console.page.request.get(pool.stack.url + "/").headers["content-security-policy"]
+    assert "default-src 'self'" in policy and "unsafe" not in policy
