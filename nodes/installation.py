@@ -194,7 +194,15 @@ def unpack(bundle: Path, journal: Journal) -> None:
     for folder in ("bin", "softgpu"):
         shutil.copytree(bundle / folder, HOME / folder)
     shutil.copy(bundle / "digest", HOME / "digest")
+    make_readable(HOME)
     journal.folder(STATE, 0o700)
+
+
+def make_readable(folder: Path) -> None:
+    """The service runs unprivileged, whatever modes the bundle came with."""
+    for path in folder.rglob("*"):
+        program = path.parent.name in ("bin", "softgpu")
+        path.chmod(0o755 if path.is_dir() or program else 0o644)
 
 
 def try_programs() -> None:
@@ -240,6 +248,7 @@ def clear_the_way() -> None:
 def install(bundle: Path, options: dict[str, Any], wait_for_commit: Callable[[], None]) -> None:
     """All of it or nothing."""
     clear_the_way()
+    os.umask(0o022)
     journal = Journal()
     try:
         say(step="Unpacking the agent and the data plane.", percent=20)

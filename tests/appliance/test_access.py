@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -58,6 +59,19 @@ MATRIX = {
     ("GET", "/api/v1/tasks"): (200, 200, 200, 200, 200, 401),
     ("GET", "/api/v1/events"): (200, 200, 200, 200, 200, 401),
     ("POST", "/api/v1/enrolment-tokens"): (403, 403, 403, 403, 201, 401),
+    ("PATCH", "/api/v1/nodes/{node}"): (403, 403, 403, 403, 200, 401),
+    ("DELETE", "/api/v1/nodes/{node}"): (403, 403, 403, 403, 409, 401),
+    ("GET", "/api/v1/partitions"): (200, 200, 200, 200, 200, 401),
+    ("POST", "/api/v1/nodes/enrol-ssh"): (403, 403, 403, 403, 409, 401),
+    ("GET", "/api/v1/ssh-host-keys"): (403, 403, 403, 403, 200, 401),
+    ("DELETE", "/api/v1/ssh-host-keys/{absent}"): (403, 403, 403, 403, 403, 401),
+    ("GET", "/api/v1/bundles/2.7"): (403, 403, 403, 403, 404, 401),
+    ("DELETE", "/api/v1/browser-login"): (204, 204, 204, 204, 204, 401),
+}
+BODIES = {
+    "pools": {"name": "p"},
+    "enrol-ssh": {"address": "127.0.0.1", "port": 1, "password": "x"},  # nobody listens there
+    "nodes": {"labels": {"rack": "r12"}},
 }
 
 
@@ -69,7 +83,8 @@ def test_the_matrix(cast: Cast, client_of: Clients, add_node: Callable[..., Node
         allocation = body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json"))
         applied(node)
         path = template.format(node=node.pk, allocation=allocation["id"], absent=uuid.uuid4())
-        response = client_of(who).generic(method, path, '{"name": "p"}' if path.endswith("pools") else "", "application/json")
+        sent = BODIES.get(path.split("/")[-1]) or (BODIES["nodes"] if method == "PATCH" else None)
+        response = client_of(who).generic(method, path, json.dumps(sent) if sent else "", "application/json")
         assert response.status_code == expected, (who, response.content)
         if expected >= 400:
             assert response["Content-Type"] == "application/problem+json" and body(response)["detail"]

@@ -30,6 +30,7 @@ UsePAM no
 PidFile none
 PrintLastLog no
 PrintMotd no
+Subsystem sftp internal-sftp
 """
 
 

@@ -94,6 +94,22 @@ def test_the_command_registers_a_machine(appliance: Appliance, machine: Target) 
     assert len(appliance.api.items("nodes")) == 1
 
 
+def test_a_file_that_an_undo_forgot_would_be_noticed(machine: Target) -> None:
+    """The oracle itself: a planted left-over of each kind is found."""
+    before = machine.tree()
+    for plant, clean in (
+        (("touch", "/etc/busbar.conf"), ("rm", "/etc/busbar.conf")),
+        (("mkdir", "-p", "/opt/busbar/lib"), ("rm", "-r", "/opt/busbar")),
+        (("ln", "-s", "/x", "/usr/local/bin/busbar"), ("rm", "/usr/local/bin/busbar")),
+        (("chmod", "0777", "/opt"), ("chmod", "0755", "/opt")),
+    ):
+        assert machine.run(*plant).returncode == 0
+        with pytest.raises(AssertionError):
+            nothing_is_left(machine, before)
+        assert machine.run(*clean).returncode == 0
+    nothing_is_left(machine, before)
+
+
 # ---- the twelve ---
 
 
