@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import hashlib
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -20,6 +21,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from appliance.accounts.services import ensure_defaults, initial_password_file
+from appliance.activity import tasks
 from appliance.allocations import services as allocations
 from appliance.allocations.tickets import signing_key
 from appliance.fleet.certificates import Authority, load_authority, server_certificate
@@ -111,6 +113,7 @@ async def serve() -> None:
     running = asyncio.create_task(web._serve([listening_socket(e.listen, e.https_port)]))
     log.info("appliance serves https://%s:%d, agents on %d, CA %s", e.listen, e.https_port, e.fleet_port, authority.fingerprint)
     await asyncio.wait([asyncio.create_task(stop.wait()), running], return_when=asyncio.FIRST_COMPLETED)
+    tasks.abandon()
     ticker.cancel()
     web.should_exit = True
     await asyncio.wait([running], timeout=DRAIN_SECONDS)
@@ -132,6 +135,8 @@ def run() -> None:
     asyncio.run(serve())
     writer.stop()
     lock.close()
+    logging.shutdown()
+    os._exit(0)  # a registration may still be under way on its thread: the machine undoes its part, the next start says so
 
 
 def certificate_fingerprint() -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +64,17 @@ class Check:
         self.stack.start_appliance()
         token = self.stack.manage("create_token", "--role", "operator", "--hours", "1").splitlines()[-1]
         save_context(Context(self.stack.url, token, (self.stack.appliance_data / "ca.pem").read_text()), self.context)
+
+    def console(self) -> None:
+        """The page, and every script and style that it names."""
+        context = ssl.create_default_context(cafile=str(self.stack.appliance_data / "ca.pem"))
+
+        def get(path: str) -> str:
+            with urllib.request.urlopen(self.stack.url + path, context=context, timeout=10) as response:
+                return str(response.read().decode())
+
+        parts = re.findall(r'(?:src|href)="(/assets/[^"]+)"', get("/"))
+        assert parts and all(get(p) for p in parts), "the console is not built"
 
     def node_ready(self) -> None:
         self.stack.start_node()
@@ -135,7 +149,7 @@ class Check:
         if ok:
             for name, command in programs.items():
                 ok &= self.step(name, lambda command=command: print(self.busbar_run(25, *command).strip()))  # type: ignore[misc]
-            for work in (self.partition_memory, self.out_of_memory, self.four_partitions, self.released):
+            for work in (self.console, self.partition_memory, self.out_of_memory, self.four_partitions, self.released):
                 ok &= self.step(work.__name__, work)
         return ok
 

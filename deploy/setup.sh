@@ -1,5 +1,5 @@
 # Sourced by run, test and bench: system packages, the virtual environment, the build. Idempotent; no root when a compiler is there.
-# Sets PYTHON. Wants ROOT (the repository).
+# Sets PYTHON. Wants ROOT (the repository). With FOR_TESTS=1 also what only the tests need.
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -8,7 +8,16 @@ missing_packages() {
   [ -f /usr/include/openssl/ssl.h ] || printf 'libssl-dev '
   find_python >/dev/null || printf 'python3 '
   python=$(find_python) && "$python" -c 'import ensurepip, venv' 2>/dev/null || printf 'python3-venv '
+  [ -z "${FOR_TESTS:-}" ] || missing_test_packages
   ldconfig -p 2>/dev/null | grep -q libzstd.so.1 || [ -e /usr/lib/x86_64-linux-gnu/libzstd.so.1 ] || printf 'libzstd1 '
+}
+
+# A browser; an SSH client for Ansible; for root, which alone can make root file systems of its own, what makes them.
+missing_test_packages() {
+  command -v chromium >/dev/null 2>&1 || printf 'chromium '
+  command -v ssh >/dev/null 2>&1 || printf 'openssh-client '
+  [ "$(id -u)" = 0 ] || return 0
+  command -v debootstrap >/dev/null 2>&1 || [ -x /usr/sbin/debootstrap ] || printf 'debootstrap '
 }
 
 find_python() {
@@ -56,7 +65,7 @@ build_console() {
     (cd "$console" && PATH="$ROOT/.venv/bin:$PATH" npm ci --no-audit --no-fund && cp package-lock.json node_modules/.installed) >"$LOGS/npm.log" 2>&1 || { say "npm ci failed; see $LOGS/npm.log"; tail -5 "$LOGS/npm.log" >&2; exit 1; }
   fi
   [ -f "$console/dist/index.html" ] && [ -z "$(find "$console/src" "$console/index.html" "$console/vite.config.ts" "$console/package-lock.json" "$ROOT/docs/openapi.yaml" -newer "$console/dist/index.html" ! -name schema.d.ts | head -1)" ] && return 0
-  (cd "$console" && PATH="$ROOT/.venv/bin:$PATH" npm run build) >"$LOGS/console.log" 2>&1 || { say "the console could not be built; see $LOGS/console.log"; grep -E 'error|TS[0-9]' "$LOGS/console.log" | head -5 >&2; exit 1; }
+  (cd "$console" && PATH="$ROOT/.venv/bin:$PATH" npm run build && "$PYTHON" -m whitenoise.compress -q dist) >"$LOGS/console.log" 2>&1 || { say "the console could not be built; see $LOGS/console.log"; grep -E 'error|TS[0-9]' "$LOGS/console.log" | head -5 >&2; exit 1; }
 }
 
 write_command() {
@@ -72,8 +81,10 @@ setup() {
   [ -x "$ROOT/.venv/bin/python" ] || "$(find_python)" -m venv "$ROOT/.venv"
   PYTHON="$ROOT/.venv/bin/python"
   for lock in "$@"; do install_lock "$lock"; done
+  build_console &
+  console=$!
   build_remoting "$ROOT/build/remoting"
   build_bundle
-  build_console
+  wait "$console" || exit 1
   write_command
 }

@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable
@@ -139,6 +138,8 @@ def start(service: NodeService) -> None:
         subprocess.run(["systemctl", "daemon-reload"], check=True, capture_output=True)
         subprocess.run(["systemctl", "enable", "--now", "busbar-launcher.service", "busbar-agent.service"], check=True, capture_output=True)
         return
+    if service_pid() is not None:
+        return
     env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "PYTHONPATH": str(HOME / "lib"), "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
     with (HOME / "service.log").open("ab") as log:
         process = subprocess.Popen(
@@ -156,15 +157,20 @@ def stop() -> None:
     end_all_of(HOME / "bin")
 
 
-def end_service() -> None:
+def service_pid() -> int | None:
+    """Of the process that keeps the node running where there is no systemd; None when there is none."""
     try:
         pid = int((HOME / "service.pid").read_text())
-        if "nodes.service" not in Path(f"/proc/{pid}/cmdline").read_text():
-            return
-        os.kill(pid, signal.SIGTERM)
+        return pid if b"nodes.service" in Path(f"/proc/{pid}/cmdline").read_bytes() else None
     except (OSError, ValueError):
-        return
-    wait_until(lambda: not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes())
+        return None
+
+
+def end_service() -> None:
+    pid = service_pid()
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: service_pid() is None)
 
 
 def end_all_of(folder: Path) -> None:
@@ -343,7 +349,6 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     for s in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         signal.signal(s, interrupted)
-    tempfile.tempdir = None
     try:
         return act(given)
     except (NodeError, OSError, subprocess.CalledProcessError) as error:

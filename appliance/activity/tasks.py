@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 PARALLEL_TASKS = 8
 
+_ending = threading.Event()
 _runners = ThreadPoolExecutor(PARALLEL_TASKS, thread_name_prefix="task")
 
 
@@ -54,22 +56,33 @@ def task_finish(*, task_id: UUID, error: dict[str, Any] | None = None) -> None:
         hub.changed("task", task_id)
 
 
+def abandon() -> None:
+    """This process ends: what still runs stays in its row as running, and the next start says that it was interrupted."""
+    _ending.set()
+
+
 def run(task: Task, work: Callable[[Progress], None]) -> None:
     """Starts the work on a thread of the task runner. What `work` holds lives in this process's memory only."""
 
     def guarded() -> None:
-        try:
-            work(Progress(task.pk))
-            task_finish(task_id=task.pk)
-        except ApplianceError as error:
-            task_finish(task_id=task.pk, error={"code": str(error.code), "detail": error.detail, **error.fields})
-        except Exception:
-            log.exception("task %s (%s) broke", task.pk, task.kind)
-            task_finish(task_id=task.pk, error={"code": "internal", "detail": "Something broke here; the appliance's log says what."})
-        finally:
-            connection.close()
+        error = attempt(task, work)
+        if not _ending.is_set():
+            task_finish(task_id=task.pk, error=error)
+        connection.close()
 
     _runners.submit(guarded)
+
+
+def attempt(task: Task, work: Callable[[Progress], None]) -> dict[str, Any] | None:
+    """None, or why it failed."""
+    try:
+        work(Progress(task.pk))
+    except ApplianceError as error:
+        return {"code": str(error.code), "detail": error.detail, **error.fields}
+    except Exception:
+        log.exception("task %s (%s) broke", task.pk, task.kind)
+        return {"code": "internal", "detail": "Something broke here; the appliance's log says what."}
+    return None
 
 
 @writes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import time
 from dataclasses import dataclass
@@ -133,8 +134,6 @@ def refuse_failed(table: list[dict[str, str]]) -> None:
 
 
 def send(lines: Lines, content: dict[str, Any]) -> None:
-    import json
-
     lines.channel.sendall(json.dumps(content).encode() + b"\n")
 
 

@@ -137,7 +137,13 @@ function Places() {
   const navigate = useNavigate();
   const { pathname } = useLocation();
   return (
-    <Nav aria-label="Places" onSelect={(e, item) => (e.preventDefault(), navigate({ to: item.to }))}>
+    <Nav
+      aria-label="Places"
+      onSelect={(e, item) => {
+        e.preventDefault();
+        navigate({ to: item.to });
+      }}
+    >
       <NavList>
         {PLACES.map((p) => (
           <NavItem key={p.to} to={p.to} isActive={pathname === p.to}>

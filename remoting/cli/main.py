@@ -88,7 +88,7 @@ def login(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def run(
     command: Annotated[list[str], typer.Argument(help="the program and its arguments, after --")],
-    gpu_count: Annotated[int, typer.Option("-n", "--gpus", min=1, max=16)] = 1,
+    gpu_count: Annotated[int, typer.Option("-n", "--gpus", min=1, max=16, help="on one node or several; NCCL works within one node only, for now")] = 1,
     percent: Annotated[int, typer.Option("-p", "--percent", min=1, max=100, help="of memory and compute of each GPU")] = 100,
     pool: str = "default",
     project: str = "default",

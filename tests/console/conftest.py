@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,19 +25,9 @@ AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 PASSWORD = "fjord-lamp-9031-quilt"
 
 
-def chromium() -> str:
-    """Installed where that may be done; otherwise the line that does it."""
-    if shutil.which("chromium") is None:
-        if os.geteuid() != 0:
-            pytest.fail("The browser tests need Debian's Chromium. As root:  apt-get install -y chromium", pytrace=False)
-        subprocess.run(["apt-get", "update", "-q"], check=False, capture_output=True)
-        subprocess.run(["apt-get", "install", "-y", "-q", "--no-install-recommends", "chromium"], check=True, capture_output=True)
-    return shutil.which("chromium") or CHROMIUM
-
-
 @pytest.fixture(scope="session")
 def browser_type_launch_args() -> dict[str, Any]:
-    return {"executable_path": chromium(), "args": FLAGS}
+    return {"executable_path": CHROMIUM, "args": FLAGS}
 
 
 @pytest.fixture(scope="session")

@@ -193,3 +193,8 @@ def test_the_page_loads_nothing_from_elsewhere_and_runs_under_a_strict_policy(co
     assert all(url.startswith((pool.stack.url, pool.stack.url.replace("https", "wss"), "data:")) for url in loaded), loaded
     policy = console.page.request.get(pool.stack.url + "/").headers["content-security-policy"]
     assert "default-src 'self'" in policy and "unsafe" not in policy
+
+
+def test_the_api_page_works_under_the_same_policy(console: Console, pool: Pool) -> None:
+    console.page.goto(pool.stack.url + "/api/docs")
+    expect(console.page.locator(".opblock").filter(has_text="/api/v1/nodes/enrol-ssh")).to_be_visible()

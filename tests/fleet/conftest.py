@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,9 +65,6 @@ class Appliance:
 
 @pytest.fixture(scope="session")
 def appliance_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
-    if shutil.which("debootstrap") is None or shutil.which("nsenter") is None or not Path("/usr/sbin/sshd").exists():
-        subprocess.run(["apt-get", "update", "-q"], check=False, capture_output=True)
-        subprocess.run(["apt-get", "install", "-y", "-q", "--no-install-recommends", "debootstrap", "util-linux"], check=True, capture_output=True)
     folder = tmp_path_factory.mktemp("appliance")
     os.environ["BUSBAR_SSH_SECONDS"] = "10"
     stack = Stack(folder / "data", base_port=33443)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,14 @@ def test_a_file_that_an_undo_forgot_would_be_noticed(machine: Target) -> None:
         with pytest.raises(AssertionError):
             nothing_is_left(machine, before)
         assert machine.run(*clean).returncode == 0
+    nothing_is_left(machine, before)
+
+
+def test_a_machine_without_a_driver_is_told_so_before_anything_is_made(appliance: Appliance, machine: Target) -> None:
+    before = machine.tree()
+    task = appliance.enrol(machine, software_gpus=0)
+    refused(task, "preflight_failed", "driver: no libcuda.so.1", "Install NVIDIA's driver")
+    assert {row["check"] for row in task["result"]["preflight"]} >= {"operating system", "python", "driver", "appliance", "data port", "clock", "disk"}
     nothing_is_left(machine, before)
 
 
@@ -216,14 +226,18 @@ def test_11_a_changed_host_key(appliance: Appliance, machine: Target) -> None:
     assert appliance.enrol(machine)["state"] == "succeeded"
 
 
-def test_12_the_appliance_is_restarted(appliance: Appliance, machine: Target) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+def test_12_the_appliance_is_restarted(appliance: Appliance, machine: Target, how: signal.Signals) -> None:
     before = machine.tree()
     slow = Road(machine.port, answer_delay_seconds=3)
     try:
         task = appliance.begin(machine, port=slow.port)
         process = appliance.stack.appliance.process
         assert process is not None
-        process.kill()
+        begun = time.monotonic()
+        process.send_signal(how)
+        process.wait()
+        assert time.monotonic() - begun < 10
         ended = appliance.finish(task)
     finally:
         slow.close()

@@ -1,4 +1,17 @@
-import { ActionGroup, Alert, Button, Card, CardBody, Form, FormGroup, FormHelperText, HelperText, HelperTextItem, TextInput, Title } from "@patternfly/react-core";
+import {
+  ActionGroup,
+  Alert,
+  Button,
+  Card,
+  CardBody,
+  Form,
+  FormGroup,
+  FormHelperText,
+  HelperText,
+  HelperTextItem,
+  TextInput,
+  Title,
+} from "@patternfly/react-core";
 import { useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { type Me, api, unwrap } from "../api/client";
@@ -44,7 +57,15 @@ export function Login() {
               <TextInput id="username" value={username} onChange={(_, v) => setUsername(v)} autoComplete="username" isRequired />
             </FormGroup>
             <FormGroup label="Password" fieldId="password">
-              <TextInput id="password" type="password" value={password} onChange={(_, v) => setPassword(v)} autoComplete="current-password" isRequired autoFocus />
+              <TextInput
+                id="password"
+                type="password"
+                value={password}
+                onChange={(_, v) => setPassword(v)}
+                autoComplete="current-password"
+                isRequired
+                autoFocus
+              />
               {fresh === null && (
                 <FormHelperText>
                   <HelperText>

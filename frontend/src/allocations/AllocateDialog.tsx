@@ -1,4 +1,19 @@
-import { Alert, Button, ClipboardCopy, Form, FormGroup, FormSelect, FormSelectOption, Modal, ModalBody, ModalFooter, ModalHeader, NumberInput, Slider, TextInput } from "@patternfly/react-core";
+import {
+  Alert,
+  Button,
+  ClipboardCopy,
+  Form,
+  FormGroup,
+  FormSelect,
+  FormSelectOption,
+  Modal,
+  ModalBody,
+  ModalFooter,
+  ModalHeader,
+  NumberInput,
+  Slider,
+  TextInput,
+} from "@patternfly/react-core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useAccount } from "../account/account";
@@ -51,7 +66,13 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
         {create.data ? (
           <Made allocation={create.data} />
         ) : (
-          <Form id="allocate" onSubmit={(e) => (e.preventDefault(), create.mutate())}>
+          <Form
+            id="allocate"
+            onSubmit={(e) => {
+              e.preventDefault();
+              create.mutate();
+            }}
+          >
             {create.error && <Alert variant="danger" isInline title={create.error.message} component="p" />}
             <FormGroup label="Name" fieldId="name">
               <TextInput id="name" value={name} onChange={(_, v) => setName(v)} placeholder="such as training" autoFocus />
@@ -73,10 +94,34 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
               </FormGroup>
             )}
             <FormGroup label="GPUs" fieldId="count">
-              <NumberInput id="count" value={count} min={1} max={16} inputAriaLabel="Number of GPUs" minusBtnAriaLabel="Fewer GPUs" plusBtnAriaLabel="More GPUs" onMinus={() => setCount(Math.max(1, count - 1))} onPlus={() => setCount(Math.min(16, count + 1))} onChange={(e) => setCount(Math.min(16, Math.max(1, Number((e.target as HTMLInputElement).value) || 1)))} />
+              <NumberInput
+                id="count"
+                value={count}
+                min={1}
+                max={16}
+                inputAriaLabel="Number of GPUs"
+                minusBtnAriaLabel="Fewer GPUs"
+                plusBtnAriaLabel="More GPUs"
+                onMinus={() => setCount(Math.max(1, count - 1))}
+                onPlus={() => setCount(Math.min(16, count + 1))}
+                onChange={(e) => setCount(Math.min(16, Math.max(1, Number((e.target as HTMLInputElement).value) || 1)))}
+              />
             </FormGroup>
             <FormGroup label={`Of each: ${percent} %${largest ? `, up to ${gib((largest * percent) / 100)}` : ""}`} fieldId="percent">
-              <Slider id="percent" value={percent} min={1} max={100} step={1} thumbAriaLabel="Percent of each GPU" onChange={(_, slid, typed) => setPercent(Math.min(100, Math.max(1, Math.round(typed ?? slid))))} isInputVisible showBoundaries={false} inputValue={percent} inputLabel="%" inputAriaLabel="Percent of each GPU" />
+              <Slider
+                id="percent"
+                value={percent}
+                min={1}
+                max={100}
+                step={1}
+                thumbAriaLabel="Percent of each GPU"
+                onChange={(_, slid, typed) => setPercent(Math.min(100, Math.max(1, Math.round(typed ?? slid))))}
+                isInputVisible
+                showBoundaries={false}
+                inputValue={percent}
+                inputLabel="%"
+                inputAriaLabel="Percent of each GPU"
+              />
             </FormGroup>
             <FormGroup label="The same as a command" fieldId="as-command">
               <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied" textAriaLabel="Command">

@@ -26,7 +26,15 @@ function ReleaseButton({ allocation: a }: { allocation: Allocation }) {
   if (["releasing", "released", "failed"].includes(a.state ?? "")) return null;
   return (
     <>
-      <Button variant="link" isInline isLoading={release.isPending} isAriaDisabled={Boolean(denied) || release.isPending} title={denied} aria-label={`Release ${a.name || a.id}`} onClick={() => denied || release.mutate()}>
+      <Button
+        variant="link"
+        isInline
+        isLoading={release.isPending}
+        isAriaDisabled={Boolean(denied) || release.isPending}
+        title={denied}
+        aria-label={`Release ${a.name || a.id}`}
+        onClick={() => denied || release.mutate()}
+      >
         Release
       </Button>
       {release.error && <Alert variant="danger" isInline isPlain title={release.error.message} component="p" />}

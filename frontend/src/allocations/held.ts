@@ -12,7 +12,9 @@ export const isHeld = (id: string) => read().includes(id);
 
 async function beat() {
   for (const id of read()) {
-    const { data, response } = await api.POST("/api/v1/allocations/{allocation_id}/heartbeat", { params: { path: { allocation_id: id } } }).catch(() => ({ data: undefined, response: undefined }));
+    const { data, response } = await api
+      .POST("/api/v1/allocations/{allocation_id}/heartbeat", { params: { path: { allocation_id: id } } })
+      .catch(() => ({ data: undefined, response: undefined }));
     const over = response?.status === 404 || (data && ["releasing", "released", "failed"].includes(data.state ?? ""));
     if (over) write(read().filter((h) => h !== id));
   }

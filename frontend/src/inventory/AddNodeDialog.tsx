@@ -1,5 +1,18 @@
 // A machine is registered over SSH: its key is compared first, then the task says how it goes.
-import { Alert, Button, ClipboardCopy, Form, FormGroup, Modal, ModalBody, ModalFooter, ModalHeader, NumberInput, Progress, TextInput } from "@patternfly/react-core";
+import {
+  Alert,
+  Button,
+  ClipboardCopy,
+  Form,
+  FormGroup,
+  Modal,
+  ModalBody,
+  ModalFooter,
+  ModalHeader,
+  NumberInput,
+  Progress,
+  TextInput,
+} from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
@@ -22,7 +35,11 @@ function Outcome({ task }: { task: Task }) {
   const checks = ((task.result ?? {}) as { preflight?: Check[] }).preflight ?? [];
   return (
     <>
-      <Progress value={task.progress_percent} title={task.message} variant={task.state === "failed" ? "danger" : task.state === "succeeded" ? "success" : undefined} />
+      <Progress
+        value={task.progress_percent}
+        title={task.message}
+        variant={task.state === "failed" ? "danger" : task.state === "succeeded" ? "success" : undefined}
+      />
       {error?.detail && <Alert variant="danger" isInline title={error.detail} component="p" />}
       {checks.length > 0 && (
         <Table variant="compact" aria-label="Checks of the machine">
@@ -69,18 +86,33 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
       setTaskId(t.id);
     },
     onError: (problem) => {
-      if (problem instanceof Problem && problem.code === "host_key_unconfirmed") setHostKey({ sha256: String(problem.fields.host_key_sha256), type: String(problem.fields.host_key_type) });
+      if (problem instanceof Problem && problem.code === "host_key_unconfirmed")
+        setHostKey({ sha256: String(problem.fields.host_key_sha256), type: String(problem.fields.host_key_type) });
     },
   });
+  const another = (set: (value: string) => void, value: string) => {
+    set(value);
+    setHostKey(null);
+  };
   const unconfirmed = submit.error instanceof Problem && submit.error.code === "host_key_unconfirmed";
   return (
     <Modal isOpen variant="medium" onClose={onClose} aria-labelledby="add-node-title">
-      <ModalHeader title="Add node" labelId="add-node-title" description="The agent comes from this appliance; the machine fetches nothing elsewhere. Credentials are used once and kept nowhere." />
+      <ModalHeader
+        title="Add node"
+        labelId="add-node-title"
+        description="The agent comes from this appliance; the machine fetches nothing elsewhere. Credentials are used once and kept nowhere."
+      />
       <ModalBody>
         {task ? (
           <Outcome task={task} />
         ) : (
-          <Form id="add-node" onSubmit={(e) => (e.preventDefault(), submit.mutate())}>
+          <Form
+            id="add-node"
+            onSubmit={(e) => {
+              e.preventDefault();
+              submit.mutate();
+            }}
+          >
             {submit.error && !unconfirmed && <Alert variant="danger" isInline title={submit.error.message} component="p" />}
             {hostKey && (
               <Alert variant="warning" isInline title={`The machine shows the ${hostKey.type} key SHA256:${hostKey.sha256}`} component="p">
@@ -88,10 +120,10 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
               </Alert>
             )}
             <FormGroup label="Address" fieldId="address" isRequired>
-              <TextInput id="address" value={address} onChange={(_, v) => (setAddress(v), setHostKey(null))} isRequired autoFocus />
+              <TextInput id="address" value={address} onChange={(_, v) => another(setAddress, v)} isRequired autoFocus />
             </FormGroup>
             <FormGroup label="SSH port" fieldId="port">
-              <TextInput id="port" type="number" value={port} onChange={(_, v) => (setPort(v), setHostKey(null))} />
+              <TextInput id="port" type="number" value={port} onChange={(_, v) => another(setPort, v)} />
             </FormGroup>
             <FormGroup label="User name" fieldId="node-user">
               <TextInput id="node-user" value={username} onChange={(_, v) => setUsername(v)} autoComplete="off" />
@@ -100,7 +132,18 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
               <TextInput id="node-password" type="password" value={password} onChange={(_, v) => setPassword(v)} autoComplete="off" isRequired />
             </FormGroup>
             <FormGroup label="Software GPUs, for a machine without NVIDIA's driver" fieldId="software-gpus">
-              <NumberInput id="software-gpus" value={softwareGpus} min={0} max={16} inputAriaLabel="Software GPUs" minusBtnAriaLabel="Fewer" plusBtnAriaLabel="More" onMinus={() => setSoftwareGpus(Math.max(0, softwareGpus - 1))} onPlus={() => setSoftwareGpus(Math.min(16, softwareGpus + 1))} onChange={(e) => setSoftwareGpus(Number((e.target as HTMLInputElement).value))} />
+              <NumberInput
+                id="software-gpus"
+                value={softwareGpus}
+                min={0}
+                max={16}
+                inputAriaLabel="Software GPUs"
+                minusBtnAriaLabel="Fewer"
+                plusBtnAriaLabel="More"
+                onMinus={() => setSoftwareGpus(Math.max(0, softwareGpus - 1))}
+                onPlus={() => setSoftwareGpus(Math.min(16, softwareGpus + 1))}
+                onChange={(e) => setSoftwareGpus(Number((e.target as HTMLInputElement).value))}
+              />
             </FormGroup>
             <FormGroup label="The same as a command" fieldId="as-command">
               <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied" textAriaLabel="Command">

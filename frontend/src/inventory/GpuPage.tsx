@@ -25,8 +25,20 @@ export function GpuPage() {
     <>
       <PageSection>
         <Breadcrumb>
-          <BreadcrumbItem render={({ className }) => <Link className={className} to="/">Nodes</Link>} />
-          <BreadcrumbItem render={({ className }) => <Link className={className} to="/nodes/$nodeId" params={{ nodeId: gpu.node_id }}>{gpu.node}</Link>} />
+          <BreadcrumbItem
+            render={({ className }) => (
+              <Link className={className} to="/">
+                Nodes
+              </Link>
+            )}
+          />
+          <BreadcrumbItem
+            render={({ className }) => (
+              <Link className={className} to="/nodes/$nodeId" params={{ nodeId: gpu.node_id }}>
+                {gpu.node}
+              </Link>
+            )}
+          />
           <BreadcrumbItem isActive>GPU {gpu.index}</BreadcrumbItem>
         </Breadcrumb>
         <Flex gap={{ default: "gapMd" }} alignItems={{ default: "alignItemsCenter" }}>
@@ -39,7 +51,10 @@ export function GpuPage() {
       <PageSection className="bb-stack">
         <Card>
           <CardTitle component="h2">
-            Partitions <span className="bb-quiet">{taken.percent} % allocated, {gib(gpu.memory_bytes - taken.memory_bytes)} free</span>
+            Partitions{" "}
+            <span className="bb-quiet">
+              {taken.percent} % allocated, {gib(gpu.memory_bytes - taken.memory_bytes)} free
+            </span>
           </CardTitle>
           <CardBody>
             <PartitionBar gpu={gpu} isTall />

@@ -87,7 +87,16 @@ export function InventoryTree() {
   return (
     <>
       <SearchInput aria-label="Filter the tree" placeholder="Filter" value={wanted} onChange={(_, v) => setWanted(v)} onClear={() => setWanted("")} />
-      <TreeView aria-label="Nodes, GPUs and partitions" key={wanted} data={shown} allExpanded={wanted ? true : undefined} hasBadges hasSelectableNodes activeItems={active} onSelect={(_, item) => select(item)} />
+      <TreeView
+        aria-label="Nodes, GPUs and partitions"
+        key={wanted}
+        data={shown}
+        allExpanded={wanted ? true : undefined}
+        hasBadges
+        hasSelectableNodes
+        activeItems={active}
+        onSelect={(_, item) => select(item)}
+      />
     </>
   );
 }

@@ -49,7 +49,10 @@ function options(props: ChartProps, width: number): uPlot.Options {
     legend: { show: false },
     cursor: { y: false, sync: { key: "gpu" } },
     scales: { x: { time: true, range: (_u, _min, max) => [max - WINDOW_SECONDS, max] }, y: { range: [0, props.max ?? 1] } },
-    axes: [{ ...axis, values: (_u, ticks) => ticks.map(clock) }, { ...axis, size: 64, values: (_u, ticks) => ticks.map((t) => `${t} ${props.unit}`) }],
+    axes: [
+      { ...axis, values: (_u, ticks) => ticks.map(clock) },
+      { ...axis, size: 64, values: (_u, ticks) => ticks.map((t) => `${t} ${props.unit}`) },
+    ],
     series: [{}, { label: props.label, stroke: colour(props.tone), fill: `${colour(props.tone)}33`, width: 2, points: { show: false }, spanGaps: false }],
   };
 }

@@ -1,4 +1,21 @@
-import { Breadcrumb, BreadcrumbItem, Button, Card, CardBody, CardTitle, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, Flex, PageSection, Tab, TabTitleText, Tabs, Title } from "@patternfly/react-core";
+import {
+  Breadcrumb,
+  BreadcrumbItem,
+  Button,
+  Card,
+  CardBody,
+  CardTitle,
+  DescriptionList,
+  DescriptionListDescription,
+  DescriptionListGroup,
+  DescriptionListTerm,
+  Flex,
+  PageSection,
+  Tab,
+  TabTitleText,
+  Tabs,
+  Title,
+} from "@patternfly/react-core";
 import { useMutation } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
@@ -78,7 +95,12 @@ function Summary({ node }: { node: Node }) {
               ["Last seen", dateTime(node.last_seen_at)],
               ["Since", dateTime(node.created_at)],
               ["Desired state", `generation ${node.generation}, applied ${node.applied_generation}`],
-              ["Labels", Object.entries((node.labels ?? {}) as Record<string, string>).map(([k, v]) => `${k}=${v}`).join(", ") || "none"],
+              [
+                "Labels",
+                Object.entries((node.labels ?? {}) as Record<string, string>)
+                  .map(([k, v]) => `${k}=${v}`)
+                  .join(", ") || "none",
+              ],
             ]}
           />
         </CardBody>
@@ -100,7 +122,13 @@ export function NodePage() {
     <>
       <PageSection>
         <Breadcrumb>
-          <BreadcrumbItem render={({ className }) => <Link className={className} to="/">Nodes</Link>} />
+          <BreadcrumbItem
+            render={({ className }) => (
+              <Link className={className} to="/">
+                Nodes
+              </Link>
+            )}
+          />
           <BreadcrumbItem isActive>{node.name}</BreadcrumbItem>
         </Breadcrumb>
         <Flex justifyContent={{ default: "justifyContentSpaceBetween" }} alignItems={{ default: "alignItemsCenter" }}>

@@ -1,5 +1,19 @@
 // All of the pool at a glance: capacity in numbers, every GPU as a bar.
-import { Button, Card, CardBody, CardHeader, CardTitle, EmptyState, EmptyStateActions, EmptyStateBody, EmptyStateFooter, Flex, Gallery, PageSection, Title } from "@patternfly/react-core";
+import {
+  Button,
+  Card,
+  CardBody,
+  CardHeader,
+  CardTitle,
+  EmptyState,
+  EmptyStateActions,
+  EmptyStateBody,
+  EmptyStateFooter,
+  Flex,
+  Gallery,
+  PageSection,
+  Title,
+} from "@patternfly/react-core";
 import PlusCircleIcon from "@patternfly/react-icons/dist/esm/icons/plus-circle-icon";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -90,7 +104,13 @@ export function OverviewPage() {
             <Button variant="secondary" isAriaDisabled={Boolean(noNode)} title={noNode} onClick={() => noNode || setDialog("node")}>
               Add node
             </Button>
-            <Button variant="primary" icon={<PlusCircleIcon />} isAriaDisabled={Boolean(noAllocation)} title={noAllocation} onClick={() => noAllocation || setDialog("allocate")}>
+            <Button
+              variant="primary"
+              icon={<PlusCircleIcon />}
+              isAriaDisabled={Boolean(noAllocation)}
+              title={noAllocation}
+              onClick={() => noAllocation || setDialog("allocate")}
+            >
               Allocate GPUs
             </Button>
           </Flex>
@@ -101,19 +121,19 @@ export function OverviewPage() {
         {sorted.map((n) => (
           <NodeCard key={n.id} node={n} gpus={gpus.filter((g) => g.node_id === n.id).sort(byIndex)} />
         ))}
-          {loaded && nodes.length === 0 && (
-            <EmptyState titleText="Add the first node" headingLevel="h2">
-              <EmptyStateBody>A node is a machine whose GPUs everybody may use. It is registered over SSH; nothing has to be prepared there.</EmptyStateBody>
-              <EmptyStateFooter>
-                <EmptyStateActions>
-                  <Button variant="primary" onClick={() => setDialog("node")} isDisabled={Boolean(noNode)}>
-                    Add node
-                  </Button>
-                </EmptyStateActions>
-                <code>busbar node add ssh://root@HOST</code>
-              </EmptyStateFooter>
-            </EmptyState>
-          )}
+        {loaded && nodes.length === 0 && (
+          <EmptyState titleText="Add the first node" headingLevel="h2">
+            <EmptyStateBody>A node is a machine whose GPUs everybody may use. It is registered over SSH; nothing has to be prepared there.</EmptyStateBody>
+            <EmptyStateFooter>
+              <EmptyStateActions>
+                <Button variant="primary" onClick={() => setDialog("node")} isDisabled={Boolean(noNode)}>
+                  Add node
+                </Button>
+              </EmptyStateActions>
+              <code>busbar node add ssh://root@HOST</code>
+            </EmptyStateFooter>
+          </EmptyState>
+        )}
       </PageSection>
       {dialog === "allocate" && <AllocateDialog onClose={() => setDialog(null)} />}
       {dialog === "node" && <AddNodeDialog onClose={() => setDialog(null)} />}

@@ -1,5 +1,6 @@
 // One bar is one GPU's memory; its segments are its partitions. The signature of this console.
 import { Tooltip } from "@patternfly/react-core";
+import { useRef } from "react";
 import type { Allocation, Gpu, Partition, Session } from "../api/client";
 import { useRows } from "../api/queries";
 import { gib } from "../format";
@@ -28,15 +29,23 @@ function Segment({ partition: p, gpu, allocation, sessions }: SegmentProps) {
   const name = allocation ? allocation.name || allocation.id.slice(-8) : "another project";
   const owner = allocation ? `, ${allocation.owner}` : "";
   const text = `${name}${owner}: ${p.compute_percent} %, ${gib(p.memory_bytes)}, ${Math.round(filled)} % of it used, ${p.state}`;
+  const item = useRef<HTMLLIElement>(null);
   return (
-    <Tooltip content={text}>
-      <div role="listitem" tabIndex={0} aria-label={text} className={`bb-segment bb-segment--tone-${toneOf(p)} bb-segment--${p.state}`} style={{ flexBasis: `${share}%` }} data-partition={p.id}>
-        <div className="bb-segment__used" style={{ width: `${filled}%` }} />
-        <span className="bb-segment__text">
-          {share >= NARROW_PERCENT && name} <b>{p.compute_percent} %</b>
-        </span>
-      </div>
-    </Tooltip>
+    <li
+      ref={item}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: the tooltip must be reachable by keyboard
+      tabIndex={0}
+      aria-label={text}
+      className={`bb-segment bb-segment--tone-${toneOf(p)} bb-segment--${p.state}`}
+      style={{ flexBasis: `${share}%` }}
+      data-partition={p.id}
+    >
+      <div className="bb-segment__used" style={{ width: `${filled}%` }} />
+      <span className="bb-segment__text">
+        {share >= NARROW_PERCENT && name} <b>{p.compute_percent} %</b>
+      </span>
+      <Tooltip content={text} triggerRef={item} aria="none" />
+    </li>
   );
 }
 
@@ -48,16 +57,16 @@ export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boole
   const free = gpu.memory_bytes - taken.memory_bytes;
   return (
     <div className="bb-gpubar">
-      <div className={`bb-bar ${isTall ? "bb-bar--tall" : ""}`} role="list" aria-label={`Partitions of GPU ${gpu.index} of ${gpu.node}`}>
+      <ul className={`bb-bar ${isTall ? "bb-bar--tall" : ""}`} aria-label={`Partitions of GPU ${gpu.index} of ${gpu.node}`}>
         {own.map((p) => (
           <Segment key={p.id} partition={p} gpu={gpu} allocation={allocations.find((a) => a.id === p.allocation_id)} sessions={sessions} />
         ))}
         {taken.percent < 100 && (
-          <div role="listitem" className="bb-segment bb-segment--free" aria-label={`${100 - taken.percent} % free, ${gib(free)}`}>
+          <li className="bb-segment bb-segment--free" aria-label={`${100 - taken.percent} % free, ${gib(free)}`}>
             <span className="bb-segment__text">{100 - taken.percent >= NARROW_PERCENT && `${100 - taken.percent} % free`}</span>
-          </div>
+          </li>
         )}
-      </div>
+      </ul>
     </div>
   );
 }

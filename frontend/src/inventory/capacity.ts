@@ -6,8 +6,7 @@ export interface Capacity {
   memory_bytes: number;
 }
 
-export const partitionsOf = (gpu: Gpu, partitions: Partition[]) =>
-  partitions.filter((p) => p.gpu_id === gpu.id).sort((a, b) => (a.id < b.id ? -1 : 1));
+export const partitionsOf = (gpu: Gpu, partitions: Partition[]) => partitions.filter((p) => p.gpu_id === gpu.id).sort((a, b) => (a.id < b.id ? -1 : 1));
 
 export const allocated = (partitions: Partition[]): Capacity => ({
   percent: partitions.reduce((sum, p) => sum + p.compute_percent, 0),

@@ -29,11 +29,18 @@ export function TasksPane() {
       <div className="bb-tasks__head">
         <h2>Recent tasks</h2>
         <span className="bb-quiet">{running ? `${running} running` : "nothing running"}</span>
-        <Button variant="plain" size="sm" aria-expanded={open} aria-label={open ? "Hide recent tasks" : "Show recent tasks"} icon={open ? <AngleDownIcon /> : <AngleUpIcon />} onClick={flip} />
+        <Button
+          variant="plain"
+          size="sm"
+          aria-expanded={open}
+          aria-label={open ? "Hide recent tasks" : "Show recent tasks"}
+          icon={open ? <AngleDownIcon /> : <AngleUpIcon />}
+          onClick={flip}
+        />
       </div>
       {open && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-        <div className="bb-tasks__list" tabIndex={0} role="region" aria-label="List of recent tasks">
+        <section className="bb-tasks__list" tabIndex={0} aria-label="List of recent tasks">
           <Table variant="compact" borders={false} aria-label="Recent tasks">
             <Thead>
               <Tr>
@@ -62,7 +69,7 @@ export function TasksPane() {
               ))}
             </Tbody>
           </Table>
-        </div>
+        </section>
       )}
     </section>
   );
