@@ -34,6 +34,14 @@ Subsystem sftp internal-sftp
 """
 
 
+def own_release() -> tuple[str, str]:
+    """What this machine runs and where its packages come from: a target is of the same kind."""
+    release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)["VERSION_CODENAME"].strip('"')
+    command = ["apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)", "Created-By: Packages"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return release, next(mirror for name, _, mirror in (line.partition(" ") for line in listed) if name == release)
+
+
 def base_root() -> Path:
     """Blocks for a minute or two the first time; needs root and Debian's archive."""
     if (BASE / "ready").exists():
@@ -42,14 +50,8 @@ def base_root() -> Path:
     BASE.mkdir(parents=True)
     log = BASE.with_suffix(".log")
     with log.open("wb") as out:
-        command = [
-            "debootstrap",
-            "--variant=minbase",
-            f"--include={PACKAGES}",
-            "bookworm",
-            str(BASE),
-            os.environ.get("BUSBAR_DEBIAN", ""),
-        ]
+        release, mirror = own_release()
+        command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", release, str(BASE), mirror]
         done = subprocess.run(command, stdout=out, stderr=out, check=False)
     if done.returncode:
         raise RuntimeError(f"debootstrap failed: {log.read_text()[-500:]}")

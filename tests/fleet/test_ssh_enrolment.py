@@ -92,7 +92,7 @@ def test_the_command_registers_a_machine(appliance: Appliance, machine: Target) 
         f"'ssh://{OPERATOR}@127.0.0.1:{machine.port}', '--software-gpus', '1']\nfrom remoting.cli.main import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], env=env, input="y\n", capture_output=True, text=True, timeout=90, check=False)
-    assert done.returncode == 0 and "is node" in done.stderr and "ok    python: 3.11" in done.stderr, done.stderr
+    assert done.returncode == 0 and "is node" in done.stderr and "ok    python: 3." in done.stderr, done.stderr
     assert len(appliance.api.items("nodes")) == 1
 
 
@@ -189,7 +189,8 @@ def test_7_a_half_installed_agent(appliance: Appliance, machine: Target) -> None
 def test_8_the_network_is_cut(appliance: Appliance, machine: Target, cut_after_bytes: int) -> None:
     before = machine.tree()
     if cut_after_bytes > 1_000_000:
-        total = sum(f.stat().st_size for f in (ROOT / "build" / "bundle" / "wheels" / "3.11").iterdir())
+        version = ".".join(machine.run("python3", "--version").stdout.split()[1].split(".")[:2])
+        total = sum(f.stat().st_size for f in (ROOT / "build" / "bundle" / "wheels" / version).iterdir())
         cut_after_bytes = total + 1_000_000
     road = Road(machine.port, cut_after_bytes=cut_after_bytes)
     try:
