@@ -7,6 +7,7 @@ from pathlib import Path
 
 CONSTANTS = {
     "kKernelRuntime": ("cta.h", "kernel_runtime.h"),
+    "kMatrix": ("matrix.h",),
     "kThreadLoop": ("thread_loop.h",),
     "kWarpMachine": ("warp_machine.h",),
     "kWarpLoop": ("warp_loop.h",),

@@ -21,6 +21,8 @@ I u8* at_global(Cta* c, u64 a, u32 n) {
   if (__builtin_expect((a & (n - 1)) != 0, 0)) c->host->fault(c, FAULT_MISALIGNED, a);
   return (u8*)a;
 }
+/* cp.async: done at once, which any wait for it allows. Bytes beyond `from` are zeroed. */
+I void copy_async(u8* to, const u8* at, u32 bytes, u32 from) { if (from > bytes) from = bytes; __builtin_memcpy(to, at, from); __builtin_memset(to + from, 0, bytes - from); }
 I u8* at_shared(Cta* c, u32 a, u32 n) {
   if (__builtin_expect((u64)a + n > c->shared_bytes, 0)) c->host->fault(c, FAULT_SHARED, a);
   if (__builtin_expect((a & (n - 1)) != 0, 0)) c->host->fault(c, FAULT_MISALIGNED, a);
@@ -120,6 +122,28 @@ I u32 pack_bf16(f32 hi, f32 lo) { return (u32)bits_bf16(hi) << 16 | bits_bf16(lo
   I W pk_neg_##E(W a) { return a ^ ((W)1 << (2 * h - 1)) ^ ((W)1 << (h - 1)); }
 PACKED(f16, u32, u16, 16) PACKED(bf16, u32, u16, 16) PACKED(f32, u64, u32, 32)
 
+/* fp8, as OCP has it: e4m3 has no infinity, one NaN of each sign. Conversions to it saturate and round to the nearest even. */
+COLD f32 from_e4m3(u32 v) {
+  u32 e = v >> 3 & 15, m = v & 7;
+  f32 r = e == 15 && m == 7 ? NAN : e ? ldexpf((f32)(8 + m), (int)e - 10) : ldexpf((f32)m, -9);
+  return v & 128 ? -r : r;
+}
+COLD f32 from_e5m2(u32 v) { return (f32)as_f16((u16)((v & 255) << 8)); }
+COLD u32 to_fp8(f32 v, int mantissa, int bias, f32 max) {
+  if (v != v) return 0x7f;
+  u32 sign = bits_f32(v) >> 31 << 7;
+  f32 a = __builtin_fabsf(v);
+  if (a > max) a = max;
+  int e = a > 0 ? ilogbf(a) : 0;
+  if (e < 1 - bias || a == 0) e = 1 - bias;
+  f32 steps = rintf(ldexpf(a, mantissa - e));                    /* in units of the last place */
+  if (ldexpf(steps, e - mantissa) > max) steps = ldexpf(max, mantissa - e);
+  u32 s = (u32)steps, code = s + ((u32)(e + bias - 1) << mantissa);   /* a carry out of the mantissa goes into the exponent by itself */
+  return sign | code;
+}
+I u32 to_e4m3(f32 v) { return to_fp8(v, 3, 7, 448.0f); }
+I u32 to_e5m2(f32 v) { return to_fp8(v, 2, 15, 57344.0f); }
+
 /* ---- integers ---- */
 I s16 mulhi_s16(s16 a, s16 b) { return (s16)(((s32)a * b) >> 16); }
 I u16 mulhi_u16(u16 a, u16 b) { return (u16)(((u32)a * b) >> 16); }
@@ -198,6 +222,8 @@ ATOMIC_BITS(u16) ATOMIC_BITS(u32) ATOMIC_BITS(u64)
 I u32 atomic_inc_u32(u8* p, u32 v) { u32 o = __atomic_load_n((u32*)p, __ATOMIC_SEQ_CST); while (!__atomic_compare_exchange_n((u32*)p, &o, o >= v ? 0 : o + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {} return o; }
 I u32 atomic_dec_u32(u8* p, u32 v) { u32 o = __atomic_load_n((u32*)p, __ATOMIC_SEQ_CST); while (!__atomic_compare_exchange_n((u32*)p, &o, o == 0 || o > v ? v : o - 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {} return o; }
 #define ATOMIC_FLOAT(T, U) I T atomic_add_##T(u8* p, T v) { U o = __atomic_load_n((U*)p, __ATOMIC_SEQ_CST); while (!__atomic_compare_exchange_n((U*)p, &o, bits_##T(as_##T(o) + v), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {} return as_##T(o); }
+#define ATOMIC_PACKED(E) I u32 atomic_add_##E##x2(u8* p, u32 v) { u32 o = __atomic_load_n((u32*)p, __ATOMIC_SEQ_CST); while (!__atomic_compare_exchange_n((u32*)p, &o, pk_add_##E(o, v), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {} return o; }
+ATOMIC_PACKED(f16) ATOMIC_PACKED(bf16)
 ATOMIC_FLOAT(f32, u32) ATOMIC_FLOAT(f64, u64) ATOMIC_FLOAT(f16, u16) ATOMIC_FLOAT(bf16, u16)
 
 /* shfl: the lane to read from, and whether it is in range (PTX ISA, shfl.sync). */

@@ -52,9 +52,11 @@ bool FunctionEmitter::bits(const Instruction& ins, std::string& out) {
     return true;
   }
   if (ins.op == "lop3") {
-    bool predicate_form = ins.has("or") || ins.has("and");
-    if (predicate_form) refuse(ins);
-    out += write(ins.operands.at(0), u32, "lop3(" + in(1, u32) + ", " + in(2, u32) + ", " + in(3, u32) + ", " + in(4, u32) + ")");
+    std::string value = "lop3(" + in(1, u32) + ", " + in(2, u32) + ", " + in(3, u32) + ", " + in(4, u32) + ")";
+    const ptx::Operand& d = ins.operands.at(0);
+    if (d.kind != ptx::OperandKind::pair) { out += write(d, u32, value); return true; }
+    std::string joined = std::string("v != 0 ") + (ins.has("and") ? "&& " : "|| ") + in(5, {'p', 8});   // d|p: whether the result is not zero, joined with q
+    out += "{ u32 v = " + value + ";\n" + write(d.elements[0], u32, "v") + write(d.elements[1], {'p', 8}, joined) + "}\n";
     return true;
   }
   if (ins.op == "dp4a" || ins.op == "dp2a") {

@@ -41,6 +41,28 @@ static std::string converted(const Instruction& ins, Type d, Type a, std::string
   return "";
 }
 
+// To and from two fp8 numbers: the first operand becomes the upper byte.
+bool FunctionEmitter::convert_fp8(const Instruction& ins, std::string& out) {
+  auto format = [](const std::string& w) { return w == "e4m3x2" ? "e4m3" : w == "e5m2x2" ? "e5m2" : ""; };
+  std::vector<std::string> types;
+  for (auto& m : ins.mods) { bool known; type_of(m, known); if (known || m.find("x2") != std::string::npos) types.push_back(m); }
+  if (types.size() != 2) return false;
+  std::string to = format(types[0]), from = format(types[1]), limit = ins.has("relu") ? "relu_f32" : "";
+  if (to.empty() && from.empty()) return false;
+  if (!from.empty()) {
+    if (types[0] != "f16x2" || ins.operands.size() != 2) refuse(ins);
+    out += "{ u32 v = " + read(ins.operands[1], {'u', 16}) + "; " + write(ins.operands[0], {'b', 32}, "pack_f16(" + limit + "(from_" + from + "(v >> 8)), " + limit + "(from_" + from + "(v & 255)))") + "}\n";
+    return true;
+  }
+  std::string high, low;
+  if (types[1] == "f32" && ins.operands.size() == 3) { high = read(ins.operands[1], {'f', 32}); low = read(ins.operands[2], {'f', 32}); }
+  else if (types[1] == "f16x2" && ins.operands.size() == 2) { high = "(f32)as_f16((u16)(v >> 16))"; low = "(f32)as_f16((u16)v)"; }
+  else refuse(ins);
+  out += "{ u32 v = " + (types[1] == "f16x2" ? read(ins.operands[1], {'b', 32}) : std::string("0")) + "; (void)v;\n";
+  out += write(ins.operands[0], {'b', 16}, "to_" + to + "(" + limit + "(" + high + ")) << 8 | to_" + to + "(" + limit + "(" + low + "))") + "}\n";
+  return true;
+}
+
 bool FunctionEmitter::convert(const Instruction& ins, std::string& out) {
   if (ins.op == "mov") { move(ins, out); return true; }
   if (ins.op == "cvta") {
@@ -59,6 +81,7 @@ bool FunctionEmitter::convert(const Instruction& ins, std::string& out) {
     return true;
   }
   if (ins.op != "cvt") return false;
+  if (convert_fp8(ins, out)) return true;
   for (auto& m : ins.mods)
     if (m == "f16x2" || m == "bf16x2") {
       std::string element = m == "f16x2" ? "f16" : "bf16";

@@ -14,7 +14,7 @@ static const char* kEach = "for (u32 l = 0; l < 32; ++l) if (g >> l & 1) { Threa
 
 // The member mask of a sync instruction as an expression for lane l.
 std::string FunctionEmitter::members(const Instruction& ins) const {
-  if (!ins.has("sync")) return "~0u";
+  if (!ins.has("sync") || ins.has("aligned")) return "~0u";
   return read(ins.operands.back(), kU32);
 }
 
@@ -69,6 +69,9 @@ void FunctionEmitter::exchange(const Instruction& ins, std::string& out) const {
   else if (ins.op == "vote") vote(ins, out);
   else if (ins.op == "match") match(ins, out);
   else if (ins.op == "redux") reduce(ins, out);
+  else if (ins.op == "mma") multiply_matrices(ins, out);
+  else if (ins.op == "ldmatrix" || ins.op == "stmatrix") move_matrices(ins, out);
+  else if (ins.op == "movmatrix") transpose_matrix(ins, out);
 }
 
 }  // namespace softgpu::emit

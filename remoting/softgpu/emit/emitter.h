@@ -56,10 +56,12 @@ class FunctionEmitter {
   bool arithmetic(const ptx::Instruction& ins, std::string& out);    // arithmetic.cc
   bool compare(const ptx::Instruction& ins, std::string& out);       // compare.cc
   bool convert(const ptx::Instruction& ins, std::string& out);       // convert.cc
+  bool convert_fp8(const ptx::Instruction& ins, std::string& out);
   void move(const ptx::Instruction& ins, std::string& out);
   bool bits(const ptx::Instruction& ins, std::string& out);          // bits.cc
   bool memory(const ptx::Instruction& ins, std::string& out);        // memory.cc
   bool atomic(const ptx::Instruction& ins, std::string& out);        // memory.cc
+  bool copy_async(const ptx::Instruction& ins, std::string& out);
   void check_parameter(const ptx::Instruction& ins, const ptx::Operand& a, uint64_t bytes) const;
   bool call(const ptx::Instruction& ins, std::string& out);          // calls.cc
   std::string argument(const ptx::Operand& o, int index, std::string& before) const;
@@ -70,6 +72,10 @@ class FunctionEmitter {
   void vote(const ptx::Instruction& ins, std::string& out) const;
   void match(const ptx::Instruction& ins, std::string& out) const;
   void reduce(const ptx::Instruction& ins, std::string& out) const;
+  void multiply_matrices(const ptx::Instruction& ins, std::string& out) const;   // matrix.cc
+  void multiply_doubles(const ptx::Instruction& ins, std::string& out) const;
+  void move_matrices(const ptx::Instruction& ins, std::string& out) const;
+  void transpose_matrix(const ptx::Instruction& ins, std::string& out) const;
 
   // Operands as C expressions.
   std::string reg(const std::string& name) const;

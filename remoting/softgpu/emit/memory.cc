@@ -37,6 +37,7 @@ bool FunctionEmitter::memory(const Instruction& ins, std::string& out) {
   if (silent.count(ins.op)) return true;
   if (ins.op == "membar" || ins.op == "fence") { out += "__atomic_thread_fence(__ATOMIC_SEQ_CST);\n"; return true; }
   if (ins.op == "atom" || ins.op == "red") return atomic(ins, out);
+  if (ins.op == "cp") return copy_async(ins, out);
   if (ins.op != "ld" && ins.op != "ldu" && ins.op != "st") return false;
   Type t = last_type(ins);
   if (t.bits == 128) refuse(ins);
@@ -64,25 +65,49 @@ bool FunctionEmitter::memory(const Instruction& ins, std::string& out) {
   return true;
 }
 
+// cp.async.{ca,cg}.shared.global [to], [from], bytes{, bytes that are read}; groups and waits have nothing left to do.
+bool FunctionEmitter::copy_async(const Instruction& ins, std::string& out) {
+  if (!ins.has("async") || ins.has("bulk") || ins.has("mbarrier")) refuse(ins);
+  if (ins.has("commit_group") || ins.has("wait_group") || ins.has("wait_all")) return true;
+  size_t n = ins.operands.size();
+  if (n < 3 || ins.operands[2].kind != OperandKind::integer) refuse(ins);
+  uint64_t bytes = ins.operands[2].bits;
+  if (bytes != 4 && bytes != 8 && bytes != 16) refuse(ins, "it copies 4, 8 or 16 bytes");
+  std::string size = std::to_string(bytes), from = n > 3 && !ins.has("L2::cache_hint") ? read(ins.operands[3], {'u', 32}) : size;
+  out += "copy_async(" + address(ins, ins.operands[0], Space::shared, (int)bytes) + ", " + address(ins, ins.operands[1], Space::global, (int)bytes) + ", " + size + ", " + from + ");\n";
+  return true;
+}
+
 bool FunctionEmitter::atomic(const Instruction& ins, std::string& out) {
   static const std::set<std::string> ops = {"add", "and", "or", "xor", "min", "max", "inc", "dec", "exch", "cas"};
   std::string op;
   for (auto& m : ins.mods) if (ops.count(m)) op = m;
-  if (op.empty() || vector_length(ins) != 1) refuse(ins);
-  for (auto& m : ins.mods) if (m == "f16x2" || m == "bf16x2") refuse(ins);
-  Type t = last_type(ins);
+  size_t n = vector_length(ins);
+  std::string packed;
+  for (auto& m : ins.mods) if (m == "f16x2" || m == "bf16x2") packed = m;
+  if (op.empty() || ((n > 1 || !packed.empty()) && op != "add")) refuse(ins);
+  Type t = packed.empty() ? last_type(ins) : Type{'b', 32};
   if (t.bits == 128 || (t.bits == 16 && op != "cas" && op != "add" && op != "exch")) refuse(ins);
   bool reduces = ins.op == "red";
   size_t first = reduces ? 0 : 1;
-  Space space = space_of(ins);
-  std::string place = address(ins, ins.operands.at(first), space, t.bytes());
   Type v = t;
   if (op == "exch" || op == "cas" || op == "and" || op == "or" || op == "xor") v = {'u', t.bits};
   if (v.kind == 'b') v.kind = 'u';
-  std::string call = "atomic_" + op + "_" + c_type(v) + "(" + place + ", " + read(ins.operands.at(first + 1), v);
-  if (op == "cas") call += ", " + read(ins.operands.at(first + 2), v);
-  call += ")";
-  out += reduces ? "(void)" + call + ";\n" : write(ins.operands[0], v, call);
+  std::string place = address(ins, ins.operands.at(first), space_of(ins), t.bytes() * (int)n);
+  auto element = [&](size_t operand, size_t k) -> const Operand& {
+    const Operand& o = ins.operands.at(operand);
+    if (n == 1) return o;
+    if (o.kind != OperandKind::vector || k >= o.elements.size()) refuse(ins, "the vector is too short");
+    return o.elements[k];
+  };
+  out += "{ u8* a = " + place + ";\n";
+  for (size_t k = 0; k < n; ++k) {
+    std::string call = "atomic_" + op + "_" + (packed.empty() ? c_type(v) : packed) + "(a + " + std::to_string((int)k * t.bytes()) + ", " + read(element(first + 1, k), v);
+    if (op == "cas") call += ", " + read(ins.operands.at(first + 2), v);
+    call += ")";
+    out += reduces ? "(void)" + call + ";\n" : write(element(0, k), v, call);
+  }
+  out += "}\n";
   return true;
 }
 

@@ -3,6 +3,7 @@
 
 namespace softgpu::emit {
 extern const char* const kKernelRuntime;
+extern const char* const kMatrix;
 extern const char* const kThreadLoop;
 extern const char* const kWarpMachine;
 extern const char* const kWarpLoop;

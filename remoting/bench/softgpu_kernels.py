@@ -1,0 +1,166 @@
+"""One process of `./bench softgpu`: kernels from NVIDIA's compiler on the software GPU, and NumPy on one thread for the same work."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from cuda.bindings import nvrtc
+
+SOURCE = r"""
+extern "C" {
+__global__ void nothing() {}
+__global__ void vector_add(const float* a, const float* b, float* c, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i] + b[i];
+}
+__global__ void fused(const float* a, const float* b, float* c, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { float x = a[i], y = b[i]; c[i] = sqrtf(x * x + y * y) * 0.5f + fabsf(x - y) / (y + 3.0f); }
+}
+__global__ void matmul(const float* a, const float* b, float* c, int n) {
+  __shared__ float x[16][16], y[16][16];
+  int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+  float sum = 0;
+  for (int t = 0; t < n; t += 16) {
+    x[threadIdx.y][threadIdx.x] = a[row * n + t + threadIdx.x];
+    y[threadIdx.y][threadIdx.x] = b[(t + threadIdx.y) * n + column];
+    __syncthreads();
+    for (int k = 0; k < 16; ++k) sum += x[threadIdx.y][k] * y[k][threadIdx.x];
+    __syncthreads();
+  }
+  c[row * n + column] = sum;
+}
+__global__ void tree_reduce(const float* a, const float* b, float* c, int n) {
+  __shared__ float part[256];
+  int i = blockIdx.x * 256 + threadIdx.x;
+  part[threadIdx.x] = i < n ? a[i] : 0;
+  __syncthreads();
+  for (int s = 128; s >= 32; s >>= 1) { if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s]; __syncthreads(); }
+  if (threadIdx.x < 32) {
+    float v = part[threadIdx.x];
+    for (int o = 16; o; o >>= 1) v += __shfl_down_sync(0xffffffff, v, o);
+    if (threadIdx.x == 0) c[blockIdx.x] = v;
+  }
+}
+}
+"""
+SIZE, MATRIX, REDUCED, LAUNCHES, BEST_OF = 16 << 20, 512, 4 << 20, 2000, 5
+
+
+def compile_ptx() -> bytes:
+    _, program = nvrtc.nvrtcCreateProgram(SOURCE.encode(), b"bench.cu", 0, [], [])
+    (status,) = nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=compute_90"])
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, status
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    ptx = b" " * size
+    nvrtc.nvrtcGetPTX(program, ptx)
+    return ptx
+
+
+class Gpu:
+    """Device 0 by the driver API."""
+
+    def __init__(self) -> None:
+        self.cuda = ctypes.CDLL("libcuda.so.1")
+        context, self.module = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuCtxSetCurrent", context)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        if code := getattr(self.cuda, name)(*arguments):
+            raise RuntimeError(f"{name} answered {code}")
+
+    def load(self, ptx: bytes) -> None:
+        self.call("cuModuleLoadData", ctypes.byref(self.module), ptx)
+
+    def upload(self, data: np.ndarray[Any, Any]) -> ctypes.c_uint64:
+        p = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(p), ctypes.c_size_t(data.nbytes))
+        self.call("cuMemcpyHtoD_v2", p, data.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(data.nbytes))
+        return p
+
+    def download(self, p: ctypes.c_uint64, data: np.ndarray[Any, Any]) -> None:
+        self.call("cuMemcpyDtoH_v2", data.ctypes.data_as(ctypes.c_void_p), p, ctypes.c_size_t(data.nbytes))
+
+    def launcher(self, name: str, grid: tuple[int, int], block: tuple[int, int], *arguments: Any) -> Callable[[], None]:
+        function = ctypes.c_void_p()
+        self.call("cuModuleGetFunction", ctypes.byref(function), self.module, name.encode())
+        params = (ctypes.c_void_p * max(1, len(arguments)))(*(ctypes.addressof(a) for a in arguments))
+
+        def launch() -> None:
+            self.call("cuLaunchKernel", function, grid[0], grid[1], 1, block[0], block[1], 1, 0, None, params, None)
+
+        launch.arguments = arguments  # type: ignore[attr-defined]  # keeps them alive
+        return launch
+
+    def wait(self) -> None:
+        self.call("cuCtxSynchronize")
+
+
+def best_ms(work: Callable[[], object]) -> float:
+    times = []
+    for _ in range(BEST_OF):
+        begun = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begun)
+    return min(times) * 1e3
+
+
+def measure() -> dict[str, float]:
+    rng, gpu = np.random.default_rng(1), Gpu()
+    a, b = rng.random(SIZE, dtype=np.float32), rng.random(SIZE, dtype=np.float32)
+    c = np.empty_like(a)
+    gpu.load(compile_ptx())
+    pa, pb, pc, n = gpu.upload(a), gpu.upload(b), gpu.upload(c), ctypes.c_int(SIZE)
+    out: dict[str, float] = {}
+    begun = time.perf_counter()
+    gpu.launcher("vector_add", (1, 1), (256, 1), pa, pb, pc, ctypes.c_int(0))()
+    gpu.wait()
+    out["first_launch_ms"] = (time.perf_counter() - begun) * 1e3
+    first = gpu.launcher("vector_add", (SIZE // 256, 1), (256, 1), pa, pb, pc, n)
+
+    def timed(launch: Callable[[], None]) -> float:
+        launch()
+        gpu.wait()
+        return best_ms(lambda: (launch(), gpu.wait()))
+
+    out["vector_add_ms"] = timed(first)
+    gpu.download(pc, c)
+    assert np.array_equal(c, a + b)
+    out["vector_add_numpy_ms"] = best_ms(lambda: np.add(a, b, out=c))
+    out["fused_ms"] = timed(gpu.launcher("fused", (SIZE // 256, 1), (256, 1), pa, pb, pc, n))
+    gpu.download(pc, c)
+    expected = np.sqrt(a * a + b * b) * np.float32(0.5) + np.abs(a - b) / (b + np.float32(3))
+    assert np.allclose(c, expected, rtol=1e-6)
+    out["fused_numpy_ms"] = best_ms(lambda: np.sqrt(a * a + b * b) * np.float32(0.5) + np.abs(a - b) / (b + np.float32(3)))
+    square = MATRIX * MATRIX
+    out["matmul_ms"] = timed(gpu.launcher("matmul", (MATRIX // 16, MATRIX // 16), (16, 16), pa, pb, pc, ctypes.c_int(MATRIX)))
+    x, y, z = a[:square].reshape(MATRIX, MATRIX), b[:square].reshape(MATRIX, MATRIX), np.empty((MATRIX, MATRIX), np.float32)
+    gpu.download(pc, z)
+    assert np.allclose(z, x @ y, rtol=1e-4)
+    out["matmul_numpy_ms"] = best_ms(lambda: np.matmul(x, y, out=z))
+    out["tree_reduce_ms"] = timed(gpu.launcher("tree_reduce", (REDUCED // 256, 1), (256, 1), pa, pb, pc, ctypes.c_int(REDUCED)))
+    parts = np.empty(REDUCED // 256, np.float32)
+    gpu.download(pc, parts)
+    assert np.allclose(parts.sum(), a[:REDUCED].sum(), rtol=1e-4)
+    out["tree_reduce_numpy_ms"] = best_ms(lambda: a[:REDUCED].sum())
+    nothing = gpu.launcher("nothing", (1, 1), (32, 1))
+    nothing()
+    gpu.wait()
+    begun = time.perf_counter()
+    for _ in range(LAUNCHES):
+        nothing()
+    gpu.wait()
+    out["launch_overhead_us"] = (time.perf_counter() - begun) * 1e6 / LAUNCHES
+    return out
+
+
+if __name__ == "__main__":
+    json.dump(measure(), sys.stdout)
