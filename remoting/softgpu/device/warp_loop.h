@@ -1,22 +1,52 @@
 __attribute__((visibility("default"))) uint64_t softgpu_frame_bytes(uint32_t threads) { return (uint64_t)((threads + 31) / 32) * sizeof(Warp); }
 
+/* Registers keep what the last block left: a program that reads one before it writes it gets anything, as on a GPU. */
 static void start_warp(Cta* c, Warp* w, u32 index) {
   u32 first = index * 32, left = c->threads - first;
-  __builtin_memset(w, 0, sizeof *w);
+  u32 x = first % c->ntid[0], y = first / c->ntid[0] % c->ntid[1], z = first / c->ntid[0] / c->ntid[1];
+  __builtin_memset(w, 0, offsetof(Warp, thread));
   w->alive = left >= 32 ? ~0u : (1u << left) - 1;
   w->at[0] = w->alive;
   for (u32 l = 0; l < 32; ++l) {
     u32 n = first + l;
     Thread* t = &w->thread[l];
-    t->x = n % c->ntid[0]; t->y = n / c->ntid[0] % c->ntid[1]; t->z = n / c->ntid[0] / c->ntid[1];
-    t->lane = l; t->warp = index;
+    t->x = x; t->y = y; t->z = z;
+    if (++x == c->ntid[0]) { x = 0; if (++y == c->ntid[1]) { y = 0; ++z; } }
+    t->lane = l; t->warp = index; t->depth = 0;
     t->local = (u8*)(c->local_base + (l < left ? n : 0) * c->local_bytes); t->local_end = t->local + c->local_bytes;
   }
 }
 
+/* The common case: every warp stands whole at the same plain barrier. Returns how many lanes went on. */
+static u32 release_whole(Cta* c, Warp* W, u32 warps) {
+  u32 id = 0, freed = 0;
+  for (u32 i = 0; i < warps; ++i) {
+    if (!W[i].alive) continue;
+    if (!W[i].bar_whole || (id && W[i].bar_whole != id)) return 0;
+    id = W[i].bar_whole;
+  }
+  if (!id || c->arrived[id - 1]) return 0;
+  for (u32 i = 0; i < warps; ++i) {
+    Warp* w = &W[i];
+    if (!w->alive) continue;
+    w->at[w->bar_place] |= w->bar_mask;
+    freed += (u32)__builtin_popcount(w->bar_mask);
+    w->bar_mask = w->bar_whole = 0;
+  }
+  return freed;
+}
+
+/* A warp that stands whole at a barrier, told lane by lane for the general case. */
+static void tell_lanes(Warp* w) {
+  for (u32 l = 0; l < 32; ++l) if (w->bar_mask >> l & 1) { w->bar_id[l] = w->bar_whole - 1; w->bar_count[l] = w->bar_vote[l] = 0; w->bar_next[l] = w->bar_place; }
+  w->bar_whole = 0;
+}
+
 /* Frees every barrier that has all its threads. Returns how many lanes went on. */
 static u32 release_barriers(Cta* c, Warp* W, u32 warps) {
-  u32 waiting[16] = {0}, expected[16] = {0}, votes[16] = {0}, alive = 0, freed = 0;
+  u32 waiting[16] = {0}, expected[16] = {0}, votes[16] = {0}, alive = 0, freed = release_whole(c, W, warps);
+  if (freed) return freed;
+  for (u32 i = 0; i < warps; ++i) if (W[i].bar_whole) tell_lanes(&W[i]);
   for (u32 i = 0; i < warps; ++i) {
     alive += (u32)__builtin_popcount(W[i].alive);
     for (u32 l = 0; l < 32; ++l) if (W[i].bar_mask >> l & 1) { u32 id = W[i].bar_id[l]; waiting[id]++; votes[id] += W[i].bar_vote[l] != 0; if (W[i].bar_count[l]) expected[id] = W[i].bar_count[l]; }

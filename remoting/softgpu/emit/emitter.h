@@ -46,6 +46,7 @@ class FunctionEmitter {
   std::string terminator_lockstep(size_t b);
   std::string members_function();
   std::string indexed_branch(const ptx::Instruction& ins, const std::string& jump) const;
+  std::string whole_barrier(size_t b) const;
   std::string barrier_entry(const ptx::Instruction& ins, size_t b) const;
   std::string reduction_result(size_t b) const;
   bool reduces(size_t b) const;

@@ -139,6 +139,17 @@ std::string FunctionEmitter::barrier_entry(const Instruction& ins, size_t b) con
   return "w->bar_id[l] = " + id + " & 15; w->bar_count[l] = " + count + "; w->bar_vote[l] = " + value + "; w->bar_next[l] = " + next + "; taken |= 1u << l;\n";
 }
 
+// bar.sync with a constant id and no count, reached by all living lanes at once: one note for the warp instead of one a lane.
+std::string FunctionEmitter::whole_barrier(size_t b) const {
+  const Block& block = flow_.blocks[b];
+  if (block.kind != BlockKind::barrier || block.last != block.first + 1) return "";
+  const Instruction& ins = f_.body[block.first];
+  if (!ins.guard.empty() || ins.has("red") || ins.operands.size() > 1) return "";
+  if (ins.operands.size() == 1 && (ins.operands[0].kind != ptx::OperandKind::integer || ins.operands[0].bits > 15)) return "";
+  uint64_t id = ins.operands.empty() ? 0 : ins.operands[0].bits;
+  return "if (mask == w->alive && !w->bar_mask) { w->bar_mask = mask; w->bar_whole = " + num(id + 1) + "; w->bar_place = " + num(b + 1) + "; goto pick; }\n";
+}
+
 std::string FunctionEmitter::terminator_lockstep(size_t b) {
   const Block& block = flow_.blocks[b];
   const Instruction* end = block.last > block.first ? &f_.body[block.last - 1] : nullptr;
@@ -160,6 +171,7 @@ std::string FunctionEmitter::block_lockstep(size_t b) {
   const Block& block = flow_.blocks[b];
   std::string s = "L" + num(b) + ":;\n{ u32 taken = 0; (void)taken;\n";
   if (block.kind == BlockKind::sync) return s + sync_body(b) + "NEXT(" + num(b) + ", " + num(b + 1) + ");\n}\n";
+  if (std::string whole = whole_barrier(b); !whole.empty()) s += whole;
   std::string body = lane_body(b);
   s += "if (mask == ~0u) { for (u32 l = 0; l < 32; ++l) {\n" + body + "} }\nelse for (u32 l = 0; l < 32; ++l) if (mask >> l & 1) {\n" + body + "}\n";
   return s + terminator_lockstep(b) + "}\n";
@@ -187,7 +199,7 @@ std::string FunctionEmitter::members_function() {
 std::string FunctionEmitter::lockstep_kernel() {
   lanes_ = true;
   size_t n = flow_.blocks.size();
-  std::string s = "enum { BLOCKS = " + num(n) + ", PLACES = " + num(2 * n + 1) + " };\ntypedef struct Warp {\nu32 alive, bar_mask, turn, at[PLACES], bar_id[32], bar_count[32], bar_vote[32], bar_next[32], bar_sum[32], bar_total[32];\nThread thread[32];\n";
+  std::string s = "enum { BLOCKS = " + num(n) + ", PLACES = " + num(2 * n + 1) + " };\ntypedef struct Warp {\nu32 alive, bar_mask, turn, bar_whole, bar_place, at[PLACES], bar_id[32], bar_count[32], bar_vote[32], bar_next[32], bar_sum[32], bar_total[32];\nThread thread[32];\n";
   s += registers(true, true) + "} Warp;\nstatic const u8 is_sync[PLACES] = {";
   for (auto& b : flow_.blocks) s += b.kind == BlockKind::sync ? "1," : "0,";
   s += "};\n" + members_function() + "#include \"warp_machine\"\nstatic void run_warp(Cta* c, Warp* w) {\nu32 mask, jumps = 0; int place;\npick: place = pick(w, &mask);\nswitch (place) {\ncase -1: return;\n";
