@@ -171,7 +171,7 @@ static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream
   if (!from && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = settle_host_functions(call)) return r;
-  if (bytes) if (CUresult r = call.follow(to)) return r;
+  if (bytes && !call.on_link(to)) if (CUresult r = call.follow(to)) return r;
   if (CUresult r = submit_in(call.context(), call.stream(), to, from, bytes)) return r;
   // The bytes are taken. Later work on blocking streams is ordered behind the copy; on others only a wait orders it.
   bool must_wait = call.elsewhere() || (synchronous && call.context()->non_blocking_streams.load() > 0);
@@ -184,7 +184,7 @@ static CUresult copy_out(void* to, CUdeviceptr from, size_t bytes, CUstream stre
   if (!to && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes) {
-    if (CUresult r = call.follow(from)) return r;
+    if (!call.on_link(from)) if (CUresult r = call.follow(from)) return r;
     wire::Encoder<> e(wire::Op::copy_out, call.context_id(), call.stream_id());
     e.put((uint64_t)from).put((uint64_t)bytes).put(call.link()->expect(to, bytes));
     if (CUresult r = call.fire(e.finish(), e.size())) return r;

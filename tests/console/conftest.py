@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from deploy.supervisor import BUILD, ROOT, Stack
-from remoting.cli.api import Context, save_context
-from tests.system.conftest import Pool
+from deploy.supervisor import BUILD, ROOT
+from tests.system.conftest import Pool, started
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -37,21 +36,11 @@ def browser_context_args() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def pool_of_the_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    folder = tmp_path_factory.mktemp("console")
     held = os.environ.pop("BUSBAR_HOLD_SECONDS", None)  # the default: the page's own heartbeat must suffice
-    stack = Stack(folder / "data", base_port=38443)
-    try:
-        stack.start_appliance()
-        token = stack.manage("create_token", "--role", "administrator", "--hours", "1").splitlines()[-1]
-        context = save_context(Context(stack.url, token, (stack.appliance_data / "ca.pem").read_text()), folder / "context.json")
-        stack.start_node()
-        pool = Pool(stack, context)
-        pool.wait("the node", lambda: any(n["reachable"] and n["endpoints"] for n in pool.api.items("nodes")))
+    with started(tmp_path_factory.mktemp("console"), 38443) as pool:
         yield pool
-    finally:
-        stack.stop()
-        if held is not None:
-            os.environ["BUSBAR_HOLD_SECONDS"] = held
+    if held is not None:
+        os.environ["BUSBAR_HOLD_SECONDS"] = held
 
 
 @pytest.fixture

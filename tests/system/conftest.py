@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,21 +83,31 @@ class Pool:
         self.wait("the release of all", lambda: all(a["state"] == "released" for a in self.api.items("allocations")) and not self.sessions(state="running"), 60)
 
 
-@pytest.fixture(scope="session")
-def pool_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    folder = tmp_path_factory.mktemp("stack")
-    os.environ["BUSBAR_HOLD_SECONDS"] = HOLD_SECONDS
-    stack = Stack(folder / "data", base_port=28443)
+@contextmanager
+def started(folder: Path, base_port: int, nodes: dict[str, int] | None = None) -> Iterator[Pool]:
+    """A stack with its own node, or with these: name to number of software GPUs. Ready to be used by an administrator."""
+    stack = Stack(folder / "data", base_port=base_port)
     try:
         stack.start_appliance()
         token = stack.manage("create_token", "--role", "administrator", "--hours", "1").splitlines()[-1]
-        context = save_context(Context(stack.url, token, (stack.appliance_data / "ca.pem").read_text()), folder / "context.json")
-        stack.start_node()
-        pool = Pool(stack, context)
-        pool.wait("the node", lambda: any(n["reachable"] and n["endpoints"] for n in pool.api.items("nodes")))
+        pool = Pool(stack, save_context(Context(stack.url, token, (stack.appliance_data / "ca.pem").read_text()), folder / "context.json"))
+        if nodes is None:
+            stack.start_node()
+        else:
+            stack.nodes.clear()
+            for name, gpus in nodes.items():
+                stack.start_node(stack.add_node(name, gpus))
+        pool.wait("the nodes", lambda: sum(n["reachable"] and bool(n["endpoints"]) for n in pool.api.items("nodes")) == len(stack.nodes))
         yield pool
     finally:
         stack.stop()
+
+
+@pytest.fixture(scope="session")
+def pool_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    os.environ["BUSBAR_HOLD_SECONDS"] = HOLD_SECONDS
+    with started(tmp_path_factory.mktemp("stack"), 28443) as pool:
+        yield pool
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import ROOT, Stack
-from remoting.cli.api import Context, save_context
+from deploy.supervisor import ROOT
 from tests.remoting.conftest import compiled  # noqa: F401 - a fixture
-from tests.system.conftest import Pool
+from tests.system.conftest import Pool, started
 
 pytestmark = pytest.mark.system
 
@@ -21,18 +20,8 @@ pytestmark = pytest.mark.system
 @pytest.fixture
 def two_nodes(tmp_path: Path) -> Iterator[Pool]:
     """Two agents and two launchers on this machine, one GPU each."""
-    stack = Stack(tmp_path / "data", base_port=53443)
-    stack.nodes.clear()
-    try:
-        stack.start_appliance()
-        token = stack.manage("create_token", "--role", "administrator", "--hours", "1").splitlines()[-1]
-        pool = Pool(stack, save_context(Context(stack.url, token, (stack.appliance_data / "ca.pem").read_text()), tmp_path / "context.json"))
-        for name in ("east", "west"):
-            stack.start_node(stack.add_node(name, 1))
-        pool.wait("both nodes", lambda: len([n for n in pool.api.items("nodes") if n["reachable"] and n["endpoints"]]) == 2)
+    with started(tmp_path, 53443, {"east": 1, "west": 1}) as pool:
         yield pool
-    finally:
-        stack.stop()
 
 
 def run(pool: Pool, program: Path) -> subprocess.CompletedProcess[str]:
