@@ -73,7 +73,7 @@ export function AllocationTable({ allocations, title }: { allocations: Allocatio
                   <Td dataLabel="Asked for">
                     {a.gpu_count} × {a.percent} % of {a.pool}
                   </Td>
-                  <Td dataLabel="Where">{a.partitions.map((p) => `${p.node} GPU ${p.gpu_index}`).join(", ") || a.waiting_reason || a.end_reason}</Td>
+                  <Td dataLabel="Where">{a.partitions.map((p) => `${p.node} GPU ${p.gpu_index}`).join(", ") || a.end_reason || a.waiting_reason}</Td>
                   <Td dataLabel="Since">{dateTime(a.created_at)}</Td>
                   <Td isActionCell>
                     <ReleaseButton allocation={a} />
