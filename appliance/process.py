@@ -22,6 +22,7 @@ from django.core.management import call_command
 
 from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.activity import tasks
+from appliance.activity.consumers import MAX_FRAME_BYTES
 from appliance.allocations import services as allocations
 from appliance.allocations.tickets import signing_key
 from appliance.fleet.certificates import Authority, load_authority, server_certificate
@@ -102,6 +103,7 @@ async def serve() -> None:
     fleet = await serve_fleet(pem, key, authority)
     config = uvicorn.Config(
         application, host=e.listen, port=e.https_port, ssl_certfile=str(pem), ssl_keyfile=str(key), ssl_version=ssl.PROTOCOL_TLS_SERVER,
+        ws_max_size=MAX_FRAME_BYTES,
         log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=DRAIN_SECONDS,
     )  # fmt: skip
     web = uvicorn.Server(config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 from http.cookies import SimpleCookie
 from typing import Any
@@ -16,6 +17,8 @@ from appliance.accounts.models import ApiToken, User
 from appliance.accounts.permissions import grants_of
 from appliance.activity.feed import Scope, Subscriber, hub
 from appliance.writer import off_loop
+
+log = logging.getLogger(__name__)
 
 HELLO_SECONDS = 10.0
 RECHECK_SECONDS = 3.0
@@ -129,7 +132,11 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         assert self.subscriber is not None
         while True:
             await asyncio.sleep(RECHECK_SECONDS)
-            found = await off_loop(lambda: identify(self.token_text))
+            try:
+                found = await off_loop(lambda: identify(self.token_text))
+            except Exception:
+                log.exception("a socket's token could not be checked again; it is closed")
+                found = None
             if found is None:
                 await self.close(CLOSE_UNAUTHENTICATED)
                 return

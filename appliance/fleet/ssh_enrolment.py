@@ -203,7 +203,10 @@ def withdraw(token_id: UUID) -> None:
     EnrolmentToken.objects.filter(pk=token_id, redeemed_at=None).delete()
     with contextlib.suppress(EnrolmentToken.DoesNotExist):
         if (node := node_of(token_id)) is not None:
-            enrolment.node_remove(node_id=node.pk, actor="system")
+            try:
+                enrolment.node_remove(node_id=node.pk, actor="system")
+            except ApplianceError as error:  # the queue may have placed something there already: the first failure is the one to be told
+                log.warning("node %s of a failed registration stays: %s", node.name, error.detail)
 
 
 def settle_interrupted() -> None:

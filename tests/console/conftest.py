@@ -55,6 +55,8 @@ class Console:
 
     page: Page
     url: str
+    token: str
+    """Of the signed-in user."""
     complaints: list[str] = field(default_factory=list)
 
     def open(self, path: str = "/") -> None:
@@ -72,7 +74,7 @@ def signed_in(context: BrowserContext, pool: Pool, role: str) -> Console:
     """With a cookie such as the login sets."""
     token = pool.stack.manage("create_token", "--user", role, "--role", role, "--hours", "1").splitlines()[-1]
     context.add_cookies([{"name": COOKIE, "value": token, "url": pool.stack.url, "secure": True, "httpOnly": True, "sameSite": "Strict"}])
-    console = Console(context.new_page(), pool.stack.url)
+    console = Console(context.new_page(), pool.stack.url, token)
     console.page.on("console", lambda m: console.complaints.append(m.text) if m.type == "error" else None)
     console.page.on("pageerror", lambda e: console.complaints.append(str(e)))
     return console

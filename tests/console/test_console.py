@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.console.conftest import PASSWORD, Console
+from deploy.supervisor import ROOT
+from remoting.cli.api import Context, save_context
+from tests.console.conftest import DEMO, PASSWORD, Console
 from tests.system.conftest import Pool
 
 pytestmark = pytest.mark.system
@@ -86,7 +92,7 @@ def test_a_partition_appears_moves_and_goes_while_programs_run(console: Console,
     expect(page.get_by_role("treeitem").filter(has_text="gpu_demo")).to_have_count(0)
 
 
-def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(console: Console, pool: Pool, screenshots: Path) -> None:
+def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(console: Console, pool: Pool, screenshots: Path, tmp_path: Path) -> None:
     page = console.page
     page.get_by_role("button", name="Allocate GPUs").click()
     page.get_by_label("Name").fill("from-the-console")
@@ -101,8 +107,16 @@ def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(co
     page.get_by_role("button", name="Close").last.click()
     expect(page.locator("[data-partition]")).to_have_count(1)
 
+    with page.expect_response(lambda r: r.url.endswith(f"/allocations/{allocation}/heartbeat"), timeout=20_000) as heartbeat:
+        assert heartbeat.value.ok, "the open page holds it"
+    mine = save_context(Context(pool.stack.url, console.token, (pool.stack.appliance_data / "ca.pem").read_text()), tmp_path / "context.json")
+    env = os.environ | {"BUSBAR_CONTEXT": str(mine), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "remoting.cli.main", "run", "--allocation", allocation, "--", DEMO, "memory"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
     held = pool.api.request("GET", f"allocations/{allocation}")
-    assert held["state"] == "active" and held["owner"] == "administrator"
+    assert json.loads(done.stdout)["total_bytes"] == held["partitions"][0]["memory_bytes"], "the program saw this allocation's partition"
+    assert held["state"] == "active" and held["owner"] == "administrator", "a program that ends does not release what it was lent"
     page.get_by_role("link", name="Allocations").click()
     page.get_by_role("button", name="Release from-the-console").click()
     expect(page.locator("[data-partition]")).to_have_count(0)
