@@ -24,10 +24,16 @@ I u8* at_global(Cta* c, u64 a, u32 n) {
 }
 /* cp.async: done at once, which any wait for it allows. Bytes beyond `from` are zeroed. */
 I void copy_async(u8* to, const u8* at, u32 bytes, u32 from) { if (from > bytes) from = bytes; __builtin_memcpy(to, at, from); __builtin_memset(to + from, 0, bytes - from); }
-I u8* at_shared(Cta* c, u32 a, u32 n) {
-  if (__builtin_expect((u64)a + n > c->shared_bytes, 0)) c->host->fault(c, FAULT_SHARED, a);
+/* What no store of a kernel can change. */
+typedef struct Constants { u32 ntid[3], nctaid[3], ctaid[3]; u64 shared_base, shared_bytes; } Constants;
+I Constants constants(const Cta* c) {
+  Constants k = {{c->ntid[0], c->ntid[1], c->ntid[2]}, {c->nctaid[0], c->nctaid[1], c->nctaid[2]}, {c->ctaid[0], c->ctaid[1], c->ctaid[2]}, c->shared_base, c->shared_bytes};
+  return k;
+}
+I u8* at_shared(Cta* c, const Constants* k, u32 a, u32 n) {
+  if (__builtin_expect((u64)a + n > k->shared_bytes, 0)) c->host->fault(c, FAULT_SHARED, a);
   if (__builtin_expect((a & (n - 1)) != 0, 0)) c->host->fault(c, FAULT_MISALIGNED, a);
-  return (u8*)(c->shared_base + a);
+  return (u8*)(k->shared_base + a);
 }
 I void barrier_arrive(Cta* c, u32 id) { c->arrived[id & 15]++; }
 COLD u64 nanoseconds(void) { struct timespec t; clock_gettime(CLOCK_REALTIME, &t); return (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec; }

@@ -70,9 +70,10 @@ static void mma_m8n8k4_f64(const u64* A, const u64* B, const u64 (*C)[2], u64 (*
 
 /* ldmatrix and stmatrix: lane 8j+i gives the address of row i of matrix j; each lane holds two halves of every matrix. */
 static void load_matrices(Cta* c, const u32* at, int n, int transposed, u32 (*D)[4]) {
+  const Constants k = constants(c);
   for (int j = 0; j < n; ++j) {
     u16 m[8][8];
-    for (u32 i = 0; i < 8; ++i) __builtin_memcpy(m[i], at_shared(c, at[8 * j + (int)i], 16), 16);
+    for (u32 i = 0; i < 8; ++i) __builtin_memcpy(m[i], at_shared(c, &k, at[8 * j + (int)i], 16), 16);
     for (u32 l = 0; l < 32; ++l) {
       u32 r = l >> 2, k = (l & 3) * 2;
       D[l][j] = transposed ? (u32)m[k][r] | (u32)m[k + 1][r] << 16 : (u32)m[r][k] | (u32)m[r][k + 1] << 16;
@@ -81,6 +82,7 @@ static void load_matrices(Cta* c, const u32* at, int n, int transposed, u32 (*D)
 }
 
 static void store_matrices(Cta* c, const u32* at, int n, int transposed, const u32 (*S)[4]) {
+  const Constants k = constants(c);
   for (int j = 0; j < n; ++j) {
     u16 m[8][8];
     for (u32 l = 0; l < 32; ++l) {
@@ -88,6 +90,6 @@ static void store_matrices(Cta* c, const u32* at, int n, int transposed, const u
       u16 low = (u16)S[l][j], high = (u16)(S[l][j] >> 16);
       if (transposed) { m[k][r] = low; m[k + 1][r] = high; } else { m[r][k] = low; m[r][k + 1] = high; }
     }
-    for (u32 i = 0; i < 8; ++i) __builtin_memcpy(at_shared(c, at[8 * j + (int)i], 16), m[i], 16);
+    for (u32 i = 0; i < 8; ++i) __builtin_memcpy(at_shared(c, &k, at[8 * j + (int)i], 16), m[i], 16);
   }
 }

@@ -1,10 +1,4 @@
 /* No operation of this kernel crosses lanes: the threads of a block run one after the other. */
 __attribute__((visibility("default"))) uint64_t softgpu_frame_bytes(uint32_t threads) { (void)threads; return 16; }
+#define THREADS u32 n = 0; for (u32 z = 0; z < k.ntid[2]; ++z) for (u32 y = 0; y < k.ntid[1]; ++y) for (u32 x = 0, lane, warp; x < k.ntid[0] && (lane = n & 31, warp = n >> 5, 1); ++x, ++n)
 __attribute__((visibility("default"))) void softgpu_kernel(Cta* c) {
-  Thread t = {0};
-  t.local = (u8*)c->local_base; t.local_end = t.local + c->local_bytes;
-  u32 n = 0;
-  for (t.z = 0; t.z < c->ntid[2]; ++t.z)
-    for (t.y = 0; t.y < c->ntid[1]; ++t.y)
-      for (t.x = 0; t.x < c->ntid[0]; ++t.x, ++n) { t.lane = n & 31; t.warp = n >> 5; run_thread(c, &t); }
-}

@@ -4,16 +4,14 @@ __attribute__((visibility("default"))) uint64_t softgpu_frame_bytes(uint32_t thr
 static void start_warp(Cta* c, Warp* w, u32 index) {
   u32 first = index * 32, left = c->threads - first;
   u32 x = first % c->ntid[0], y = first / c->ntid[0] % c->ntid[1], z = first / c->ntid[0] / c->ntid[1];
-  __builtin_memset(w, 0, offsetof(Warp, thread));
+  __builtin_memset(w, 0, offsetof(Warp, index));
+  w->index = index;
   w->alive = left >= 32 ? ~0u : (1u << left) - 1;
   w->at[0] = w->alive;
+  if (x + 32 <= c->ntid[0]) { for (u32 l = 0; l < 32; ++l) { w->x[l] = x + l; w->y[l] = y; w->z[l] = z; } return; }
   for (u32 l = 0; l < 32; ++l) {
-    u32 n = first + l;
-    Thread* t = &w->thread[l];
-    t->x = x; t->y = y; t->z = z;
+    w->x[l] = x; w->y[l] = y; w->z[l] = z;
     if (++x == c->ntid[0]) { x = 0; if (++y == c->ntid[1]) { y = 0; ++z; } }
-    t->lane = l; t->warp = index; t->depth = 0;
-    t->local = (u8*)(c->local_base + (l < left ? n : 0) * c->local_bytes); t->local_end = t->local + c->local_bytes;
   }
 }
 

@@ -62,7 +62,7 @@ void FunctionEmitter::check_argument(const Instruction& ins, const ptx::Function
 std::string FunctionEmitter::device_function() {
   std::string s = prototype() + " {\n";
   s += "(void)t; if (++t->depth > 200 || lp + " + std::to_string(local_bytes_) + " > t->local_end) c->host->fault(c, FAULT_STACK, 0);\n";
-  s += registers(false, false);
+  s += "const Constants k = constants(c); (void)k;\n" + registers(false, false);
   size_t at = 0;
   for (auto* list : {&f_.returns, &f_.params})
     for (auto& p : *list) {

@@ -10,7 +10,7 @@ using ptx::Type;
 
 static const Type kU32{'u', 32};
 static const Type kPredicate{'p', 8};
-static const char* kEach = "for (u32 l = 0; l < 32; ++l) if (g >> l & 1) { Thread* t = &w->thread[l]; (void)t;\n";
+static const char* kEach = "for (u32 l = 0; l < 32; ++l) if (g >> l & 1) {\n";
 
 // The member mask of a sync instruction as an expression for lane l.
 std::string FunctionEmitter::members(const Instruction& ins) const {

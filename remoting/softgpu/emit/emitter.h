@@ -39,6 +39,8 @@ class FunctionEmitter {
   friend struct Arithmetic;
   void layout();
   std::string registers(bool only_frame, bool array) const;
+  std::string constants() const;
+  std::string stack(bool always) const;
   std::string blocks_scalar();
   std::string block_lockstep(size_t b);
   std::string lane_body(size_t b);
@@ -84,6 +86,7 @@ class FunctionEmitter {
   std::string read_bits(const ptx::Operand& o, ptx::Type t) const;    // unsigned, floats uninterpreted
   std::string write(const ptx::Operand& o, ptx::Type t, const std::string& value) const;
   std::string special(const std::string& name, int line) const;
+  std::string thread(const std::string& what) const;
   std::string symbol_address(const std::string& name, int line) const;
   std::string address(const ptx::Instruction& ins, const ptx::Operand& o, ptx::Space space, int bytes) const;
   [[noreturn]] void refuse(const ptx::Instruction& ins, const std::string& why = "") const;
@@ -96,7 +99,7 @@ class FunctionEmitter {
   std::map<std::string, int> param_index_;           // call parameters declared in bodies
   std::map<std::string, uint64_t> kernel_param_offset_;
   uint64_t local_bytes_ = 0;
-  bool lanes_ = false;                               // registers live in the warp's frame
+  enum class Mode { scalar, lanes, called } mode_ = Mode::called;   // lanes: registers live in the warp's frame
   mutable int line_ = 0;
 };
 

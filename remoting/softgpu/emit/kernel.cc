@@ -51,7 +51,7 @@ std::string FunctionEmitter::registers(bool only_frame, bool array) const {
 void FunctionEmitter::statement(const Instruction& ins, std::string& out) {
   line_ = ins.line;
   if (ins.op == "bar" || ins.op == "barrier") { out += "barrier_arrive(c, " + read(ins.operands.at(0), {'u', 32}) + ");\n"; return; }
-  if (ins.op == "activemask") { out += write(ins.operands.at(0), {'u', 32}, lanes_ ? "mask" : "(1u << t->lane)"); return; }
+  if (ins.op == "activemask") { out += write(ins.operands.at(0), {'u', 32}, mode_ == Mode::lanes ? "mask" : "(1u << " + thread("lane") + ")"); return; }
   if (ins.op == "brkpt") return;
   if (arithmetic(ins, out) || compare(ins, out) || convert(ins, out) || bits(ins, out) || memory(ins, out) || call(ins, out)) return;
   refuse(ins);
@@ -93,14 +93,33 @@ std::string FunctionEmitter::indexed_branch(const Instruction& ins, const std::s
 }
 
 std::string FunctionEmitter::scalar_kernel() {
-  std::string s = "static void run_thread(Cta* c, Thread* t) {\nu8* lp = t->local; (void)lp;\n" + registers(false, false) + blocks_scalar() + "done:;\n}\n";
-  return s + "#include \"thread_loop\"\n";
+  mode_ = Mode::scalar;
+  std::string body = registers(false, false) + stack(false) + blocks_scalar();
+  return "#include \"thread_loop\"\n" + constants() + "THREADS {\n" + body + "done:;\n}\n}\n";
+}
+
+// What no store of the kernel can change, as variables of its own: C would read them again after each store.
+std::string FunctionEmitter::constants() const {
+  uint64_t bytes = 0;
+  for (auto& p : f_.params) bytes = align_up(bytes, p.align) + p.bytes;
+  std::string n = num(std::max<uint64_t>(bytes, 1));
+  return "const Constants k = constants(c); (void)k;\nu8 params[" + n + "] __attribute__((aligned(16))); __builtin_memcpy(params, c->params, " + n + ");\n";
+}
+
+// The running thread's stack, where the kernel has one; with calls, also what a callee wants to know of the thread.
+std::string FunctionEmitter::stack(bool calls) const {
+  bool any = calls || local_bytes_ || std::any_of(f_.body.begin(), f_.body.end(), [](auto& ins) { return ins.op == "call"; });
+  if (!any) return "";
+  std::string at = mode_ == Mode::lanes ? "w->index * 32 + l" : "n";
+  std::string s = "u8* lp = (u8*)(c->local_base + (u64)(" + at + ") * c->local_bytes); (void)lp;\n";
+  if (!calls && mode_ == Mode::lanes) return s;
+  return s + "Thread own = {" + thread("x") + ", " + thread("y") + ", " + thread("z") + ", " + thread("lane") + ", " + thread("warp") + ", 0, lp, lp + c->local_bytes}; Thread* t = &own; (void)t;\n";
 }
 
 // ---- lockstep ----
 std::string FunctionEmitter::lane_body(size_t b) {
   const Block& block = flow_.blocks[b];
-  std::string s = "Thread* t = &w->thread[l]; u8* lp = t->local; (void)lp; (void)t;\n";
+  std::string s = stack(std::any_of(f_.body.begin() + (long)block.first, f_.body.begin() + (long)block.last, [](auto& ins) { return ins.op == "call"; }));
   std::set<std::string> used;
   for (size_t i = block.first; i < block.last; ++i) for (auto& r : ptx::registers_of(f_, f_.body[i])) if (flow_.local_registers.count(r)) used.insert(r);
   for (auto& r : used) s += storage(f_.registers.at(r)) + " " + reg(r) + " = 0;\n";
@@ -190,19 +209,19 @@ std::string FunctionEmitter::sync_body(size_t b) {
 }
 
 std::string FunctionEmitter::members_function() {
-  std::string s = "static u32 members(Warp* w, int b, u32 l) {\nThread* t = &w->thread[l]; (void)t;\nswitch (b) {\n";
+  std::string s = "static u32 members(Warp* w, int b, u32 l) {\nswitch (b) {\n";
   for (size_t b = 0; b < flow_.blocks.size(); ++b)
     if (flow_.blocks[b].kind == BlockKind::sync) { line_ = f_.body[flow_.blocks[b].first].line; s += "case " + num(b) + ": return " + members(f_.body[flow_.blocks[b].first]) + ";\n"; }
   return s + "}\nreturn ~0u;\n}\n";
 }
 
 std::string FunctionEmitter::lockstep_kernel() {
-  lanes_ = true;
+  mode_ = Mode::lanes;
   size_t n = flow_.blocks.size();
-  std::string s = "enum { BLOCKS = " + num(n) + ", PLACES = " + num(2 * n + 1) + " };\ntypedef struct Warp {\nu32 alive, bar_mask, turn, bar_whole, bar_place, at[PLACES], bar_id[32], bar_count[32], bar_vote[32], bar_next[32], bar_sum[32], bar_total[32];\nThread thread[32];\n";
+  std::string s = "enum { BLOCKS = " + num(n) + ", PLACES = " + num(2 * n + 1) + " };\ntypedef struct Warp {\nu32 alive, bar_mask, turn, bar_whole, bar_place, at[PLACES], bar_id[32], bar_count[32], bar_vote[32], bar_next[32], bar_sum[32], bar_total[32], index, x[32], y[32], z[32];\n";
   s += registers(true, true) + "} Warp;\nstatic const u8 is_sync[PLACES] = {";
   for (auto& b : flow_.blocks) s += b.kind == BlockKind::sync ? "1," : "0,";
-  s += "};\n" + members_function() + "#include \"warp_machine\"\nstatic void run_warp(Cta* c, Warp* w) {\nu32 mask, jumps = 0; int place;\npick: place = pick(w, &mask);\nswitch (place) {\ncase -1: return;\n";
+  s += "};\n" + members_function() + "#include \"warp_machine\"\nstatic void run_warp(Cta* c, Warp* w) {\n" + constants() + "u32 mask, jumps = 0; int place;\npick: place = pick(w, &mask);\nswitch (place) {\ncase -1: return;\n";
   for (size_t b = 0; b < n; ++b) s += "case " + num(b) + ": goto L" + num(b) + ";\n";
   for (size_t b = 0; b < n; ++b) if (reduces(b)) s += "case " + num(b + n) + ": goto L" + num(b + n) + ";\n";
   s += "}\nw->alive &= ~mask; goto pick;\n";

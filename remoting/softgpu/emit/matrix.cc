@@ -9,7 +9,7 @@ using ptx::OperandKind;
 using ptx::Type;
 
 static const Type kB32{'b', 32};
-static const char* kEach = "for (u32 l = 0; l < 32; ++l) { Thread* t = &w->thread[l]; (void)t;\n";
+static const char* kEach = "for (u32 l = 0; l < 32; ++l) {\n";
 
 static size_t registers_in(const Operand& o) { return o.kind == OperandKind::vector ? o.elements.size() : 1; }
 static const Operand& register_of(const Operand& o, size_t i) { return o.kind == OperandKind::vector ? o.elements.at(i) : o; }

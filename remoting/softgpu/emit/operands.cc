@@ -54,7 +54,7 @@ std::string FunctionEmitter::reg(const std::string& name) const {
   auto it = register_index_.find(name);
   if (it == register_index_.end()) throw ptx::Refusal{line_, "unknown register " + name};
   std::string id = "r" + std::to_string(it->second);
-  if (!lanes_ || flow_.local_registers.count(name)) return id;
+  if (mode_ != Mode::lanes || flow_.local_registers.count(name)) return id;
   return "w->" + id + "[l]";
 }
 
@@ -96,22 +96,32 @@ std::string FunctionEmitter::write(const Operand& o, Type t, const std::string& 
 }
 
 std::string FunctionEmitter::special(const std::string& name, int line) const {
+  static const std::map<std::string, std::string> of_thread = {{"%tid.x", "x"}, {"%tid.y", "y"}, {"%tid.z", "z"}, {"%laneid", "lane"}, {"%warpid", "warp"}};
+  if (auto it = of_thread.find(name); it != of_thread.end()) return thread(it->second);
   static const std::map<std::string, std::string> known = {
-      {"%tid.x", "t->x"}, {"%tid.y", "t->y"}, {"%tid.z", "t->z"},
-      {"%ntid.x", "c->ntid[0]"}, {"%ntid.y", "c->ntid[1]"}, {"%ntid.z", "c->ntid[2]"},
-      {"%ctaid.x", "c->ctaid[0]"}, {"%ctaid.y", "c->ctaid[1]"}, {"%ctaid.z", "c->ctaid[2]"},
-      {"%nctaid.x", "c->nctaid[0]"}, {"%nctaid.y", "c->nctaid[1]"}, {"%nctaid.z", "c->nctaid[2]"},
-      {"%laneid", "t->lane"}, {"%warpid", "t->warp"}, {"%nwarpid", "((c->threads + 31) / 32)"},
+      {"%ntid.x", "k.ntid[0]"}, {"%ntid.y", "k.ntid[1]"}, {"%ntid.z", "k.ntid[2]"},
+      {"%ctaid.x", "k.ctaid[0]"}, {"%ctaid.y", "k.ctaid[1]"}, {"%ctaid.z", "k.ctaid[2]"},
+      {"%nctaid.x", "k.nctaid[0]"}, {"%nctaid.y", "k.nctaid[1]"}, {"%nctaid.z", "k.nctaid[2]"},
+      {"%nwarpid", "((c->threads + 31) / 32)"},
       {"%smid", "c->worker"}, {"%nsmid", "c->workers"}, {"%gridid", "c->grid_id"},
-      {"%lanemask_eq", "(1u << t->lane)"}, {"%lanemask_lt", "((1u << t->lane) - 1)"}, {"%lanemask_le", "((2u << t->lane) - 1)"},
-      {"%lanemask_gt", "~((2u << t->lane) - 1)"}, {"%lanemask_ge", "~((1u << t->lane) - 1)"},
       {"%clock", "(u32)cycles()"}, {"%clock_hi", "(u32)(cycles() >> 32)"}, {"%clock64", "cycles()"}, {"%globaltimer", "nanoseconds()"},
       {"%globaltimer_lo", "(u32)nanoseconds()"}, {"%globaltimer_hi", "(u32)(nanoseconds() >> 32)"},
       {"%dynamic_smem_size", "c->dynamic_shared_bytes"}, {"%total_smem_size", "c->shared_bytes"},
       {"%cluster_ctarank", "0"}, {"%cluster_nctarank", "1"}, {"%cluster_ctaid.x", "0"}, {"%cluster_nctaid.x", "1"}};
+  std::string lane = thread("lane");
+  static const std::map<std::string, std::string> masks = {{"eq", "(1u << "}, {"lt", "((1u << "}, {"le", "((2u << "}, {"gt", "~((2u << "}, {"ge", "~((1u << "}};
+  if (name.rfind("%lanemask_", 0) == 0) if (auto it = masks.find(name.substr(10)); it != masks.end()) return it->second + lane + (it->first == "eq" ? ")" : ") - 1)");
   auto it = known.find(name);
   if (it == known.end()) throw ptx::Refusal{line, "special register " + name + " is not supported by the software GPU"};
   return "(" + it->second + ")";
+}
+
+// A coordinate of the thread that runs: a variable of the loop, an array of the warp, or what the caller handed on.
+std::string FunctionEmitter::thread(const std::string& what) const {
+  if (mode_ == Mode::called) return "t->" + what;
+  if (mode_ == Mode::scalar) return what;
+  if (what == "lane") return "l";
+  return what == "warp" ? "w->index" : "w->" + what + "[l]";
 }
 
 // Addresses as values: shared is an offset, local and param a real address, global and const what the driver gave.
@@ -135,9 +145,10 @@ std::string FunctionEmitter::address(const ptx::Instruction& ins, const Operand&
     else { base = symbol_address(b.name, ins.line); call_param = param_index_.count(b.name) > 0; }
     if (space == Space::none && shared_.shared_offset.count(b.name)) space = Space::shared;
   }
-  if (space == Space::shared) return "at_shared(c, (u32)" + base + " + (u32)" + offset + ", " + n + ")";
+  if (space == Space::shared) return "at_shared(c, &k, (u32)" + base + " + (u32)" + offset + ", " + n + ")";
   if (call_param) return "((u8*)(" + base + " + " + offset + "))";
-  if (space == Space::param && !o.elements.empty() && kernel_param_offset_.count(o.elements[0].name)) return "((u8*)(" + base + " + " + offset + "))";
+  if (space == Space::param && !o.elements.empty())
+    if (auto it = kernel_param_offset_.find(o.elements[0].name); it != kernel_param_offset_.end()) return "(params + " + hex(it->second + (uint64_t)o.offset, 32) + ")";
   return "at_global(c, (u64)" + base + " + " + offset + ", " + n + ")";
 }
 

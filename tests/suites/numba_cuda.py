@@ -1,0 +1,111 @@
+"""The test-suite inside the numba-cuda wheel, module by module, each in a process of its own.
+
+`python -m tests.suites.numba_cuda [MODULE…]` prints one JSON object: each test that did not pass with its last line, and the counts.
+What it runs on is whatever libcuda.so.1 the environment names: the software GPU directly, or a session through `busbar run`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+MODULE_SECONDS = 1500
+# The fixture of these modules is pytest's; unittest needs what it would set.
+FILECHECK_ATTRIBUTE = "_dump_failed_filechecks"
+
+
+class Record(unittest.TestResult):
+    """Outcome and last line of every test; a sub-test that fails fails its test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: dict[str, tuple[str, str]] = {}
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        super().startTest(test)
+        print(test.id(), file=sys.stderr, flush=True)
+
+    def put(self, test: Any, outcome: str, reason: str = "") -> None:
+        name = getattr(test, "test_case", test).id() if not isinstance(test, str) else test
+        if self.outcomes.get(name, ("",))[0] != "failed":
+            self.outcomes[name] = (outcome, reason)
+
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        self.put(test, "passed")
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+        self.put(test, "skipped", reason)
+
+    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
+        self.put(test, "passed")
+
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
+        self.put(test, "failed", "passed although it is expected to fail")
+
+    def addError(self, test: Any, err: Any) -> None:
+        self.put(test, "failed", f"{err[0].__name__}: {err[1]}"[-1500:])
+
+    addFailure = addError
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
+        if err is not None:
+            self.addError(test, err)
+
+
+def run_module(name: str) -> dict[str, tuple[str, str]]:
+    from numba.cuda import testing
+
+    setattr(testing.CUDATestCase, FILECHECK_ATTRIBUTE, False)
+    record = Record()
+    module = importlib.import_module(name)
+    unittest.defaultTestLoader.loadTestsFromModule(module).run(record)
+    return record.outcomes
+
+
+def module_names() -> list[str]:
+    package = importlib.import_module("numba.cuda.tests")
+    found = (m.name for m in pkgutil.walk_packages(package.__path__, "numba.cuda.tests."))
+    return sorted(n for n in found if n.rsplit(".", 1)[1].startswith("test_") and ".cudasim." not in n)
+
+
+def in_process(name: str) -> dict[str, tuple[str, str]]:
+    command = [sys.executable, "-m", "tests.suites.numba_cuda", "--one", name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MODULE_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return {name: ("failed", f"did not end within {MODULE_SECONDS} s")}
+    line = next((x for x in reversed(done.stdout.splitlines()) if x.startswith('{"outcomes"')), "")
+    if not line:
+        return {name: ("failed", f"the process ended with {done.returncode}: {done.stderr[-600:]}")}
+    outcomes: dict[str, tuple[str, str]] = json.loads(line)["outcomes"]
+    return outcomes
+
+
+def run(names: list[str], workers: int) -> dict[str, Any]:
+    outcomes: dict[str, tuple[str, str]] = {}
+    with ThreadPoolExecutor(workers) as pool:
+        for name, found in zip(names, pool.map(in_process, names), strict=True):
+            outcomes.update(found)
+            print(f"{name}: {sum(o[0] == 'passed' for o in found.values())} of {len(found)}", file=sys.stderr, flush=True)
+    counts = {state: sum(o[0] == state for o in outcomes.values()) for state in ("passed", "failed", "skipped")}
+    return {"counts": counts, "not_passed": {k: v for k, v in sorted(outcomes.items()) if v[0] != "passed"}}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--one"]:
+        print("\n" + json.dumps({"outcomes": run_module(sys.argv[2])}))
+        sys.stdout.flush()
+        os._exit(0)  # some tests leave threads or a poisoned context behind
+    names = sys.argv[1:] or module_names()
+    print(json.dumps(run(names, len(os.sched_getaffinity(0))), indent=1))
+
+
+if __name__ == "__main__":
+    main()
