@@ -9,10 +9,17 @@ enum { FAULT_ADDRESS = 1, FAULT_MISALIGNED = 2, FAULT_TRAP = 3, FAULT_STACK = 4,
 #define SOFTGPU_WINDOW_BASE 0x200000000000ULL
 #define SOFTGPU_WINDOW_BYTES 0x100000000000ULL
 
+/* What softgpu_kernel returns: only a cooperative launch has blocks that stop before their end. */
+enum { CTA_DONE = 0, CTA_YIELDED = 1, CTA_AT_GRID_BARRIER = 2 };
+
 struct Cta;
 typedef struct Host {
   void (*fault)(struct Cta* c, int kind, uint64_t address) __attribute__((noreturn));
   uint32_t (*print)(struct Cta* c, uint64_t format, uint64_t arguments);
+  uint64_t (*allocate)(struct Cta* c, uint64_t bytes);          /* malloc and free of kernels */
+  void (*release)(struct Cta* c, uint64_t address);
+  void (*assertion)(struct Cta* c, uint64_t message, uint64_t file, uint32_t line, uint64_t function, uint32_t x, uint32_t y, uint32_t z) __attribute__((noreturn));
+  uint8_t* (*outside)(struct Cta* c, uint64_t address, uint32_t bytes);   /* registered host memory, or a fault */
 } Host;
 
 typedef struct Thread {
@@ -33,5 +40,7 @@ typedef struct Cta {
   uint32_t arrived[16];          /* bar.arrive, in threads */
   volatile int* stop;            /* set when the launch is to end early */
   void* owner;                   /* the driver's own */
+  uint64_t workspace;            /* of a cooperative launch: its size and one barrier word, in device memory */
+  uint32_t cooperative, started, grid_waiting, grid_release;
 } Cta;
 #endif

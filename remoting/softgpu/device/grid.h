@@ -6,11 +6,12 @@
 
 #include "softgpu/device/cta.h"
 #include "softgpu/device/engine.h"
+#include "softgpu/device/heap.h"
 
 namespace softgpu {
 
 struct CompiledKernel {
-  void (*run)(Cta*) = nullptr;
+  int (*run)(Cta*) = nullptr;
   uint64_t (*frame_bytes)(uint32_t threads) = nullptr;
   uint64_t static_shared_bytes = 0, local_bytes = 0;
   std::vector<uint64_t> globals;
@@ -21,6 +22,7 @@ struct Launch {
   std::string name;
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   uint32_t dynamic_shared_bytes = 0;
+  bool cooperative = false;  // all blocks are alive at once
   std::vector<uint8_t> params;
 };
 
@@ -31,19 +33,28 @@ struct Fault {
 
 class GridRunner {
  public:
-  GridRunner(Engine* engine, unsigned workers);
+  using Registered = bool (*)(uint64_t address, uint32_t bytes);   // is this host memory that kernels may touch?
+  GridRunner(Engine* engine, unsigned workers, Registered registered);
   Fault run(const Launch& launch);   // blocks until the grid is done; one grid at a time
   void stop();                       // ends a running launch early, from another thread
+  KernelHeap& heap() { return heap_; }
+  bool registered(uint64_t address, uint32_t bytes) const { return registered_(address, bytes); }
 
  private:
   struct Worker;
   struct Job;
   void work(Worker& w, Job& job);
+  Cta block_of(const Launch& l, uint64_t shared_base, uint64_t local_base, void* frames, uint32_t worker);
+  static uint32_t shared_bytes(const Launch& l);
+  Fault run_cooperative(const Launch& l);
+  void take_turns(const CompiledKernel& k, std::vector<Cta>& blocks, uint64_t& begin);
   void thread_main(Worker* w);
   Engine* engine_;
   std::vector<Worker*> workers_;
   struct Gate;
   Gate* gate_;
+  KernelHeap heap_;
+  Registered registered_;
   volatile int stop_ = 0;
 };
 

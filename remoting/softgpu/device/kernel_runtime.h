@@ -18,8 +18,8 @@ I u16 bits_bf16(f32 v) { u32 b = bits_f32(v); if (v != v) return 0x7fff; return 
 
 /* ---- addresses ---- */
 I u8* at_global(Cta* c, u64 a, u32 n) {
-  if (__builtin_expect(a - SOFTGPU_WINDOW_BASE > SOFTGPU_WINDOW_BYTES - 64, 0)) c->host->fault(c, FAULT_ADDRESS, a);
   if (__builtin_expect((a & (n - 1)) != 0, 0)) c->host->fault(c, FAULT_MISALIGNED, a);
+  if (__builtin_expect(a - SOFTGPU_WINDOW_BASE > SOFTGPU_WINDOW_BYTES - 64, 0)) return c->host->outside(c, a, n);
   return (u8*)a;
 }
 /* cp.async: done at once, which any wait for it allows. Bytes beyond `from` are zeroed. */
@@ -63,8 +63,6 @@ I f64 copysign_f64(f64 a, f64 s) { return __builtin_copysign(a, s); }
 I f32 narrow_rz(f64 v) { f32 r = (f32)v; return __builtin_fabs((f64)r) > __builtin_fabs(v) ? nextafterf(r, 0) : r; }
 I f32 narrow_rm(f64 v) { f32 r = (f32)v; return (f64)r > v ? nextafterf(r, -INFINITY) : r; }
 I f32 narrow_rp(f64 v) { f32 r = (f32)v; return (f64)r < v ? nextafterf(r, INFINITY) : r; }
-I f16 narrow_rz_f16(f32 v) { f16 r = (f16)v; return __builtin_fabsf((f32)r) > __builtin_fabsf(v) ? as_f16((u16)(bits_f16(r) - 1)) : r; }
-I bf16 narrow_rz_bf16(f32 v) { return as_f32(bits_f32(v) & 0xffff0000u); }
 I f64 narrow80_rz(long double v) { f64 r = (f64)v; return __builtin_fabsl(r) > __builtin_fabsl(v) ? nextafter(r, 0) : r; }
 I f64 narrow80_rm(long double v) { f64 r = (f64)v; return r > v ? nextafter(r, -INFINITY) : r; }
 I f64 narrow80_rp(long double v) { f64 r = (f64)v; return r < v ? nextafter(r, INFINITY) : r; }
@@ -85,16 +83,24 @@ I f32 narrow_rz_l(long double v) { f32 r = (f32)v; return __builtin_fabsl(r) > _
 I f32 narrow_rm_l(long double v) { f32 r = (f32)v; return r > v ? nextafterf(r, -INFINITY) : r; }
 I f32 narrow_rp_l(long double v) { f32 r = (f32)v; return r < v ? nextafterf(r, INFINITY) : r; }
 DIRECTED(rz) DIRECTED(rm) DIRECTED(rp)
+/* The halves: their bits are a magnitude and a sign, so a step to the next number is a step of the bits. */
+I u16 step_bits(u16 b, int up) { return (b & 0x7fff) == 0 ? (u16)(up ? 1 : 0x8001) : (u16)((b >> 15) == (u16)!up ? b + 1 : b - 1); }
+#define DIRECTED_HALF(T, m, UP) \
+  I T narrow_##m##_##T(long double v) { u16 b = bits_##T((T)v); long double r = (long double)as_##T(b); int up = UP; if (up ? r < v : r > v) b = step_bits(b, up); return as_##T(b); } \
+  I T int_##m##_##T(s128 v) { return narrow_##m##_##T((long double)v); }
+DIRECTED_HALF(f16, rz, v < 0) DIRECTED_HALF(f16, rm, 0) DIRECTED_HALF(f16, rp, 1)
+DIRECTED_HALF(bf16, rz, v < 0) DIRECTED_HALF(bf16, rm, 0) DIRECTED_HALF(bf16, rp, 1)
 I f64 round_rni(f64 v) { return __builtin_rint(v); }
 I f64 round_rzi(f64 v) { return __builtin_trunc(v); }
 I f64 round_rmi(f64 v) { return __builtin_floor(v); }
 I f64 round_rpi(f64 v) { return __builtin_ceil(v); }
-#define ROUND_TO(m) I f32 round_##m##_f32(f32 v) { return (f32)round_##m(v); } I f64 round_##m##_f64(f64 v) { return round_##m(v); } I f16 round_##m##_f16(f16 v) { return (f16)round_##m(v); }
+#define ROUND_TO(m) I f32 round_##m##_f32(f32 v) { return (f32)round_##m(v); } I f64 round_##m##_f64(f64 v) { return round_##m(v); } I f16 round_##m##_f16(f16 v) { return (f16)round_##m(v); } I bf16 round_##m##_bf16(bf16 v) { return (f32)round_##m(v); }
 ROUND_TO(rni) ROUND_TO(rzi) ROUND_TO(rmi) ROUND_TO(rpi)
 /* A float outside of the integer's range gives the nearest end, NaN gives 0. */
-#define TO_INT(T, lo, hi) I T to_##T(f64 v) { return v != v ? 0 : v <= (f64)(lo) ? (lo) : v >= (f64)(hi) ? (hi) : (T)v; }
-TO_INT(s8, INT8_MIN, INT8_MAX) TO_INT(s16, INT16_MIN, INT16_MAX) TO_INT(s32, INT32_MIN, INT32_MAX) TO_INT(s64, INT64_MIN, INT64_MAX)
-TO_INT(u8, 0, UINT8_MAX) TO_INT(u16, 0, UINT16_MAX) TO_INT(u32, 0, UINT32_MAX) TO_INT(u64, 0, UINT64_MAX)
+/* By way of a wider integer: gcc makes (float)(int)x a truncation, which keeps the sign of a zero. */
+#define TO_INT(T, W, lo, hi) I T to_##T(f64 v) { return v != v ? 0 : v <= (f64)(lo) ? (lo) : v >= (f64)(hi) ? (hi) : (T)(W)v; }
+TO_INT(s8, s64, INT8_MIN, INT8_MAX) TO_INT(s16, s64, INT16_MIN, INT16_MAX) TO_INT(s32, s64, INT32_MIN, INT32_MAX) TO_INT(s64, s128, INT64_MIN, INT64_MAX)
+TO_INT(u8, s64, 0, UINT8_MAX) TO_INT(u16, s64, 0, UINT16_MAX) TO_INT(u32, s64, 0, UINT32_MAX) TO_INT(u64, s128, 0, UINT64_MAX)
 #define SAT_INT(T, lo, hi) I T sat_##T(s128 v) { return v < (s128)(lo) ? (lo) : v > (s128)(hi) ? (hi) : (T)v; }
 SAT_INT(s8, INT8_MIN, INT8_MAX) SAT_INT(s16, INT16_MIN, INT16_MAX) SAT_INT(s32, INT32_MIN, INT32_MAX) SAT_INT(s64, INT64_MIN, INT64_MAX)
 SAT_INT(u8, 0, UINT8_MAX) SAT_INT(u16, 0, UINT16_MAX) SAT_INT(u32, 0, UINT32_MAX) SAT_INT(u64, 0, UINT64_MAX)
@@ -109,6 +115,8 @@ FN(sin, sinf(x), sin(x)) FN(cos, cosf(x), cos(x)) FN(exp2, exp2f(x), exp2(x)) FN
 EXTREME_F(f32) EXTREME_F(f64) EXTREME_F(f16)
 I bf16 min_bf16(bf16 a, bf16 b) { return min_f32(a, b); }
 I bf16 max_bf16(bf16 a, bf16 b) { return max_f32(a, b); }
+I bf16 min_bf16_nan(bf16 a, bf16 b) { return min_f32_nan(a, b); }
+I bf16 max_bf16_nan(bf16 a, bf16 b) { return max_f32_nan(a, b); }
 I u8 test_finite(f64 v) { return __builtin_isfinite(v); }
 I u8 test_infinite(f64 v) { return __builtin_isinf(v) != 0; }
 I u8 test_number(f64 v) { return v == v; }
@@ -136,6 +144,17 @@ COLD f32 from_e4m3(u32 v) {
   return v & 128 ? -r : r;
 }
 COLD f32 from_e5m2(u32 v) { return (f32)as_f16((u16)((v & 255) << 8)); }
+/* e8m0: a power of two, 255 is NaN. */
+COLD f32 from_e8m0(u32 v) { v &= 255; return v == 255 ? NAN : v ? as_f32(v << 23) : as_f32(0x400000u); }
+/* Rounds up or towards zero; beyond the largest it saturates, or is NaN. */
+COLD u32 to_e8m0(f32 v, int up, u32 beyond) {
+  if (v != v) return 255;
+  u32 b = bits_f32(v) & 0x7fffffffu, e = b >> 23, rest = b & 0x7fffffu;
+  if (b >= 0x7f800000u) return beyond;
+  if (e == 0) return up ? rest > 0x400000u : 0;
+  if (up && rest) ++e;
+  return e > 254 ? beyond : e;
+}
 COLD u32 to_fp8(f32 v, int mantissa, int bias, f32 max) {
   if (v != v) return 0x7f;
   u32 sign = bits_f32(v) >> 31 << 7;
@@ -232,6 +251,24 @@ I u32 atomic_dec_u32(u8* p, u32 v) { u32 o = __atomic_load_n((u32*)p, __ATOMIC_S
 #define ATOMIC_PACKED(E) I u32 atomic_add_##E##x2(u8* p, u32 v) { u32 o = __atomic_load_n((u32*)p, __ATOMIC_SEQ_CST); while (!__atomic_compare_exchange_n((u32*)p, &o, pk_add_##E(o, v), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {} return o; }
 ATOMIC_PACKED(f16) ATOMIC_PACKED(bf16)
 ATOMIC_FLOAT(f32, u32) ATOMIC_FLOAT(f64, u64) ATOMIC_FLOAT(f16, u16) ATOMIC_FLOAT(bf16, u16)
+
+/* mbarrier: phase in bit 63, announced bytes that are still to come (biased) from 40, arrivals expected from 20, arrivals still to come from 0. One
+   worker runs all threads of a block, so plain accesses do. */
+#define MB_BIAS (1ull << 21)
+I void mbarrier_set(u64* m, u64 phase, u64 bytes, u64 expected, u64 pending) { *m = phase << 63 | bytes << 40 | expected << 20 | pending; }
+I void mbarrier_init(u64* m, u32 n) { mbarrier_set(m, 0, MB_BIAS, n & 0xfffff, n & 0xfffff); }
+I u32 mbarrier_pending(u64 state) { return (u32)(state & 0xfffff); }
+I void mbarrier_change(u64* m, s64 bytes, u64 expected, u64 pending) {
+  u64 phase = *m >> 63, all = ((*m >> 40 & 0x3fffff) + (u64)bytes) & 0x3fffff;
+  if (!pending && all == MB_BIAS) { phase ^= 1; pending = expected; }
+  mbarrier_set(m, phase, all, expected, pending);
+}
+I void mbarrier_expect(u64* m, u32 bytes) { mbarrier_change(m, (s32)bytes, *m >> 20 & 0xfffff, *m & 0xfffff); }
+I u64 mbarrier_arrive(u64* m, u32 n, int drop) {
+  u64 before = *m, expected = before >> 20 & 0xfffff, pending = before & 0xfffff;
+  mbarrier_change(m, 0, drop ? expected - (n < expected ? n : expected) : expected, pending - (n < pending ? n : pending));
+  return before;
+}
 
 /* shfl: the lane to read from, and whether it is in range (PTX ISA, shfl.sync). */
 I u8 shuffle_source(u32 mode, u32 lane, u32 b, u32 c, u32* from) {

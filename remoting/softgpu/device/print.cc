@@ -4,17 +4,24 @@
 #include <cstring>
 #include <string>
 
+#include "softgpu/device/cta.h"
+
 namespace softgpu {
 
 namespace {
 constexpr size_t kMaxFormat = 4096;
 
+// Kernels name addresses: only what lies in device memory is read. An unmapped page of it faults the kernel.
+bool readable(uint64_t at, uint64_t bytes) { return at >= SOFTGPU_WINDOW_BASE && at - SOFTGPU_WINDOW_BASE <= SOFTGPU_WINDOW_BYTES - bytes; }
+
+std::string text_at(uint64_t at, size_t most) { return readable(at, most) ? std::string((const char*)at, strnlen((const char*)at, most)) : ""; }
+
 struct Arguments {
   uint64_t at;
   template <typename T> T take() {
     at = (at + sizeof(T) - 1) & ~(uint64_t)(sizeof(T) - 1);
-    T v;
-    std::memcpy(&v, (const void*)at, sizeof v);
+    T v{};
+    if (readable(at, sizeof v)) std::memcpy(&v, (const void*)at, sizeof v);
     at += sizeof v;
     return v;
   }
@@ -38,7 +45,7 @@ bool convert(std::string& out, std::string spec, char conversion, int longs, Arg
       return true;
     case 'c': append(out, spec + "c", a.take<int32_t>()); return true;
     case 'p': append(out, spec + "p", (void*)a.take<uint64_t>()); return true;
-    case 's': { char text[1024]; std::strncpy(text, (const char*)a.take<uint64_t>(), sizeof text - 1); text[sizeof text - 1] = 0; append(out, spec + "s", (const char*)text); return true; }
+    case 's': append(out, spec + "s", text_at(a.take<uint64_t>(), 1024).c_str()); return true;
     case 'f': case 'e': case 'g': case 'a': case 'F': case 'E': case 'G': case 'A': append(out, spec + conversion, a.take<double>()); return true;
     default: return false;
   }
@@ -46,8 +53,8 @@ bool convert(std::string& out, std::string spec, char conversion, int longs, Arg
 }  // namespace
 
 uint32_t print_from_kernel(uint64_t format, uint64_t arguments) {
-  const char* f = (const char*)format;
-  size_t length = strnlen(f, kMaxFormat);
+  const std::string f = text_at(format, kMaxFormat);
+  size_t length = f.size();
   Arguments a{arguments};
   std::string out;
   uint32_t taken = 0;
@@ -64,6 +71,11 @@ uint32_t print_from_kernel(uint64_t format, uint64_t arguments) {
   fwrite(out.data(), 1, out.size(), stdout);
   fflush(stdout);
   return taken;
+}
+
+void print_assertion(uint64_t message, uint64_t file, uint32_t line, uint64_t function, const uint32_t block[3], const uint32_t thread[3]) {
+  std::fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n", text_at(file, 1024).c_str(), line, text_at(function, 1024).c_str(), block[0], block[1],
+               block[2], thread[0], thread[1], thread[2], text_at(message, 1024).c_str());
 }
 
 }  // namespace softgpu

@@ -42,32 +42,35 @@ static void tell_lanes(Warp* w) {
 
 /* Frees every barrier that has all its threads. Returns how many lanes went on. */
 static u32 release_barriers(Cta* c, Warp* W, u32 warps) {
-  u32 waiting[16] = {0}, expected[16] = {0}, votes[16] = {0}, alive = 0, freed = release_whole(c, W, warps);
+  u32 waiting[17] = {0}, expected[17] = {0}, votes[17] = {0}, alive = 0, freed = release_whole(c, W, warps);
   if (freed) return freed;
   for (u32 i = 0; i < warps; ++i) if (W[i].bar_whole) tell_lanes(&W[i]);
   for (u32 i = 0; i < warps; ++i) {
     alive += (u32)__builtin_popcount(W[i].alive);
     for (u32 l = 0; l < 32; ++l) if (W[i].bar_mask >> l & 1) { u32 id = W[i].bar_id[l]; waiting[id]++; votes[id] += W[i].bar_vote[l] != 0; if (W[i].bar_count[l]) expected[id] = W[i].bar_count[l]; }
   }
-  for (u32 id = 0; id < 16; ++id) {
+  for (u32 id = 0; id < 17; ++id) {
     if (!waiting[id]) continue;
     u32 need = expected[id] && expected[id] < alive ? expected[id] : alive;
-    if (waiting[id] + c->arrived[id] < need) continue;
+    if (waiting[id] + (id < 16 ? c->arrived[id] : 0) < need) continue;
+    if (id == 16 && !c->grid_release) { c->grid_waiting = 1; continue; }
+    if (id == 16) c->grid_release = 0;
     for (u32 i = 0; i < warps; ++i) for (u32 l = 0; l < 32; ++l) {
       Warp* w = &W[i];
       if (!(w->bar_mask >> l & 1) || w->bar_id[l] != id) continue;
       w->bar_sum[l] = votes[id]; w->bar_total[l] = waiting[id];
       w->bar_mask &= ~(1u << l); w->at[w->bar_next[l]] |= 1u << l; ++freed;
     }
-    c->arrived[id] = 0;
+    if (id < 16) c->arrived[id] = 0;
   }
   return freed;
 }
 
-__attribute__((visibility("default"))) void softgpu_kernel(Cta* c) {
+__attribute__((visibility("default"))) int softgpu_kernel(Cta* c) {
   Warp* W = (Warp*)c->frames;
   u32 warps = (c->threads + 31) / 32, alive = 1;
-  for (u32 i = 0; i < warps; ++i) start_warp(c, &W[i], i);
+  if (!c->started) for (u32 i = 0; i < warps; ++i) start_warp(c, &W[i], i);
+  c->started = 1;
   while (alive) {
     alive = 0;
     u32 moved = 0;
@@ -79,6 +82,11 @@ __attribute__((visibility("default"))) void softgpu_kernel(Cta* c) {
     }
     if (*c->stop) c->host->fault(c, FAULT_TRAP, 0);
     if (!alive) break;
-    if (!release_barriers(c, W, warps) && !moved) c->host->fault(c, FAULT_TRAP, 0);   /* every thread waits: no thread can free it */
+    u32 freed = release_barriers(c, W, warps);
+    if (freed || (moved && !c->cooperative)) continue;
+    if (moved) return CTA_YIELDED;                            /* a lane may spin until another block has been somewhere */
+    if (c->cooperative && c->grid_waiting) return CTA_AT_GRID_BARRIER;
+    c->host->fault(c, FAULT_TRAP, 0);                         /* every thread waits: no thread can free it */
   }
+  return CTA_DONE;
 }

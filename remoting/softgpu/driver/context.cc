@@ -32,7 +32,7 @@ static Context* make_context(DeviceState* d, unsigned flags, bool primary) {
   Driver* dr = driver();
   std::lock_guard lock(dr->mutex);
   c->id = dr->next_id++;
-  if (!d->runner) d->runner = std::make_unique<GridRunner>(d->engine, std::clamp(std::thread::hardware_concurrency(), 1u, 64u));
+  if (!d->runner) d->runner = std::make_unique<GridRunner>(d->engine, std::clamp(std::thread::hardware_concurrency(), 1u, 64u), registered_memory);
   dr->handles.insert(c);
   return c;
 }
@@ -156,7 +156,7 @@ API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) { if (!version) re
 #undef cuCtxSynchronize
 API CUresult cuCtxSynchronize(void) { CURRENT(c); return wait_for_context(c); }
 API CUresult cuCtxGetLimit(size_t* value, CUlimit limit) { CURRENT(c); if (!value) return CUDA_ERROR_INVALID_VALUE; if ((unsigned)limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT; *value = c->limits[limit]; return CUDA_SUCCESS; }
-API CUresult cuCtxSetLimit(CUlimit limit, size_t value) { CURRENT(c); if ((unsigned)limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT; c->limits[limit] = value; return CUDA_SUCCESS; }
+API CUresult cuCtxSetLimit(CUlimit limit, size_t value) { CURRENT(c); if ((unsigned)limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT; c->limits[limit] = value; if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) c->device->runner->heap().limit((value + 4095) & ~4095ull); return CUDA_SUCCESS; }
 API CUresult cuCtxGetCacheConfig(CUfunc_cache* config) { CURRENT(c); (void)c; if (!config) return CUDA_ERROR_INVALID_VALUE; *config = CU_FUNC_CACHE_PREFER_NONE; return CUDA_SUCCESS; }
 API CUresult cuCtxSetCacheConfig(CUfunc_cache) { CURRENT(c); (void)c; return CUDA_SUCCESS; }
 API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) { CURRENT(c); (void)c; if (least) *least = 0; if (greatest) *greatest = -5; return CUDA_SUCCESS; }

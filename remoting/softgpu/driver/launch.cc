@@ -49,7 +49,23 @@ static CUresult pack(const KernelState* k, void** params, void** extra, std::vec
   return CUDA_SUCCESS;
 }
 
-API CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream h, void** params, void** extra) {
+static CUresult occupancy(KernelState* k, int threads, size_t dynamic, int* blocks) {
+  if (CUresult r = compile_kernel(k, nullptr)) return r;
+  size_t shared = k->compiled->static_shared_bytes + dynamic;
+  int by_threads = threads > 1024 ? 0 : 1536 / threads, by_shared = shared ? (int)((100u << 10) / (shared + 1024)) : 24;
+  *blocks = std::min({24, by_threads, by_shared});
+  return CUDA_SUCCESS;
+}
+
+// A cooperative grid must be resident as a whole.
+static CUresult check_cooperative(Context* c, KernelState* k, const Launch& l) {
+  int blocks = 0;
+  if (CUresult r = occupancy(k, (int)(l.block[0] * l.block[1] * l.block[2]), l.dynamic_shared_bytes, &blocks)) return r;
+  uint64_t total = (uint64_t)l.grid[0] * l.grid[1] * l.grid[2];
+  return total > (uint64_t)blocks * c->device->engine->shared()->multiprocessors ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
+}
+
+static CUresult launch_grid(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream h, void** params, void** extra, bool cooperative) {
   CURRENT(c);
   KERNEL(k, f);
   StreamRef s;
@@ -65,6 +81,8 @@ API CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
   launch->dynamic_shared_bytes = shared;
   if (CUresult r = compile_kernel(k, nullptr)) return r;
   launch->kernel = k->compiled.get();
+  launch->cooperative = cooperative;
+  if (cooperative) if (CUresult r = check_cooperative(c, k, *launch)) return r;
   GridRunner* runner = c->device->runner.get();
   enqueue(s, [launch, runner] {
     Fault fault = runner->run(*launch);
@@ -74,14 +92,24 @@ API CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
   return CUDA_SUCCESS;
 }
 
+API CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream h, void** params, void** extra) {
+  return launch_grid(f, gx, gy, gz, bx, by, bz, shared, h, params, extra, false);
+}
+
+API CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream h, void** params) {
+  return launch_grid(f, gx, gy, gz, bx, by, bz, shared, h, params, nullptr, true);
+}
+
 API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** params, void** extra) {
   if (!config) return CUDA_ERROR_INVALID_VALUE;
+  bool cooperative = false;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     auto& a = config->attrs[i];
     bool cluster = a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && a.value.clusterDim.x * a.value.clusterDim.y * a.value.clusterDim.z > 1;
-    if (cluster || (a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a.value.cooperative)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (cluster) return CUDA_ERROR_NOT_SUPPORTED;
+    cooperative |= a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a.value.cooperative;
   }
-  return cuLaunchKernel(f, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, params, extra);
+  return launch_grid(f, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, params, extra, cooperative);
 }
 
 API CUresult cuFuncLoad(CUfunction f) { KERNEL(k, f); return compile_kernel(k, nullptr); }
@@ -123,15 +151,13 @@ API CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute which, int va
 }
 API CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel f, CUdevice) { return cuFuncSetAttribute((CUfunction)f, which, value); }
 API CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache) { KERNEL(k, f); (void)k; return CUDA_SUCCESS; }
+API CUresult cuFuncSetSharedMemConfig(CUfunction f, CUsharedconfig) { KERNEL(k, f); (void)k; return CUDA_SUCCESS; }
+API CUresult cuKernelSetCacheConfig(CUkernel f, CUfunc_cache, CUdevice) { KERNEL(k, (CUfunction)f); (void)k; return CUDA_SUCCESS; }
 
 API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, int threads, size_t dynamic) {
   KERNEL(k, f);
   if (!blocks || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult r = compile_kernel(k, nullptr)) return r;
-  size_t shared = k->compiled->static_shared_bytes + dynamic;
-  int by_threads = threads > 1024 ? 0 : 1536 / threads, by_shared = shared ? (int)((100u << 10) / (shared + 1024)) : 24;
-  *blocks = std::min({24, by_threads, by_shared});
-  return CUDA_SUCCESS;
+  return occupancy(k, threads, dynamic, blocks);
 }
 API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads, size_t dynamic, unsigned) { return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, threads, dynamic); }
 

@@ -18,6 +18,12 @@ const Allocation* find_allocation(uint64_t address) {
   return address - it->second.base < it->second.bytes ? &it->second : nullptr;
 }
 
+bool registered_memory(uint64_t address, uint32_t bytes) {
+  std::lock_guard lock(driver()->mutex);
+  const Allocation* a = find_allocation(address);
+  return a && a->kind == Allocation::registered && address + bytes <= a->base + a->bytes;
+}
+
 CUresult release_memory(uint64_t base) {
   Driver* d = driver();
   Allocation a;
@@ -148,7 +154,7 @@ API CUresult cuMemHostGetDevicePointer(CUdeviceptr* out, void* p, unsigned flags
   (void)c;
   std::lock_guard lock(driver()->mutex);
   const Allocation* a = find_allocation((uint64_t)p);
-  if (!out || flags || !a || a->kind != Allocation::host) return CUDA_ERROR_INVALID_VALUE;   // registered pages lie outside of the window
+  if (!out || flags || !a || (a->kind != Allocation::host && a->kind != Allocation::registered)) return CUDA_ERROR_INVALID_VALUE;
   *out = (CUdeviceptr)p;
   return CUDA_SUCCESS;
 }

@@ -104,10 +104,10 @@ CUresult compile_kernel(KernelState* k, std::string* log) {
   void* library = dlopen(c.library.c_str(), RTLD_NOW | RTLD_LOCAL);
   auto compiled = std::make_unique<CompiledKernel>();
   if (library) {
-    compiled->run = (void (*)(Cta*))dlsym(library, "softgpu_kernel");
+    compiled->run = (int (*)(Cta*))dlsym(library, "softgpu_kernel");
     compiled->frame_bytes = (uint64_t(*)(uint32_t))dlsym(library, "softgpu_frame_bytes");
   }
-  if (!compiled->run || !compiled->frame_bytes) { log_to(log, "the compiled kernel cannot be loaded"); return CUDA_ERROR_INVALID_IMAGE; }
+  if (!compiled->run || !compiled->frame_bytes) { const char* why = dlerror(); log_to(log, std::string("the compiled kernel cannot be loaded: ") + (why ? why : "it has no entry")); return CUDA_ERROR_INVALID_IMAGE; }
   compiled->static_shared_bytes = c.shared_bytes;
   compiled->local_bytes = c.local_bytes;
   for (auto& name : c.globals) {
@@ -233,6 +233,7 @@ API CUresult cuLinkAddData(CUlinkState h, CUjitInputType type, void* data, size_
   if (!l || !known(l) || !data) return CUDA_ERROR_INVALID_HANDLE;
   std::string text;
   if (type == CU_JIT_INPUT_PTX) text.assign((const char*)data, strnlen((const char*)data, bytes));
+  else if (bytes >= 8 && !std::memcmp(data, "!<arch>\n", 8)) return CUDA_SUCCESS;   // machine code of the device runtime: what it gives is built in
   else { bool binary; text = ptx_of_image(data, binary); }
   if (text.empty()) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   l->inputs.push_back(std::move(text));

@@ -131,6 +131,7 @@ uint64_t enqueue(const StreamRef& s, std::function<CUresult()> run, std::vector<
 CUresult wait_for(const StreamRef& s, uint64_t position);
 CUresult wait_for_context(Context* c);
 
+bool registered_memory(uint64_t address, uint32_t bytes);   // host memory that was registered: kernels may touch it
 CUresult release_memory(uint64_t base);                      // an Allocation of kind device or host
 CUresult compile_kernel(KernelState* k, std::string* log);
 CUresult load_module(const void* image, int ordinal, ModuleState*& out, std::string* log);

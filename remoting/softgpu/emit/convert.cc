@@ -35,7 +35,7 @@ static std::string converted(const Instruction& ins, Type d, Type a, std::string
   if (a.is_float() && d.is_float()) {
     if (d.bits == a.bits && r.size() == 3) return "round_" + r + "_" + c_type(d) + "(" + v + ")";
     if (d == Type{'f', 32} && a.bits == 64 && (r == "rz" || r == "rm" || r == "rp")) return "narrow_" + r + "(" + v + ")";
-    if (d.bits == 16 && r == "rz") return "narrow_rz_" + c_type(d) + "((f32)" + v + ")";
+    if (d.bits == 16 && (r == "rz" || r == "rm" || r == "rp")) return "narrow_" + r + "_" + c_type(d) + "((long double)" + v + ")";
     return "(" + c_type(d) + ")" + v;
   }
   return "";
@@ -63,25 +63,43 @@ bool FunctionEmitter::convert_fp8(const Instruction& ins, std::string& out) {
   return true;
 }
 
+// Scale factors of blocks: two exponents in 16 bits.
+bool FunctionEmitter::convert_e8m0(const Instruction& ins, std::string& out) {
+  if (!ins.has("ue8m0x2")) return false;
+  bool up = ins.has("rp");
+  if (ins.mods.back() == "ue8m0x2") {
+    if (!ins.has("bf16x2")) refuse(ins);
+    out += "{ u32 v = " + read(ins.operands.at(1), {'u', 16}) + "; " + write(ins.operands[0], {'b', 32}, "pack_bf16(from_e8m0(v >> 8), from_e8m0(v))") + "}\n";
+    return true;
+  }
+  std::string high, low, mode = std::string(up ? ", 1" : ", 0") + (ins.has("satfinite") ? ", 254)" : ", 255)");
+  if (ins.mods.back() == "f32") { high = read(ins.operands.at(1), {'f', 32}); low = read(ins.operands.at(2), {'f', 32}); }
+  else if (ins.mods.back() == "bf16x2") { high = "as_bf16((u16)(v >> 16))"; low = "as_bf16((u16)v)"; }
+  else refuse(ins);
+  out += "{ u32 v = " + (ins.mods.back() == "f32" ? std::string("0") : read(ins.operands.at(1), {'b', 32})) + "; (void)v;\n";
+  out += write(ins.operands[0], {'b', 16}, "to_e8m0(" + high + mode + " << 8 | to_e8m0(" + low + mode) + "}\n";
+  return true;
+}
+
 bool FunctionEmitter::convert(const Instruction& ins, std::string& out) {
   if (ins.op == "mov") { move(ins, out); return true; }
   if (ins.op == "cvta") {
     bool to = ins.has("to");
     bool shared = ins.has("shared") || ins.has("shared::cta");
     std::string v = read(ins.operands.at(1), {'u', 64});
-    if (shared) v = to ? "(" + v + " - c->shared_base)" : "(c->shared_base + (u32)" + v + ")";
+    if (shared) v = to ? "(" + v + " - k.shared_base)" : "(k.shared_base + (u32)" + v + ")";
     out += write(ins.operands[0], {'u', 64}, v);
     return true;
   }
   if (ins.op == "isspacep") {
     std::string a = read(ins.operands.at(1), {'u', 64});
-    std::string shared = "(" + a + " - c->shared_base < c->shared_bytes)", local = "(" + a + " - c->local_base < c->local_span)";
+    std::string shared = "(" + a + " - k.shared_base < k.shared_bytes)", local = "(" + a + " - c->local_base < c->local_span)";
     std::string v = ins.has("shared") || ins.has("shared::cta") ? shared : ins.has("local") ? local : ins.has("global") ? "(!" + shared + " && !" + local + ")" : "0";
     out += write(ins.operands[0], {'p', 8}, v);
     return true;
   }
   if (ins.op != "cvt") return false;
-  if (convert_fp8(ins, out)) return true;
+  if (convert_fp8(ins, out) || convert_e8m0(ins, out)) return true;
   for (auto& m : ins.mods)
     if (m == "f16x2" || m == "bf16x2") {
       std::string element = m == "f16x2" ? "f16" : "bf16";

@@ -59,16 +59,22 @@ class FunctionEmitter {
   bool arithmetic(const ptx::Instruction& ins, std::string& out);    // arithmetic.cc
   bool compare(const ptx::Instruction& ins, std::string& out);       // compare.cc
   bool convert(const ptx::Instruction& ins, std::string& out);       // convert.cc
+  bool convert_e8m0(const ptx::Instruction& ins, std::string& out);
   bool convert_fp8(const ptx::Instruction& ins, std::string& out);
   void move(const ptx::Instruction& ins, std::string& out);
   bool bits(const ptx::Instruction& ins, std::string& out);          // bits.cc
   bool memory(const ptx::Instruction& ins, std::string& out);        // memory.cc
   bool atomic(const ptx::Instruction& ins, std::string& out);        // memory.cc
+  bool mbarrier(const ptx::Instruction& ins, std::string& out);      // mbarrier.cc
   bool copy_async(const ptx::Instruction& ins, std::string& out);
   void check_parameter(const ptx::Instruction& ins, const ptx::Operand& a, uint64_t bytes) const;
   bool call(const ptx::Instruction& ins, std::string& out);          // calls.cc
   std::string argument(const ptx::Operand& o, int index, std::string& before) const;
-  void check_argument(const ptx::Instruction& ins, const ptx::Function& callee, size_t i) const;
+  std::string parameter(const std::string& name) const;   // its bytes, as a C expression
+  bool built_in(const std::string& name, const std::vector<std::string>& pointers, std::string& out) const;
+  std::string invoke(const ptx::Instruction& ins, const ptx::Function& callee, const std::vector<std::string>& pointers) const;
+  std::string indirect(const ptx::Instruction& ins, const std::vector<std::string>& pointers) const;
+  bool fits(const ptx::Instruction& ins, const ptx::Function& callee) const;
   void exchange(const ptx::Instruction& ins, std::string& out) const;  // cross_lane.cc
   std::string members(const ptx::Instruction& ins) const;
   void shuffle(const ptx::Instruction& ins, std::string& out) const;
@@ -97,6 +103,7 @@ class FunctionEmitter {
   std::map<std::string, int> register_index_;
   std::map<std::string, uint64_t> local_offset_;     // .local variables
   std::map<std::string, int> param_index_;           // call parameters declared in bodies
+  std::set<std::string> kept_params_;                // those that live longer than one block
   std::map<std::string, uint64_t> kernel_param_offset_;
   uint64_t local_bytes_ = 0;
   enum class Mode { scalar, lanes, called } mode_ = Mode::called;   // lanes: registers live in the warp's frame

@@ -27,6 +27,8 @@ void FunctionEmitter::layout() {
     else if (v.space == Space::param) param_index_[v.name] = params++;
   }
   local_bytes_ = align_up(local_bytes_, 16);
+  for (auto& v : f_.variables)
+    if (v.space == Space::param && std::count_if(flow_.blocks.begin(), flow_.blocks.end(), [&](auto& b) { return mentions(b, v.name); }) > 1) kept_params_.insert(v.name);
   if (f_.entry) return;
   int a = 0;
   for (auto* list : {&f_.returns, &f_.params}) for (auto& p : *list) { if (p.space == Space::param) param_index_[p.name] = 1000000 + a; ++a; }
@@ -42,6 +44,7 @@ std::string FunctionEmitter::registers(bool only_frame, bool array) const {
   };
   for (auto& [name, type] : f_.registers) declare(name, storage(type));
   if (!array || only_frame) declare("%cc", "u32");
+  for (auto& v : f_.variables) if (only_frame && kept_params_.count(v.name)) s += "u8 p" + num((size_t)param_index_.at(v.name)) + "[32][" + num(align_up(std::max<size_t>(v.bytes, 8), 16)) + "] __attribute__((aligned(16)));\n";
   if (only_frame) return s;
   for (auto& v : f_.variables) if (v.space == Space::param) s += "u8 p" + num((size_t)param_index_.at(v.name)) + "[" + num(std::max<size_t>(v.bytes, 8)) + "] __attribute__((aligned(16)));\n";
   for (auto& [name, i] : param_index_) if (i >= 1000000) s += "u8* p" + num((size_t)i) + " = a" + num((size_t)i - 1000000) + "; (void)p" + num((size_t)i) + ";\n";
@@ -53,7 +56,7 @@ void FunctionEmitter::statement(const Instruction& ins, std::string& out) {
   if (ins.op == "bar" || ins.op == "barrier") { out += "barrier_arrive(c, " + read(ins.operands.at(0), {'u', 32}) + ");\n"; return; }
   if (ins.op == "activemask") { out += write(ins.operands.at(0), {'u', 32}, mode_ == Mode::lanes ? "mask" : "(1u << " + thread("lane") + ")"); return; }
   if (ins.op == "brkpt") return;
-  if (arithmetic(ins, out) || compare(ins, out) || convert(ins, out) || bits(ins, out) || memory(ins, out) || call(ins, out)) return;
+  if (arithmetic(ins, out) || compare(ins, out) || convert(ins, out) || bits(ins, out) || memory(ins, out) || mbarrier(ins, out) || call(ins, out)) return;
   refuse(ins);
 }
 
@@ -95,7 +98,7 @@ std::string FunctionEmitter::indexed_branch(const Instruction& ins, const std::s
 std::string FunctionEmitter::scalar_kernel() {
   mode_ = Mode::scalar;
   std::string body = registers(false, false) + stack(false) + blocks_scalar();
-  return "#include \"thread_loop\"\n" + constants() + "THREADS {\n" + body + "done:;\n}\n}\n";
+  return "#include \"thread_loop\"\n" + constants() + "THREADS {\n" + body + "done:;\n}\nreturn CTA_DONE;\n}\n";
 }
 
 // What no store of the kernel can change, as variables of its own: C would read them again after each store.
@@ -123,7 +126,7 @@ std::string FunctionEmitter::lane_body(size_t b) {
   std::set<std::string> used;
   for (size_t i = block.first; i < block.last; ++i) for (auto& r : ptx::registers_of(f_, f_.body[i])) if (flow_.local_registers.count(r)) used.insert(r);
   for (auto& r : used) s += storage(f_.registers.at(r)) + " " + reg(r) + " = 0;\n";
-  for (auto& v : f_.variables) if (v.space == Space::param && mentions(block, v.name)) s += "u8 p" + num((size_t)param_index_.at(v.name)) + "[" + num(std::max<size_t>(v.bytes, 8)) + "] __attribute__((aligned(16)));\n";
+  for (auto& v : f_.variables) if (v.space == Space::param && !kept_params_.count(v.name) && mentions(block, v.name)) s += "u8 p" + num((size_t)param_index_.at(v.name)) + "[" + num(std::max<size_t>(v.bytes, 8)) + "] __attribute__((aligned(16)));\n";
   for (size_t i = block.first; i < block.last; ++i) {
     const Instruction& ins = f_.body[i];
     line_ = ins.line;
@@ -146,8 +149,13 @@ bool FunctionEmitter::mentions(const Block& block, const std::string& name) cons
   return false;
 }
 
-// bar.sync id{, threads}; bar.red.op d, id{, threads}, p
+// bar.sync id{, threads}; bar.red.op d, id{, threads}, p; number 16 is the barrier of the grid
 std::string FunctionEmitter::barrier_entry(const Instruction& ins, size_t b) const {
+  if (ptx::is_grid_barrier(ins)) {
+    std::string s = "w->bar_id[l] = 16; w->bar_count[l] = w->bar_vote[l] = 0; w->bar_next[l] = " + num(b + 1) + "; taken |= 1u << l;\n";
+    for (auto& r : ins.call_returns) if (param_index_.count(r.name)) s += "__builtin_memset(" + parameter(r.name) + ", 0, 4);\n";
+    return s;
+  }
   bool reduction = ins.has("red");
   size_t first = reduction ? 1 : 0, n = ins.operands.size();
   std::string id = n > first ? read(ins.operands[first], {'u', 32}) : "0", count = "0", value = "0";
@@ -163,7 +171,7 @@ std::string FunctionEmitter::whole_barrier(size_t b) const {
   const Block& block = flow_.blocks[b];
   if (block.kind != BlockKind::barrier || block.last != block.first + 1) return "";
   const Instruction& ins = f_.body[block.first];
-  if (!ins.guard.empty() || ins.has("red") || ins.operands.size() > 1) return "";
+  if (!ins.guard.empty() || ins.has("red") || ptx::is_grid_barrier(ins) || ins.operands.size() > 1) return "";
   if (ins.operands.size() == 1 && (ins.operands[0].kind != ptx::OperandKind::integer || ins.operands[0].bits > 15)) return "";
   uint64_t id = ins.operands.empty() ? 0 : ins.operands[0].bits;
   return "if (mask == w->alive && !w->bar_mask) { w->bar_mask = mask; w->bar_whole = " + num(id + 1) + "; w->bar_place = " + num(b + 1) + "; goto pick; }\n";

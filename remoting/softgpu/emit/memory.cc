@@ -67,7 +67,11 @@ bool FunctionEmitter::memory(const Instruction& ins, std::string& out) {
 
 // cp.async.{ca,cg}.shared.global [to], [from], bytes{, bytes that are read}; groups and waits have nothing left to do.
 bool FunctionEmitter::copy_async(const Instruction& ins, std::string& out) {
-  if (!ins.has("async") || ins.has("bulk") || ins.has("mbarrier")) refuse(ins);
+  if (!ins.has("async") || ins.has("bulk")) refuse(ins);
+  if (ins.has("mbarrier")) {   // the copies before it are done: what is left is the arrival, or one arrival more and one less
+    if (ins.has("noinc")) out += "(void)mbarrier_arrive((u64*)" + address(ins, ins.operands.at(0), space_of(ins), 8) + ", 1, 0);\n";
+    return true;
+  }
   if (ins.has("commit_group") || ins.has("wait_group") || ins.has("wait_all")) return true;
   size_t n = ins.operands.size();
   if (n < 3 || ins.operands[2].kind != OperandKind::integer) refuse(ins);

@@ -4,6 +4,7 @@
 
 #include "softgpu/emit/emitter.h"
 #include "softgpu/emit/runtime_text.h"
+#include "softgpu/ptx/inline.h"
 
 namespace softgpu::emit {
 
@@ -23,12 +24,25 @@ struct Reach {
     if (!o.name.empty()) symbols.insert(o.name);
     for (auto& e : o.elements) operand(e);
   }
+  // An indirect call may reach every function whose address is taken: in a variable, or as an operand that is not called.
+  void visit_addressed() {
+    if (addressed_) return;
+    addressed_ = true;
+    std::set<std::string> named;
+    for (auto& v : module.variables) for (auto& r : v.references) named.insert(r.symbol);
+    for (auto& f : module.functions) for (auto& ins : f.body) if (ins.op != "call") for (auto& o : ins.operands) named.insert(o.name);
+    for (auto& f : module.functions) if (f.defined && !f.entry && named.count(f.name)) visit(f);
+  }
+  bool addressed_ = false;
+
   void visit(const Function& f) {
     if (std::find(functions.begin(), functions.end(), &f) != functions.end()) return;
     functions.push_back(&f);
     for (auto& ins : f.body) {
       for (auto* list : {&ins.operands, &ins.call_returns, &ins.call_arguments}) for (auto& o : *list) operand(o);
-      if (ins.op == "call") if (auto* callee = module.find(ins.operands.at(0).name)) visit(*callee);
+      if (ins.op != "call") continue;
+      if (auto* callee = module.find(ins.operands.at(0).name)) visit(*callee);
+      else if (f.registers.count(ins.operands[0].name)) visit_addressed();
     }
   }
 };
@@ -47,15 +61,15 @@ void layout_shared(const Reach& reach, FunctionEmitter::Shared& shared, KernelSo
   };
   for (auto& v : reach.module.variables) if (reach.symbols.count(v.name)) place(v);
   for (auto* f : reach.functions) for (auto& v : f->variables) place(v);
-  at = align_up(at, 16);
-  for (auto* v : dynamic) shared.shared_offset[v->name] = at;
   source.shared_bytes = at;
+  for (auto* v : dynamic) shared.shared_offset[v->name] = align_up(at, 16);
 }
 
 }  // namespace
 
-KernelSource emit_kernel(const Module& module, const Function& kernel) {
-  Reach reach{module, {}, {}};
+KernelSource emit_kernel(const Module& module, const Function& written) {
+  const Function kernel = ptx::inline_synchronising(module, written);
+  Reach reach{module, {}, {}, false};
   reach.visit(kernel);
   KernelSource source;
   FunctionEmitter::Shared shared{module, {}, {}, {}};

@@ -107,7 +107,7 @@ std::string FunctionEmitter::special(const std::string& name, int line) const {
       {"%clock", "(u32)cycles()"}, {"%clock_hi", "(u32)(cycles() >> 32)"}, {"%clock64", "cycles()"}, {"%globaltimer", "nanoseconds()"},
       {"%globaltimer_lo", "(u32)nanoseconds()"}, {"%globaltimer_hi", "(u32)(nanoseconds() >> 32)"},
       {"%dynamic_smem_size", "c->dynamic_shared_bytes"}, {"%total_smem_size", "c->shared_bytes"},
-      {"%cluster_ctarank", "0"}, {"%cluster_nctarank", "1"}, {"%cluster_ctaid.x", "0"}, {"%cluster_nctaid.x", "1"}};
+      {"%envreg1", "(u32)(c->workspace >> 32)"}, {"%envreg2", "(u32)c->workspace"}, {"%cluster_ctarank", "0"}, {"%cluster_nctarank", "1"}, {"%cluster_ctaid.x", "0"}, {"%cluster_nctaid.x", "1"}};
   std::string lane = thread("lane");
   static const std::map<std::string, std::string> masks = {{"eq", "(1u << "}, {"lt", "((1u << "}, {"le", "((2u << "}, {"gt", "~((2u << "}, {"ge", "~((1u << "}};
   if (name.rfind("%lanemask_", 0) == 0) if (auto it = masks.find(name.substr(10)); it != masks.end()) return it->second + lane + (it->first == "eq" ? ")" : ") - 1)");
@@ -130,7 +130,8 @@ std::string FunctionEmitter::symbol_address(const std::string& name, int line) c
   if (auto it = local_offset_.find(name); it != local_offset_.end()) return "((u64)(lp + " + hex(it->second, 32) + "))";
   if (auto it = shared_.global_index.find(name); it != shared_.global_index.end()) return "c->globals[" + std::to_string(it->second) + "]";
   if (auto it = kernel_param_offset_.find(name); it != kernel_param_offset_.end()) return "((u64)(c->params + " + std::to_string(it->second) + "))";
-  if (auto it = param_index_.find(name); it != param_index_.end()) return "((u64)(p" + std::to_string(it->second) + "))";
+  if (param_index_.count(name)) return "((u64)(" + parameter(name) + "))";
+  for (size_t i = 0; i < shared_.module.functions.size(); ++i) if (shared_.module.functions[i].name == name) return hex(ptx::function_address(i), 64);
   throw ptx::Refusal{line, "unknown symbol " + name};
 }
 

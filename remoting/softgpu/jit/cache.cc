@@ -17,7 +17,7 @@ namespace softgpu::jit {
 namespace {
 // Aliasing and wrapping are defined in PTX; a fused multiply-add that the program did not ask for would change results.
 const std::vector<std::string> kFlags = {"-std=gnu11", "-O2", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
-                                         "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w", "-x", "c", "-"};
+                                         "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w", "-Wl,-z,defs", "-x", "c", "-"};
 
 std::string compiler() {
   if (const char* cc = std::getenv("BUSBAR_SOFTGPU_CC"); cc && *cc) return cc;

@@ -17,6 +17,15 @@ struct Reply { Status status; std::string body; };
 
 uint64_t align_up(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
 
+// Pointers to functions in a variable are known before it has an address.
+void place_functions(const ptx::Module& m, const ptx::Variable& v, std::string& initial) {
+  for (auto& r : v.references)
+    if (auto* f = m.function(r.symbol)) {
+      uint64_t value = ptx::function_address((size_t)(f - m.functions.data()));
+      for (size_t i = 0; i < 8 && r.at + i < initial.size(); ++i) initial[r.at + i] = (char)(value >> (8 * i));
+    }
+}
+
 ModuleDescription describe(const ptx::Module& m) {
   ModuleDescription d;
   for (auto& f : m.functions) {
@@ -29,7 +38,8 @@ ModuleDescription describe(const ptx::Module& m) {
   for (auto& v : m.variables) {
     if (v.space != ptx::Space::global && v.space != ptx::Space::constant) continue;
     GlobalDescription g{v.name, v.bytes, v.align, std::string(v.initial.begin(), v.initial.end()), {}};
-    for (auto& r : v.references) g.references.push_back({r.at, r.symbol, (uint64_t)r.addend});
+    place_functions(m, v, g.initial);
+    for (auto& r : v.references) if (!m.function(r.symbol)) g.references.push_back({r.at, r.symbol, (uint64_t)r.addend});
     d.globals.push_back(std::move(g));
   }
   return d;

@@ -4,7 +4,10 @@
 
 namespace softgpu::ptx {
 
+bool is_grid_barrier(const Instruction& ins) { return ins.op == "call" && !ins.operands.empty() && ins.operands[0].name == "cudaCGSynchronize"; }
+
 bool is_barrier(const Instruction& ins) {
+  if (is_grid_barrier(ins)) return true;
   if (ins.op != "bar" && ins.op != "barrier") return false;
   if (ins.has("warp") || ins.has("arrive")) return false;
   return true;
@@ -48,7 +51,21 @@ static std::set<size_t> leaders(const Function& f) {
   return starts;
 }
 
+// Threads may run to their end one after the other unless one can wait for another: by a barrier in memory, or in a loop around an ordered access.
+static bool needs_lockstep(const Function& f) {
+  bool loops = false, ordered = false;
+  for (size_t i = 0; i < f.body.size(); ++i) {
+    const Instruction& ins = f.body[i];
+    if (ins.op == "activemask" || ins.op == "mbarrier") return true;
+    if (ins.op == "bra" && !ins.operands.empty()) if (auto it = f.labels.find(ins.operands.back().name); it != f.labels.end()) loops |= it->second <= i;
+    ordered |= ins.op == "ld" && (ins.has("volatile") || ins.has("acquire") || ins.has("relaxed"));
+    ordered |= ins.op == "atom" && (ins.has("cas") || ins.has("exch"));
+  }
+  return loops && ordered;
+}
+
 static void split(const Function& f, ControlFlow& flow) {
+  flow.cross_lane = needs_lockstep(f);
   auto starts = leaders(f);
   for (auto it = starts.begin(); std::next(it) != starts.end(); ++it) {
     Block b{BlockKind::plain, *it, *std::next(it)};

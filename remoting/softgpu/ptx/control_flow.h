@@ -26,6 +26,7 @@ struct ControlFlow {
   int block_at(size_t instruction) const;
 };
 
+bool is_grid_barrier(const Instruction& ins);   // the driver's cudaCGSynchronize
 bool is_barrier(const Instruction& ins);
 bool is_sync(const Instruction& ins);
 bool ends_block(const Instruction& ins);   // bra, brx, ret, exit, trap

@@ -82,11 +82,18 @@ struct Module {
     for (auto& f : functions) if (f.name == name && f.defined) return &f;
     return nullptr;
   }
+  const Function* function(const std::string& name) const {
+    for (auto& f : functions) if (f.name == name) return &f;
+    return nullptr;
+  }
   const Variable* variable(const std::string& name) const {
     for (auto& v : variables) if (v.name == name) return &v;
     return nullptr;
   }
 };
+
+// What a pointer to a function holds: its place in the module, never an address of the host.
+inline uint64_t function_address(size_t index) { return 0x100 + 16 * (uint64_t)index; }
 
 // Parses a whole module. Throws Refusal. Bounded: 64 MiB of text, 4 Mi tokens, 4096 registers a declaration.
 Module parse(const std::string& text);

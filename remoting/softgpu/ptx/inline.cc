@@ -1,0 +1,127 @@
+#include "softgpu/ptx/inline.h"
+
+#include <algorithm>
+
+#include "softgpu/ptx/control_flow.h"
+
+namespace softgpu::ptx {
+
+namespace {
+
+constexpr size_t kMaxInstructions = 1 << 20;
+constexpr int kMaxRounds = 32;
+
+const Function* callee_of(const Module& m, const Instruction& ins) { return ins.op == "call" && !ins.operands.empty() ? m.find(ins.operands[0].name) : nullptr; }
+
+bool waits(const Module& m, const Function& f, std::set<const Function*>& seen) {
+  if (!seen.insert(&f).second) return false;
+  return std::any_of(f.body.begin(), f.body.end(), [&](auto& ins) {
+    if (is_sync(ins) || is_barrier(ins)) return true;
+    const Function* callee = callee_of(m, ins);
+    return callee && waits(m, *callee, seen);
+  });
+}
+
+// One call, replaced. Everything that the callee names gets a suffix of its own.
+class Copy {
+ public:
+  Copy(Function& to, const Function& callee, const Instruction& call, int number) : to_(to), callee_(callee), call_(call), suffix_("@i" + std::to_string(number)) {}
+
+  void run() {
+    for (auto& [name, type] : callee_.registers) to_.registers[name + suffix_] = type;
+    for (auto& v : callee_.variables) { to_.variables.push_back(v); to_.variables.back().name += suffix_; }
+    for (auto& [name, targets] : callee_.branch_targets) for (auto& t : targets) to_.branch_targets[name + suffix_].push_back(t + suffix_);
+    bind(callee_.params, call_.call_arguments, true);
+    bind(callee_.returns, call_.call_returns, false);
+    size_t begin = to_.body.size();
+    for (auto& [name, at] : callee_.labels) to_.labels[name + suffix_] = begin + at;
+    for (auto& ins : callee_.body) to_.body.push_back(renamed(ins));
+    to_.labels["return" + suffix_] = to_.body.size();
+    for (auto& ins : after_) to_.body.push_back(ins);
+  }
+
+ private:
+  // A parameter is the caller's variable itself; a register or a number passes through a variable or register of the callee.
+  void bind(const std::vector<Variable>& names, const std::vector<Operand>& given, bool in) {
+    if (names.size() > given.size()) throw Refusal{call_.line, "a call has too few arguments"};
+    for (size_t i = 0; i < names.size(); ++i) {
+      const Variable& p = names[i];
+      if (p.space == Space::reg) { move(p, given[i], in); continue; }
+      bool variable = std::any_of(to_.variables.begin(), to_.variables.end(), [&](auto& v) { return v.name == given[i].name; });
+      if (variable) { alias_[p.name] = given[i].name; continue; }
+      Variable fresh = p;
+      fresh.name += suffix_;
+      to_.variables.push_back(fresh);
+      Operand place{OperandKind::address, "", 0, 0, false, {Operand{OperandKind::reg, fresh.name, 0, 0, false, {}}}};
+      std::vector<std::string> mods = {"param", "b" + std::to_string(p.type.bits)};
+      if (in) to_.body.push_back({"st", mods, {place, given[i]}, "", false, {}, {}, call_.line});
+      else after_.push_back({"ld", mods, {given[i], place}, "", false, {}, {}, call_.line});
+    }
+  }
+
+  void move(const Variable& p, const Operand& given, bool in) {
+    Operand own{OperandKind::reg, p.name + suffix_, 0, 0, false, {}};
+    to_.registers[own.name] = p.type;
+    std::vector<std::string> mods = {p.type.kind == 'p' ? "pred" : "b" + std::to_string(p.type.bits)};
+    if (in) to_.body.push_back({"mov", mods, {own, given}, "", false, {}, {}, call_.line});
+    else after_.push_back({"mov", mods, {given, own}, "", false, {}, {}, call_.line});
+  }
+
+  std::string name(const std::string& n) const {
+    if (auto it = alias_.find(n); it != alias_.end()) return it->second;
+    bool own = callee_.registers.count(n) || callee_.labels.count(n) || callee_.branch_targets.count(n);
+    auto in = [&](auto& list) { return std::any_of(list.begin(), list.end(), [&](auto& v) { return v.name == n; }); };
+    return own || in(callee_.variables) || in(callee_.params) || in(callee_.returns) ? n + suffix_ : n;
+  }
+
+  void rename(std::vector<Operand>& operands) const { for (auto& o : operands) { if (!o.name.empty()) o.name = name(o.name); rename(o.elements); } }
+
+  Instruction renamed(Instruction ins) const {
+    if (ins.op == "ret") { ins.op = "bra"; ins.mods.clear(); ins.operands = {Operand{OperandKind::reg, "return" + suffix_, 0, 0, false, {}}}; }
+    else { rename(ins.operands); rename(ins.call_returns); rename(ins.call_arguments); }
+    if (!ins.guard.empty()) ins.guard = name(ins.guard);
+    return ins;
+  }
+
+  Function& to_;
+  const Function& callee_;
+  const Instruction& call_;
+  std::string suffix_;
+  std::map<std::string, std::string> alias_;
+  std::vector<Instruction> after_;
+};
+
+// One round over a body; false when nothing was left to replace.
+bool replace_calls(const Module& m, Function& f, int& number) {
+  Function out = f;
+  out.body.clear();
+  std::vector<size_t> place(f.body.size() + 1);
+  bool changed = false;
+  for (size_t i = 0; i < f.body.size(); ++i) {
+    place[i] = out.body.size();
+    const Instruction& ins = f.body[i];
+    const Function* callee = callee_of(m, ins);
+    if (!callee || !ins.guard.empty() || !synchronises(m, *callee)) { out.body.push_back(ins); continue; }
+    Copy(out, *callee, ins, ++number).run();
+    changed = true;
+    if (out.body.size() > kMaxInstructions) throw Refusal{ins.line, "functions with barriers make the kernel larger than 1048576 instructions"};
+  }
+  place[f.body.size()] = out.body.size();
+  for (auto& [name, at] : f.labels) out.labels[name] = place[at];
+  if (changed) f = std::move(out);
+  return changed;
+}
+
+}  // namespace
+
+bool synchronises(const Module& m, const Function& f) { std::set<const Function*> seen; return waits(m, f, seen); }
+
+Function inline_synchronising(const Module& m, const Function& f) {
+  Function out = f;
+  int number = 0;
+  for (int round = 0; replace_calls(m, out, number); ++round)
+    if (round > kMaxRounds) throw Refusal{0, "function " + f.name + " has a barrier in a recursive call, which the software GPU does not support"};
+  return out;
+}
+
+}  // namespace softgpu::ptx
