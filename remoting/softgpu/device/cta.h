@@ -19,6 +19,7 @@ typedef struct Host {
   uint64_t (*allocate)(struct Cta* c, uint64_t bytes);          /* malloc and free of kernels */
   void (*release)(struct Cta* c, uint64_t address);
   void (*assertion)(struct Cta* c, uint64_t message, uint64_t file, uint32_t line, uint64_t function, uint32_t x, uint32_t y, uint32_t z) __attribute__((noreturn));
+  void (*texture)(struct Cta* c, uint64_t handle, int dimensions, const double* at, uint32_t* out);
   uint8_t* (*outside)(struct Cta* c, uint64_t address, uint32_t bytes);   /* registered host memory, or a fault */
 } Host;
 

@@ -43,11 +43,12 @@ void release(Cta* c, uint64_t address) { runner_of(c)->heap().release(address); 
   print_assertion(message, file, line, function, c->ctaid, thread);
   fault(c, FAULT_ASSERT, 0);
 }
+void texture(Cta* c, uint64_t handle, int dimensions, const double* at, uint32_t* out) { if (!runner_of(c)->sample(handle, dimensions, at, out)) fault(c, FAULT_ADDRESS, handle); }
 uint8_t* outside(Cta* c, uint64_t address, uint32_t bytes) {
   if (!runner_of(c)->registered(address, bytes)) fault(c, FAULT_ADDRESS, address);
   return (uint8_t*)address;
 }
-constexpr Host kHost{fault, print, allocate, release, assertion, outside};
+constexpr Host kHost{fault, print, allocate, release, assertion, texture, outside};
 
 // An unmapped page of the window, or a bug: only threads that run a kernel are rescued.
 void on_signal(int number, siginfo_t* info, void* context) {
@@ -97,7 +98,7 @@ struct GridRunner::Gate {
   std::mutex one_grid;
 };
 
-GridRunner::GridRunner(Engine* engine, unsigned workers, Registered registered) : engine_(engine), gate_(new Gate), registered_(registered) {
+GridRunner::GridRunner(Engine* engine, unsigned workers, const HostMemory& host) : engine_(engine), gate_(new Gate), host_(host) {
   static std::once_flag once;
   std::call_once(once, install_handlers);
   for (unsigned i = 0; i < workers; ++i) {

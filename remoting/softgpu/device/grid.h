@@ -13,7 +13,7 @@ namespace softgpu {
 struct CompiledKernel {
   int (*run)(Cta*) = nullptr;
   uint64_t (*frame_bytes)(uint32_t threads) = nullptr;
-  uint64_t static_shared_bytes = 0, local_bytes = 0;
+  uint64_t static_shared_bytes = 0, local_bytes = 0, constant_bytes = 0, registers = 0;
   std::vector<uint64_t> globals;
 };
 
@@ -33,12 +33,16 @@ struct Fault {
 
 class GridRunner {
  public:
-  using Registered = bool (*)(uint64_t address, uint32_t bytes);   // is this host memory that kernels may touch?
-  GridRunner(Engine* engine, unsigned workers, Registered registered);
+  struct HostMemory {        // what kernels reach that is the driver's to look up
+    bool (*registered)(uint64_t address, uint32_t bytes);
+    bool (*sample)(uint64_t texture, int dimensions, const double* at, uint32_t* out);
+  };
+  GridRunner(Engine* engine, unsigned workers, const HostMemory& host);
   Fault run(const Launch& launch);   // blocks until the grid is done; one grid at a time
   void stop();                       // ends a running launch early, from another thread
   KernelHeap& heap() { return heap_; }
-  bool registered(uint64_t address, uint32_t bytes) const { return registered_(address, bytes); }
+  bool registered(uint64_t address, uint32_t bytes) const { return host_.registered(address, bytes); }
+  bool sample(uint64_t texture, int dimensions, const double* at, uint32_t* out) const { return host_.sample(texture, dimensions, at, out); }
 
  private:
   struct Worker;
@@ -54,7 +58,7 @@ class GridRunner {
   struct Gate;
   Gate* gate_;
   KernelHeap heap_;
-  Registered registered_;
+  HostMemory host_;
   volatile int stop_ = 0;
 };
 

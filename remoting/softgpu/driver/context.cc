@@ -1,7 +1,8 @@
 // Contexts and the stack of each thread.
 #include <algorithm>
 
-#include "softgpu/driver/state.h"
+#include "softgpu/driver/array.h"
+#include "softgpu/driver/graph.h"
 
 namespace softgpu {
 
@@ -32,7 +33,7 @@ static Context* make_context(DeviceState* d, unsigned flags, bool primary) {
   Driver* dr = driver();
   std::lock_guard lock(dr->mutex);
   c->id = dr->next_id++;
-  if (!d->runner) d->runner = std::make_unique<GridRunner>(d->engine, std::clamp(std::thread::hardware_concurrency(), 1u, 64u), registered_memory);
+  if (!d->runner) d->runner = std::make_unique<GridRunner>(d->engine, std::clamp(std::thread::hardware_concurrency(), 1u, 64u), GridRunner::HostMemory{registered_memory, sample_texture});
   dr->handles.insert(c);
   return c;
 }
@@ -154,7 +155,7 @@ API CUresult cuCtxGetFlags(unsigned* flags) { CURRENT(c); if (!flags) return CUD
 API CUresult cuCtxGetId(CUcontext ctx, unsigned long long* id) { Context* c = ctx ? (Context*)ctx : current(); if (!c || !id) return CUDA_ERROR_INVALID_VALUE; *id = c->id; return CUDA_SUCCESS; }
 API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) { if (!version) return CUDA_ERROR_INVALID_VALUE; *version = 3020; return CUDA_SUCCESS; }
 #undef cuCtxSynchronize
-API CUresult cuCtxSynchronize(void) { CURRENT(c); return wait_for_context(c); }
+API CUresult cuCtxSynchronize(void) { CURRENT(c); if (CUresult r = unsafe_in_capture()) return r; return wait_for_context(c); }
 API CUresult cuCtxGetLimit(size_t* value, CUlimit limit) { CURRENT(c); if (!value) return CUDA_ERROR_INVALID_VALUE; if ((unsigned)limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT; *value = c->limits[limit]; return CUDA_SUCCESS; }
 API CUresult cuCtxSetLimit(CUlimit limit, size_t value) { CURRENT(c); if ((unsigned)limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT; c->limits[limit] = value; if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) c->device->runner->heap().limit((value + 4095) & ~4095ull); return CUDA_SUCCESS; }
 API CUresult cuCtxGetCacheConfig(CUfunc_cache* config) { CURRENT(c); (void)c; if (!config) return CUDA_ERROR_INVALID_VALUE; *config = CU_FUNC_CACHE_PREFER_NONE; return CUDA_SUCCESS; }

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "softgpu/driver/state.h"
+#include "softgpu/driver/graph.h"
 
 using namespace softgpu;
 
@@ -65,30 +65,60 @@ static CUresult check_cooperative(Context* c, KernelState* k, const Launch& l) {
   return total > (uint64_t)blocks * c->device->engine->shared()->multiprocessors ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
-static CUresult launch_grid(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream h, void** params, void** extra, bool cooperative) {
-  CURRENT(c);
+namespace softgpu {
+
+// Checks a launch and makes what runs it. With `keep` the parameters are copied, for a node that outlives the call.
+CUresult kernel_runner(Context* c, NodeParams& node, bool cooperative, bool keep, std::function<CUresult()>& run) {
+  CUDA_KERNEL_NODE_PARAMS& p = node.kernel;
+  CUfunction f = p.func ? p.func : (CUfunction)p.kern;
   KERNEL(k, f);
-  StreamRef s;
-  if (CUresult r = stream_for(h, c, s)) return r;
-  if (!gx || !gy || !gz || !bx || !by || !bz || bx > 1024 || by > 1024 || bz > 64 || gy > 65535 || gz > 65535) return CUDA_ERROR_INVALID_VALUE;
-  if ((uint64_t)bx * by * bz > std::min<uint64_t>(1024, k->description.max_threads)) return CUDA_ERROR_INVALID_VALUE;
-  if (shared > (unsigned)k->dynamic_shared_limit || (params && extra)) return CUDA_ERROR_INVALID_VALUE;
+  if (!p.gridDimX || !p.gridDimY || !p.gridDimZ || !p.blockDimX || !p.blockDimY || !p.blockDimZ || p.blockDimX > 1024 || p.blockDimY > 1024 || p.blockDimZ > 64 || p.gridDimY > 65535 || p.gridDimZ > 65535) return CUDA_ERROR_INVALID_VALUE;
+  if ((uint64_t)p.blockDimX * p.blockDimY * p.blockDimZ > std::min<uint64_t>(1024, k->description.max_threads)) return CUDA_ERROR_INVALID_VALUE;
+  if (p.sharedMemBytes > (unsigned)k->dynamic_shared_limit || (p.kernelParams && p.extra)) return CUDA_ERROR_INVALID_VALUE;
   auto launch = std::make_shared<Launch>();
-  if (CUresult r = pack(k, params, extra, launch->params)) return r;
+  if (CUresult r = pack(k, p.kernelParams, p.extra, launch->params)) return r;
   launch->name = k->description.name;
-  launch->grid[0] = gx; launch->grid[1] = gy; launch->grid[2] = gz;
-  launch->block[0] = bx; launch->block[1] = by; launch->block[2] = bz;
-  launch->dynamic_shared_bytes = shared;
+  launch->grid[0] = p.gridDimX; launch->grid[1] = p.gridDimY; launch->grid[2] = p.gridDimZ;
+  launch->block[0] = p.blockDimX; launch->block[1] = p.blockDimY; launch->block[2] = p.blockDimZ;
+  launch->dynamic_shared_bytes = p.sharedMemBytes;
   if (CUresult r = compile_kernel(k, nullptr)) return r;
   launch->kernel = k->compiled.get();
   launch->cooperative = cooperative;
   if (cooperative) if (CUresult r = check_cooperative(c, k, *launch)) return r;
+  if (keep) {
+    node.packed = std::make_shared<NodeParams::Packed>();
+    node.packed->bytes = launch->params;
+    for (auto& a : k->description.params) node.packed->pointers.push_back(node.packed->bytes.data() + a.offset);
+    p.kernelParams = node.packed->pointers.data();
+    p.extra = nullptr;
+  }
   GridRunner* runner = c->device->runner.get();
-  enqueue(s, [launch, runner] {
+  run = [launch, runner] {
     Fault fault = runner->run(*launch);
     if (fault.kind) std::fprintf(stderr, "software GPU: kernel %s: %s at 0x%llx\n", launch->name.c_str(), fault_name(fault.kind), (unsigned long long)fault.address);
     return error_of(fault);
-  });
+  };
+  return CUDA_SUCCESS;
+}
+
+}  // namespace softgpu
+
+static CUresult launch_grid(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream h, void** params, void** extra, bool cooperative) {
+  CURRENT(c);
+  if (!kernel_of(f)) return CUDA_ERROR_INVALID_HANDLE;
+  StreamRef s;
+  if (CUresult r = stream_for(h, c, s)) return r;
+  NodeParams node;
+  node.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  node.kernel.func = f;
+  node.kernel.gridDimX = gx; node.kernel.gridDimY = gy; node.kernel.gridDimZ = gz;
+  node.kernel.blockDimX = bx; node.kernel.blockDimY = by; node.kernel.blockDimZ = bz;
+  node.kernel.sharedMemBytes = shared;
+  node.kernel.kernelParams = params;
+  node.kernel.extra = extra;
+  std::function<CUresult()> run;
+  if (CUresult r = kernel_runner(c, node, cooperative, s->capture != nullptr, run)) return r;
+  enqueue(s, std::move(run), {}, &node);
   return CUDA_SUCCESS;
 }
 
@@ -135,8 +165,13 @@ API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfuncti
   switch (which) {
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)k->compiled->static_shared_bytes; return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = (int)k->compiled->local_bytes; return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION: case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = 120; return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = (int)k->compiled->constant_bytes; return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = (int)std::clamp<uint64_t>(k->compiled->registers, 8, (uint64_t)k->module->max_registers); return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION: case CU_FUNC_ATTRIBUTE_BINARY_VERSION: {
+      SharedDevice* d = device_at(k->module->ordinal)->engine->shared();
+      *value = (int)(d->compute_major * 10 + d->compute_minor);
+      return CUDA_SUCCESS;
+    }
     default: *value = 0; return (int)which >= 0 && which < CU_FUNC_ATTRIBUTE_MAX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "softgpu/driver/state.h"
+#include "softgpu/driver/graph.h"
 
 namespace softgpu {
 
@@ -54,8 +54,15 @@ static CUresult allocate(Context* c, size_t bytes, Allocation::Kind kind, unsign
   return CUDA_SUCCESS;
 }
 
+CUresult allocate_memory(Context* c, size_t bytes, CUdeviceptr* out) {
+  uint64_t at;
+  CUresult r = allocate(c, bytes, Allocation::device, 0, &at);
+  if (!r) *out = at;
+  return r;
+}
+
 // True when [p, p+n) lies in memory that kernels and copies of the device may touch.
-static bool valid_device_range(uint64_t p, size_t n) {
+bool valid_device_range(uint64_t p, size_t n) {
   if (n == 0) return true;
   Driver* d = driver();
   std::lock_guard lock(d->mutex);
@@ -85,7 +92,9 @@ using namespace softgpu;
 #define CURRENT(c) Context* c; if (CUresult r = current_context(c)) return r
 #define STREAM(s, h, c) StreamRef s; if (CUresult r = stream_for(h, c, s)) return r
 
-API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) { CURRENT(c); if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE; uint64_t at; CUresult r = allocate(c, bytes, Allocation::device, 0, &at); if (!r) *out = at; return r; }
+#define SAFE if (CUresult r = unsafe_in_capture()) return r
+
+API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) { CURRENT(c); SAFE; if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE; uint64_t at; CUresult r = allocate(c, bytes, Allocation::device, 0, &at); if (!r) *out = at; return r; }
 
 API CUresult cuMemAllocPitch(CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned element) {
   if (!out || !pitch || !width || !height || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
@@ -95,6 +104,7 @@ API CUresult cuMemAllocPitch(CUdeviceptr* out, size_t* pitch, size_t width, size
 
 API CUresult cuMemFree(CUdeviceptr p) {
   CURRENT(c);
+  SAFE;
   if (!p) return CUDA_SUCCESS;
   {
     std::lock_guard lock(driver()->mutex);
@@ -113,12 +123,13 @@ API CUresult cuMemGetInfo(size_t* free, size_t* total) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) { CURRENT(c); if (!out || !bytes || flags > 7) return CUDA_ERROR_INVALID_VALUE; uint64_t at; CUresult r = allocate(c, bytes, Allocation::host, flags, &at); if (!r) *out = (void*)at; return r; }
+API CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) { CURRENT(c); SAFE; if (!out || !bytes || flags > 7) return CUDA_ERROR_INVALID_VALUE; uint64_t at; CUresult r = allocate(c, bytes, Allocation::host, flags, &at); if (!r) *out = (void*)at; return r; }
 API CUresult cuMemAllocHost(void** out, size_t bytes) { return cuMemHostAlloc(out, bytes, 0); }
 API CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) { return flags == 1 || flags == 2 ? cuMemAlloc(out, bytes) : CUDA_ERROR_INVALID_VALUE; }
 
 API CUresult cuMemFreeHost(void* p) {
   CURRENT(c);
+  SAFE;
   {
     std::lock_guard lock(driver()->mutex);
     auto it = driver()->allocations.find((uint64_t)p);
@@ -178,10 +189,28 @@ API CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr 
   return CUDA_SUCCESS;
 }
 
+static bool is_host(uint64_t p) {
+  std::lock_guard lock(driver()->mutex);
+  const Allocation* a = find_allocation(p);
+  return a && (a->kind == Allocation::host || a->kind == Allocation::registered);
+}
+
 // ---- copies ----
+static NodeParams linear_copy(void* to, const void* from, size_t n) {
+  NodeParams p;
+  p.type = CU_GRAPH_NODE_TYPE_MEMCPY;
+  p.copy.srcMemoryType = p.copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  p.copy.srcDevice = (CUdeviceptr)from;
+  p.copy.dstDevice = (CUdeviceptr)to;
+  p.copy.WidthInBytes = n;
+  p.copy.Height = p.copy.Depth = 1;
+  return p;
+}
+
 static CUresult copy(Context* c, CUstream h, void* to, const void* from, size_t n, bool wait) {
   STREAM(s, h, c);
-  uint64_t at = enqueue(s, [=] { std::memmove(to, from, n); return CUDA_SUCCESS; });
+  NodeParams params = linear_copy(to, from, n);
+  uint64_t at = enqueue(s, [=] { std::memmove(to, from, n); return CUDA_SUCCESS; }, {}, &params);
   return wait ? wait_for(s, at) : CUDA_SUCCESS;
 }
 
@@ -190,7 +219,7 @@ static CUresult copy_in(Context* c, CUstream h, CUdeviceptr to, const void* from
   STREAM(s, h, c);
   bool pinned;
   { std::lock_guard lock(driver()->mutex); pinned = find_allocation((uint64_t)from) != nullptr; }
-  if (wait || pinned) return copy(c, h, (void*)to, from, n, wait);
+  if (wait || pinned || s->capture) return copy(c, h, (void*)to, from, n, wait);
   auto snapshot = std::make_shared<std::vector<uint8_t>>((const uint8_t*)from, (const uint8_t*)from + n);
   enqueue(s, [=] { std::memcpy((void*)to, snapshot->data(), n); return CUDA_SUCCESS; });
   return CUDA_SUCCESS;
@@ -232,8 +261,11 @@ template <typename T> static CUresult fill(CUdeviceptr p, T value, size_t n, CUs
   if (p % sizeof(T)) return CUDA_ERROR_INVALID_VALUE;
   CHECK_DEVICE(p, n * sizeof(T));
   STREAM(s, h, c);
-  enqueue(s, [=] { std::fill_n((T*)p, n, value); return CUDA_SUCCESS; });
-  return CUDA_SUCCESS;
+  NodeParams params;
+  params.type = CU_GRAPH_NODE_TYPE_MEMSET;
+  params.fill = {p, 0, (unsigned)value, sizeof(T), n, 1};
+  uint64_t at = enqueue(s, [=] { std::fill_n((T*)p, n, value); return CUDA_SUCCESS; }, {}, &params);
+  return h == nullptr && is_host(p) ? wait_for(s, at) : CUDA_SUCCESS;   // synchronous when the target is host memory
 }
 API CUresult cuMemsetD8(CUdeviceptr p, unsigned char v, size_t n) { return fill<uint8_t>(p, v, n, nullptr); }
 API CUresult cuMemsetD16(CUdeviceptr p, unsigned short v, size_t n) { return fill<uint16_t>(p, v, n, nullptr); }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "softgpu/driver/state.h"
@@ -61,7 +62,11 @@ CUresult load_module(const void* image, int ordinal, ModuleState*& out, std::str
   }
   jit::ModuleDescription d;
   std::string text;
-  if (auto s = driver()->compiler.describe(ptx, d, text); s != jit::Status::ok) { log_to(log, text); return error_of(s); }
+  if (auto s = driver()->compiler.describe(ptx, d, text); s != jit::Status::ok) {
+    log_to(log, text);
+    if (std::getenv("BUSBAR_SOFTGPU_VERBOSE")) std::fprintf(stderr, "software GPU: %s\n", text.c_str());
+    return error_of(s);
+  }
   auto m = std::make_unique<ModuleState>();
   m->ordinal = ordinal;
   m->ptx = std::move(ptx);
@@ -110,6 +115,8 @@ CUresult compile_kernel(KernelState* k, std::string* log) {
   if (!compiled->run || !compiled->frame_bytes) { const char* why = dlerror(); log_to(log, std::string("the compiled kernel cannot be loaded: ") + (why ? why : "it has no entry")); return CUDA_ERROR_INVALID_IMAGE; }
   compiled->static_shared_bytes = c.shared_bytes;
   compiled->local_bytes = c.local_bytes;
+  compiled->constant_bytes = c.constant_bytes;
+  compiled->registers = c.registers;
   for (auto& name : c.globals) {
     auto it = k->module->globals.find(name);
     if (it == k->module->globals.end()) { log_to(log, "unresolved variable " + name); return CUDA_ERROR_NOT_FOUND; }

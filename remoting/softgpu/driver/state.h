@@ -21,6 +21,9 @@
 namespace softgpu {
 
 struct Context;
+struct Capture;
+struct GraphNode;
+struct NodeParams;
 
 struct StreamState {
   Context* context = nullptr;
@@ -31,6 +34,8 @@ struct StreamState {
   struct Operation { std::function<CUresult()> run; std::vector<Gate> gates; };
   std::deque<Operation> queue;
   bool has_thread = false;
+  std::shared_ptr<Capture> capture;                          // calls become nodes of its graph
+  std::vector<GraphNode*> tail;                              // what the next captured call depends on
 };
 using StreamRef = std::shared_ptr<StreamState>;
 
@@ -39,6 +44,8 @@ struct EventState {
   bool timed = true, recorded = false;
   StreamRef stream;
   uint64_t position = 0;
+  std::shared_ptr<Capture> capture;                          // recorded on a stream that was being captured
+  std::vector<GraphNode*> tail;
   std::shared_ptr<uint64_t> nanoseconds;                     // written when the record is reached
 };
 
@@ -70,7 +77,7 @@ struct KernelState {
 struct GlobalState { uint64_t address = 0, bytes = 0; };
 
 struct ModuleState {
-  int ordinal = 0;
+  int ordinal = 0, max_registers = 255;
   std::string ptx;
   std::map<std::string, std::unique_ptr<KernelState>> kernels;
   std::vector<KernelState*> order;
@@ -127,11 +134,14 @@ const Allocation* find_allocation(uint64_t address);         // call with Driver
 
 // Streams. Handles 0, 1 and 2 are the legacy stream, the legacy stream and the calling thread's own.
 CUresult stream_for(CUstream handle, Context* c, StreamRef& out);
-uint64_t enqueue(const StreamRef& s, std::function<CUresult()> run, std::vector<StreamState::Gate> gates = {});
+// On a stream that is being captured the call becomes a node, made from `params`, and 0 is returned.
+uint64_t enqueue(const StreamRef& s, std::function<CUresult()> run, std::vector<StreamState::Gate> gates = {}, const NodeParams* params = nullptr);
 CUresult wait_for(const StreamRef& s, uint64_t position);
 CUresult wait_for_context(Context* c);
 
 bool registered_memory(uint64_t address, uint32_t bytes);   // host memory that was registered: kernels may touch it
+CUresult allocate_memory(Context* c, size_t bytes, CUdeviceptr* out);
+bool valid_device_range(uint64_t address, size_t bytes);
 CUresult release_memory(uint64_t base);                      // an Allocation of kind device or host
 CUresult compile_kernel(KernelState* k, std::string* log);
 CUresult load_module(const void* image, int ordinal, ModuleState*& out, std::string* log);

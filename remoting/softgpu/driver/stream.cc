@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "softgpu/driver/state.h"
+#include "softgpu/driver/graph.h"
 
 namespace softgpu {
 
@@ -34,9 +34,10 @@ void run_stream(StreamRef s) {
 }
 }  // namespace
 
-uint64_t enqueue(const StreamRef& s, std::function<CUresult()> run, std::vector<StreamState::Gate> gates) {
+uint64_t enqueue(const StreamRef& s, std::function<CUresult()> run, std::vector<StreamState::Gate> gates, const NodeParams* params) {
   Context* c = s->context;
   std::lock_guard lock(c->mutex);
+  if (s->capture) { capture_call(*s, params ? *params : NodeParams{}, std::move(run)); return 0; }
   if (s->legacy) { for (auto& o : c->streams) if (o != s && o->blocking && o->completed < o->enqueued) gates.push_back({o, o->enqueued}); }
   else if (s->blocking) { auto& l = c->streams[0]; if (l->completed < l->enqueued) gates.push_back({l, l->enqueued}); }
   s->queue.push_back({std::move(run), std::move(gates)});
@@ -63,7 +64,11 @@ CUresult wait_for_context(Context* c) {
 CUresult stream_for(CUstream h, Context* c, StreamRef& out) {
   if (h == nullptr && t_per_thread_default) h = CU_STREAM_PER_THREAD;
   std::lock_guard lock(c->mutex);
-  if (h == nullptr || h == CU_STREAM_LEGACY) { out = c->streams[0]; return CUDA_SUCCESS; }
+  if (h == nullptr || h == CU_STREAM_LEGACY) {            // it would wait for every blocking stream, also for those that are being captured
+    for (auto& s : c->streams) if (s->blocking && s->capture) { invalidate(*s->capture); return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT; }
+    out = c->streams[0];
+    return CUDA_SUCCESS;
+  }
   if (h == CU_STREAM_PER_THREAD) {
     auto& own = c->per_thread[std::this_thread::get_id()];
     if (!own) { own = std::make_shared<StreamState>(); own->context = c; c->streams.push_back(own); }
@@ -116,7 +121,7 @@ API CUresult cuStreamSynchronize(CUstream h) {
   STREAM(s, h, c);
   if (s->legacy) return wait_for_context(c);
   uint64_t end;
-  { std::lock_guard lock(c->mutex); end = s->enqueued; }
+  { std::lock_guard lock(c->mutex); if (s->capture) { invalidate(*s->capture); return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; } end = s->enqueued; }
   return wait_for(s, end);
 }
 
@@ -124,6 +129,7 @@ API CUresult cuStreamQuery(CUstream h) {
   CURRENT(c);
   STREAM(s, h, c);
   std::lock_guard lock(c->mutex);
+  if (s->capture) { invalidate(*s->capture); return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; }
   if (c->error) return c->error;
   return s->completed < s->enqueued ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
@@ -131,13 +137,16 @@ API CUresult cuStreamQuery(CUstream h) {
 API CUresult cuStreamGetFlags(CUstream h, unsigned* flags) { CURRENT(c); STREAM(s, h, c); if (!flags) return CUDA_ERROR_INVALID_VALUE; *flags = s->blocking ? 0 : CU_STREAM_NON_BLOCKING; return CUDA_SUCCESS; }
 API CUresult cuStreamGetPriority(CUstream h, int* priority) { CURRENT(c); STREAM(s, h, c); if (!priority) return CUDA_ERROR_INVALID_VALUE; *priority = s->priority; return CUDA_SUCCESS; }
 API CUresult cuStreamGetCtx(CUstream h, CUcontext* out) { CURRENT(c); STREAM(s, h, c); if (!out) return CUDA_ERROR_INVALID_VALUE; *out = (CUcontext)c; return CUDA_SUCCESS; }
-API CUresult cuStreamIsCapturing(CUstream h, CUstreamCaptureStatus* status) { CURRENT(c); STREAM(s, h, c); if (!status) return CUDA_ERROR_INVALID_VALUE; *status = CU_STREAM_CAPTURE_STATUS_NONE; return CUDA_SUCCESS; }
 
 API CUresult cuLaunchHostFunc(CUstream h, CUhostFn f, void* data) {
   CURRENT(c);
   STREAM(s, h, c);
   if (!f) return CUDA_ERROR_INVALID_VALUE;
-  enqueue(s, [=] { f(data); return CUDA_SUCCESS; });
+  NodeParams params;
+  params.type = CU_GRAPH_NODE_TYPE_HOST;
+  params.host.fn = f;
+  params.host.userData = data;
+  enqueue(s, [=] { f(data); return CUDA_SUCCESS; }, {}, &params);
   return CUDA_SUCCESS;
 }
 
@@ -174,6 +183,11 @@ API CUresult cuEventRecord(CUevent h, CUstream hs) {
   EVENT(e, h);
   STREAM(s, hs, c);
   if (e->context != c) return CUDA_ERROR_INVALID_HANDLE;
+  {
+    std::lock_guard lock(c->mutex);
+    e->capture = s->capture;
+    if (s->capture) { e->tail = s->tail; return CUDA_SUCCESS; }
+  }
   auto stamp = std::make_shared<uint64_t>(0);
   uint64_t at = enqueue(s, [stamp] { *stamp = now(); return CUDA_SUCCESS; });
   std::lock_guard lock(c->mutex);
@@ -186,6 +200,7 @@ API CUresult cuEventQuery(CUevent h) {
   if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
   EVENT(e, h);
   std::lock_guard lock(e->context->mutex);
+  if (e->capture) { invalidate(*e->capture); return CUDA_ERROR_CAPTURED_EVENT; }
   if (e->context->error) return e->context->error;
   return e->recorded && e->stream->completed < e->position ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
@@ -195,7 +210,7 @@ API CUresult cuEventSynchronize(CUevent h) {
   EVENT(e, h);
   StreamRef s;
   uint64_t at;
-  { std::lock_guard lock(e->context->mutex); s = e->stream; at = e->position; }
+  { std::lock_guard lock(e->context->mutex); if (e->capture) { invalidate(*e->capture); return CUDA_ERROR_CAPTURED_EVENT; } s = e->stream; at = e->position; }
   return s ? wait_for(s, at) : e->context->error;
 }
 
@@ -217,6 +232,7 @@ API CUresult cuStreamWaitEvent(CUstream hs, CUevent h, unsigned flags) {
   EVENT(e, h);
   STREAM(s, hs, c);
   if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = capture_wait(c, s, e); r != CUDA_ERROR_NOT_READY) return r;
   if (!e->recorded) return CUDA_SUCCESS;
   StreamState::Gate gate;
   { std::lock_guard lock(e->context->mutex); gate = {e->stream, e->position}; }

@@ -12,6 +12,8 @@ struct KernelSource {
   std::vector<std::string> globals;   // module variables in the order of Cta.globals
   uint64_t shared_bytes = 0;          // static shared memory
   uint64_t local_bytes = 0;           // of one thread, calls included
+  uint64_t constant_bytes = 0;        // constant variables that it names
+  uint64_t registers = 0;             // 32-bit ones, as a compiler without registers to share would need
 };
 
 KernelSource emit_kernel(const ptx::Module& module, const ptx::Function& kernel);
@@ -65,6 +67,7 @@ class FunctionEmitter {
   bool bits(const ptx::Instruction& ins, std::string& out);          // bits.cc
   bool memory(const ptx::Instruction& ins, std::string& out);        // memory.cc
   bool atomic(const ptx::Instruction& ins, std::string& out);        // memory.cc
+  bool texture(const ptx::Instruction& ins, std::string& out);       // texture.cc
   bool mbarrier(const ptx::Instruction& ins, std::string& out);      // mbarrier.cc
   bool copy_async(const ptx::Instruction& ins, std::string& out);
   void check_parameter(const ptx::Instruction& ins, const ptx::Operand& a, uint64_t bytes) const;

@@ -56,7 +56,7 @@ void FunctionEmitter::statement(const Instruction& ins, std::string& out) {
   if (ins.op == "bar" || ins.op == "barrier") { out += "barrier_arrive(c, " + read(ins.operands.at(0), {'u', 32}) + ");\n"; return; }
   if (ins.op == "activemask") { out += write(ins.operands.at(0), {'u', 32}, mode_ == Mode::lanes ? "mask" : "(1u << " + thread("lane") + ")"); return; }
   if (ins.op == "brkpt") return;
-  if (arithmetic(ins, out) || compare(ins, out) || convert(ins, out) || bits(ins, out) || memory(ins, out) || mbarrier(ins, out) || call(ins, out)) return;
+  if (arithmetic(ins, out) || compare(ins, out) || convert(ins, out) || bits(ins, out) || memory(ins, out) || mbarrier(ins, out) || texture(ins, out) || call(ins, out)) return;
   refuse(ins);
 }
 

@@ -78,6 +78,7 @@ KernelSource emit_kernel(const Module& module, const Function& written) {
     if ((v.space == Space::global || v.space == Space::constant) && reach.symbols.count(v.name)) {
       shared.global_index[v.name] = source.globals.size();
       source.globals.push_back(v.name);
+      if (v.space == Space::constant) source.constant_bytes += v.bytes;
     }
   for (size_t i = 1; i < reach.functions.size(); ++i) shared.function_index[reach.functions[i]->name] = (int)i;
   std::string prototypes, bodies;
@@ -86,6 +87,7 @@ KernelSource emit_kernel(const Module& module, const Function& written) {
     prototypes += e.prototype() + ";\n";
     bodies += e.device_function();
   }
+  for (auto& [name, type] : kernel.registers) source.registers += type.bits == 64 ? 2 : type.kind != 'p';
   FunctionEmitter entry(shared, kernel);
   std::string main = entry.cross_lane() ? entry.lockstep_kernel() : entry.scalar_kernel();
   for (auto& [mark, text] : {std::pair<std::string, const char*>{"thread_loop", kThreadLoop}, {"warp_machine", kWarpMachine}, {"warp_loop", kWarpLoop}}) {

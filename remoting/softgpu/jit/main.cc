@@ -64,7 +64,7 @@ Reply answer(uint64_t kind, const std::string& body) {
     std::string error, path = library_for(source.text, error);
     if (const char* keep = std::getenv("BUSBAR_SOFTGPU_KEEP_C"); keep && *keep) if (FILE* f = fopen(keep, "w")) { fputs(source.text.c_str(), f); fclose(f); }
     if (path.empty()) return {Status::compiler_failed, error};
-    return {Status::ok, encode(Compiled{path, source.shared_bytes, source.local_bytes, source.globals})};
+    return {Status::ok, encode(Compiled{path, source.shared_bytes, source.local_bytes, source.constant_bytes, source.registers, source.globals})};
   } catch (const ptx::Refusal& r) { return {Status::not_supported, located(r)}; }
   catch (const std::exception& e) { return {Status::not_supported, std::string("malformed instruction: ") + e.what()}; }
 }

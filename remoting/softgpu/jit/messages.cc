@@ -44,14 +44,14 @@ bool decode(const std::string& bytes, ModuleDescription& m) {
 
 std::string encode(const Compiled& c) {
   Writer w;
-  w.text(c.library); w.u64(c.shared_bytes); w.u64(c.local_bytes); w.u64(c.globals.size());
+  w.text(c.library); w.u64(c.shared_bytes); w.u64(c.local_bytes); w.u64(c.constant_bytes); w.u64(c.registers); w.u64(c.globals.size());
   for (auto& g : c.globals) w.text(g);
   return w.bytes;
 }
 
 bool decode(const std::string& bytes, Compiled& c) {
   Reader r{bytes};
-  c.library = r.text(); c.shared_bytes = r.u64(); c.local_bytes = r.u64();
+  c.library = r.text(); c.shared_bytes = r.u64(); c.local_bytes = r.u64(); c.constant_bytes = r.u64(); c.registers = r.u64();
   c.globals.resize(r.count(8));
   for (auto& g : c.globals) g = r.text();
   return !r.bad;

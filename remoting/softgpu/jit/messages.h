@@ -52,7 +52,7 @@ struct GlobalDescription {
   std::vector<Reference> references;
 };
 struct ModuleDescription { std::vector<KernelDescription> kernels; std::vector<GlobalDescription> globals; };
-struct Compiled { std::string library; uint64_t shared_bytes = 0, local_bytes = 0; std::vector<std::string> globals; };
+struct Compiled { std::string library; uint64_t shared_bytes = 0, local_bytes = 0, constant_bytes = 0, registers = 0; std::vector<std::string> globals; };
 
 std::string encode(const ModuleDescription& m);
 bool decode(const std::string& bytes, ModuleDescription& m);

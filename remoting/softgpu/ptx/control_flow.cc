@@ -52,7 +52,7 @@ static std::set<size_t> leaders(const Function& f) {
 }
 
 // Threads may run to their end one after the other unless one can wait for another: by a barrier in memory, or in a loop around an ordered access.
-static bool needs_lockstep(const Function& f) {
+bool needs_lockstep(const Function& f) {
   bool loops = false, ordered = false;
   for (size_t i = 0; i < f.body.size(); ++i) {
     const Instruction& ins = f.body[i];

@@ -29,6 +29,7 @@ struct ControlFlow {
 bool is_grid_barrier(const Instruction& ins);   // the driver's cudaCGSynchronize
 bool is_barrier(const Instruction& ins);
 bool is_sync(const Instruction& ins);
+bool needs_lockstep(const Function& f);        // one of its threads may wait for another
 bool ends_block(const Instruction& ins);   // bra, brx, ret, exit, trap
 
 ControlFlow analyse(const Function& f);

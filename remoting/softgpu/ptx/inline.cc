@@ -15,6 +15,7 @@ const Function* callee_of(const Module& m, const Instruction& ins) { return ins.
 
 bool waits(const Module& m, const Function& f, std::set<const Function*>& seen) {
   if (!seen.insert(&f).second) return false;
+  if (needs_lockstep(f)) return true;
   return std::any_of(f.body.begin(), f.body.end(), [&](auto& ins) {
     if (is_sync(ins) || is_barrier(ins)) return true;
     const Function* callee = callee_of(m, ins);

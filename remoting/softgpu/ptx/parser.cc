@@ -67,7 +67,8 @@ class Parser {
 
   void linked_item() {
     bool external = false;
-    while (directive("visible") || directive("extern") || directive("weak") || directive("common") || directive("noreturn")) external |= take().text == "extern";
+    weak_ = false;
+    while (directive("visible") || directive("extern") || directive("weak") || directive("common") || directive("noreturn")) { weak_ |= directive("weak"); external |= take().text == "extern"; }
     if (directive("entry") || directive("func")) function();
     else { Variable v = variable_declaration(); v.external = external; expect_end_of_variable(v); module_.variables.push_back(v); }
   }
@@ -176,7 +177,7 @@ class Parser {
 
   void declare(Function f) {
     for (auto& g : module_.functions)
-      if (g.name == f.name) { if (f.defined) { if (g.defined) refuse("function " + f.name + " is defined twice"); g = std::move(f); } return; }
+      if (g.name == f.name) { if (f.defined) { if (g.defined && !weak_) refuse("function " + f.name + " is defined twice"); if (!g.defined) g = std::move(f); } return; }
     module_.functions.push_back(std::move(f));
   }
 
@@ -337,6 +338,7 @@ class Parser {
       a.elements.push_back(base);
       if (accept("+")) a.offset = (int64_t)integer();
       else if (is("-")) a.offset = (int64_t)integer();
+      if (accept(",")) a.elements.push_back(simple_operand());   // a texture and the coordinates
     }
     expect("]");
     return a;
@@ -355,6 +357,7 @@ class Parser {
   Module module_;
   std::vector<std::map<std::string, std::string>> scopes_;
   int next_scope_ = 0;
+  bool weak_ = false;   // the item that is read may be there already
 };
 
 }  // namespace
