@@ -50,6 +50,9 @@ class Record(unittest.TestResult):
         self.put(test, "failed", "passed although it is expected to fail")
 
     def addError(self, test: Any, err: Any) -> None:
+        if err[0].__name__ == "Skipped":  # pytest's, raised by importorskip
+            self.put(test, "skipped", str(err[1]))
+            return
         self.put(test, "failed", f"{err[0].__name__}: {err[1]}"[-1500:])
 
     addFailure = addError

@@ -17,22 +17,28 @@ I u16 bits_f16(f16 v) { u16 b; __builtin_memcpy(&b, &v, 2); return b; }
 I u16 bits_bf16(f32 v) { u32 b = bits_f32(v); if (v != v) return 0x7fff; return (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16); }
 
 /* ---- addresses ---- */
+/* Both checks are one compare: rotated by log2(n), a misaligned address becomes too large for any limit. n is a constant power of two. */
+#define LOG2(n) ((n) == 1 ? 0 : (n) == 2 ? 1 : (n) == 4 ? 2 : (n) == 8 ? 3 : (n) == 16 ? 4 : 5)
+COLD u8* at_elsewhere(Cta* c, u64 a, u32 n) { if (a & (n - 1)) c->host->fault(c, FAULT_MISALIGNED, a); return c->host->outside(c, a, n); }
 I u8* at_global(Cta* c, u64 a, u32 n) {
-  if (__builtin_expect((a & (n - 1)) != 0, 0)) c->host->fault(c, FAULT_MISALIGNED, a);
-  if (__builtin_expect(a - SOFTGPU_WINDOW_BASE > SOFTGPU_WINDOW_BYTES - 64, 0)) return c->host->outside(c, a, n);
-  return (u8*)a;
+  u64 x = a - SOFTGPU_WINDOW_BASE, r = n == 1 ? x : x >> LOG2(n) | x << (64 - LOG2(n));
+  return __builtin_expect(r >= SOFTGPU_WINDOW_BYTES >> LOG2(n), 0) ? at_elsewhere(c, a, n) : (u8*)a;
+}
+/* Addresses of the first, second and last of `length` accesses: they follow each other, aligned, within device memory. */
+I int in_steps(u64 first, u64 second, u64 last, u32 bytes, u32 length) {
+  return second - first == bytes && last - first == (u64)bytes * (length - 1) && !(first & (bytes - 1)) && first - SOFTGPU_WINDOW_BASE < SOFTGPU_WINDOW_BYTES - (u64)bytes * length;
 }
 /* cp.async: done at once, which any wait for it allows. Bytes beyond `from` are zeroed. */
 I void copy_async(u8* to, const u8* at, u32 bytes, u32 from) { if (from > bytes) from = bytes; __builtin_memcpy(to, at, from); __builtin_memset(to + from, 0, bytes - from); }
 /* What no store of a kernel can change. */
-typedef struct Constants { u32 ntid[3], nctaid[3], ctaid[3]; u64 shared_base, shared_bytes; } Constants;
+typedef struct Constants { u32 ntid[3], nctaid[3], ctaid[3]; u64 shared_base; u32 shared_bytes; } Constants;
 I Constants constants(const Cta* c) {
   Constants k = {{c->ntid[0], c->ntid[1], c->ntid[2]}, {c->nctaid[0], c->nctaid[1], c->nctaid[2]}, {c->ctaid[0], c->ctaid[1], c->ctaid[2]}, c->shared_base, c->shared_bytes};
   return k;
 }
 I u8* at_shared(Cta* c, const Constants* k, u32 a, u32 n) {
-  if (__builtin_expect((u64)a + n > k->shared_bytes, 0)) c->host->fault(c, FAULT_SHARED, a);
-  if (__builtin_expect((a & (n - 1)) != 0, 0)) c->host->fault(c, FAULT_MISALIGNED, a);
+  u32 r = n == 1 ? a : a >> LOG2(n) | a << (32 - LOG2(n));
+  if (__builtin_expect(r >= k->shared_bytes >> LOG2(n), 0)) c->host->fault(c, a & (n - 1) ? FAULT_MISALIGNED : FAULT_SHARED, a);
   return (u8*)(k->shared_base + a);
 }
 I void barrier_arrive(Cta* c, u32 id) { c->arrived[id & 15]++; }

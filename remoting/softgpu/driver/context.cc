@@ -163,3 +163,7 @@ API CUresult cuCtxSetCacheConfig(CUfunc_cache) { CURRENT(c); (void)c; return CUD
 API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) { CURRENT(c); (void)c; if (least) *least = 0; if (greatest) *greatest = -5; return CUDA_SUCCESS; }
 API CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) { CURRENT(c); (void)c; return CUDA_SUCCESS; }
 API CUresult cuCtxDisablePeerAccess(CUcontext) { CURRENT(c); (void)c; return CUDA_SUCCESS; }
+
+// What profilers begin and end; there is nothing to collect.
+API CUresult cuProfilerStart(void) { CURRENT(c); (void)c; return CUDA_SUCCESS; }
+API CUresult cuProfilerStop(void) { CURRENT(c); (void)c; return CUDA_SUCCESS; }

@@ -35,6 +35,7 @@ CUresult release_memory(uint64_t base) {
     d->allocations.erase(it);
   }
   if (a.kind == Allocation::registered) return CUDA_SUCCESS;
+  if (a.kind == Allocation::device) forget_ipc(a.base);
   unmap_private(a.base, round_up(a.bytes, 4096));
   if (a.kind == Allocation::device) device_at(a.ordinal)->engine->refund(a.charged);
   return CUDA_SUCCESS;

@@ -10,6 +10,9 @@
 
 namespace softgpu {
 
+// The linker hands PTX through; what it was told of registers travels as its first line.
+static const std::string kMaxRegisters = "// softgpu max registers ";
+
 static void log_to(std::string* log, const std::string& text) { if (log) *log = text; }
 
 static CUresult error_of(jit::Status s) {
@@ -69,6 +72,7 @@ CUresult load_module(const void* image, int ordinal, ModuleState*& out, std::str
   }
   auto m = std::make_unique<ModuleState>();
   m->ordinal = ordinal;
+  if (ptx.rfind(kMaxRegisters, 0) == 0) m->max_registers = std::clamp(std::atoi(ptx.c_str() + kMaxRegisters.size()), 8, 255);
   m->ptx = std::move(ptx);
   for (auto& k : d.kernels) {
     auto kernel = std::make_unique<KernelState>();
@@ -231,9 +235,17 @@ API CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel k) { KernelState* s = k
 API CUresult cuFuncGetModule(CUmodule* out, CUfunction f) { KernelState* s = kernel_of(f); if (!out || !s) return CUDA_ERROR_INVALID_HANDLE; *out = (CUmodule)s->module; return CUDA_SUCCESS; }
 
 // ---- linker: one PTX input is its own output ----
-namespace { struct Link { std::vector<std::string> inputs; std::string joined; }; }
+namespace { struct Link { std::vector<std::string> inputs; std::string joined; int max_registers = 0; }; }
 
-API CUresult cuLinkCreate(unsigned, CUjit_option*, void**, CUlinkState* out) { if (!driver()) return CUDA_ERROR_NOT_INITIALIZED; if (!out) return CUDA_ERROR_INVALID_VALUE; auto* l = new Link; remember(l); *out = (CUlinkState)l; return CUDA_SUCCESS; }
+API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUlinkState* out) {
+  if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  auto* l = new Link;
+  for (unsigned i = 0; i < n && options && values; ++i) if (options[i] == CU_JIT_MAX_REGISTERS) l->max_registers = (int)(uintptr_t)values[i];
+  remember(l);
+  *out = (CUlinkState)l;
+  return CUDA_SUCCESS;
+}
 
 API CUresult cuLinkAddData(CUlinkState h, CUjitInputType type, void* data, size_t bytes, const char*, unsigned, CUjit_option*, void**) {
   auto* l = (Link*)h;
@@ -263,6 +275,7 @@ API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
   if (!l || !known(l) || !image) return CUDA_ERROR_INVALID_HANDLE;
   if (l->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
   l->joined = join(l->inputs);
+  if (l->max_registers > 0) l->joined = kMaxRegisters + std::to_string(l->max_registers) + "\n" + l->joined;
   *image = l->joined.data();
   if (bytes) *bytes = l->joined.size() + 1;
   return CUDA_SUCCESS;

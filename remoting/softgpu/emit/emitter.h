@@ -18,6 +18,8 @@ struct KernelSource {
 
 KernelSource emit_kernel(const ptx::Module& module, const ptx::Function& kernel);
 
+struct Stream;
+
 // Code of one function; the instruction families below add to `out`.
 class FunctionEmitter {
  public:
@@ -40,6 +42,8 @@ class FunctionEmitter {
  private:
   friend struct Arithmetic;
   void layout();
+  std::string stream_function();      // stream.cc; empty when the kernel is of another kind
+  std::string stream_slice(const Stream& s);
   std::string registers(bool only_frame, bool array) const;
   std::string constants() const;
   std::string stack(bool always) const;
@@ -110,6 +114,7 @@ class FunctionEmitter {
   std::map<std::string, uint64_t> kernel_param_offset_;
   uint64_t local_bytes_ = 0;
   enum class Mode { scalar, lanes, called } mode_ = Mode::called;   // lanes: registers live in the warp's frame
+  const std::map<const ptx::Instruction*, std::string>* places_ = nullptr;   // of accesses whose addresses are known to be right
   mutable int line_ = 0;
 };
 

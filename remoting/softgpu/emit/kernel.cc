@@ -96,9 +96,10 @@ std::string FunctionEmitter::indexed_branch(const Instruction& ins, const std::s
 }
 
 std::string FunctionEmitter::scalar_kernel() {
+  std::string stream = stream_function();
   mode_ = Mode::scalar;
   std::string body = registers(false, false) + stack(false) + blocks_scalar();
-  return "#include \"thread_loop\"\n" + constants() + "THREADS {\n" + body + "done:;\n}\nreturn CTA_DONE;\n}\n";
+  return stream + "#include \"thread_loop\"\n" + constants() + (stream.empty() ? "THREADS {\n" : "STREAMS {\n") + body + "done:;\n}\nreturn CTA_DONE;\n}\n";
 }
 
 // What no store of the kernel can change, as variables of its own: C would read them again after each store.

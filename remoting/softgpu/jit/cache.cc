@@ -16,8 +16,11 @@ namespace softgpu::jit {
 
 namespace {
 // Aliasing and wrapping are defined in PTX; a fused multiply-add that the program did not ask for would change results.
-const std::vector<std::string> kFlags = {"-std=gnu11", "-O2", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
+const std::vector<std::string> kFlags = {"-std=gnu11", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
                                          "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w", "-Wl,-z,defs", "-x", "c", "-"};
+
+// What streams is worth vectorising; what is very long takes minutes to do well.
+const char* effort(const std::string& text) { return text.size() > (200u << 10) ? "-O1" : text.find("softgpu_stream(") != std::string::npos ? "-O3" : "-O2"; }
 
 std::string compiler() {
   if (const char* cc = std::getenv("BUSBAR_SOFTGPU_CC"); cc && *cc) return cc;
@@ -56,14 +59,14 @@ bool write_all(int fd, const std::string& text) {
   return true;
 }
 
-[[noreturn]] void become_compiler(int input, int output, const std::string& target) {
+[[noreturn]] void become_compiler(int input, int output, const std::string& target, const char* level) {
   dup2(input, 0);
   dup2(output, 1);
   dup2(output, 2);
   rlimit cpu{120, 120};
   setrlimit(RLIMIT_CPU, &cpu);
   std::string cc = compiler();
-  std::vector<char*> argv = {cc.data()};
+  std::vector<char*> argv = {cc.data(), const_cast<char*>(level)};
   for (auto& f : kFlags) argv.push_back(const_cast<char*>(f.c_str()));
   for (const char* f : {"-o", target.c_str(), "-lm"}) argv.push_back(const_cast<char*>(f));
   argv.push_back(nullptr);
@@ -76,7 +79,7 @@ bool run_compiler(const std::string& text, const std::string& target, std::strin
   if (pipe2(in, O_CLOEXEC)) return false;
   if (pipe2(out, O_CLOEXEC)) { close(in[0]); close(in[1]); return false; }
   pid_t pid = fork();
-  if (pid == 0) become_compiler(in[0], out[1], target);
+  if (pid == 0) become_compiler(in[0], out[1], target, effort(text));
   close(in[0]);
   close(out[1]);
   if (pid > 0) write_all(in[1], text);
