@@ -35,6 +35,7 @@ class FunctionEmitter {
   std::string lockstep_kernel();      // struct Warp, members(), run_warp(), busbar_kernel()
   std::string scalar_kernel();        // one thread after the other
   std::string device_function();      // a called function, lane by lane
+  std::string checked(std::string (FunctionEmitter::*emit)());   // one of these; an instruction that lacks something is refused
   std::string prototype() const;
   bool cross_lane() const { return flow_.cross_lane; }
   uint64_t local_bytes() const { return local_bytes_; }

@@ -60,6 +60,11 @@ void FunctionEmitter::statement(const Instruction& ins, std::string& out) {
   refuse(ins);
 }
 
+std::string FunctionEmitter::checked(std::string (FunctionEmitter::*emit)()) {
+  try { return (this->*emit)(); }
+  catch (const std::out_of_range&) { throw ptx::Refusal{line_, "an instruction on this line has too few operands or words"}; }
+}
+
 static std::string guard(const std::string& predicate, bool negated) { return negated ? "!" + predicate : predicate; }
 
 std::string FunctionEmitter::blocks_scalar() {
@@ -143,7 +148,7 @@ std::string FunctionEmitter::lane_body(size_t b) {
 }
 
 bool FunctionEmitter::mentions(const Block& block, const std::string& name) const {
-  auto in = [&](const std::vector<ptx::Operand>& list) {
+  auto in = [&](const ptx::Checked<ptx::Operand>& list) {
     return std::any_of(list.begin(), list.end(), [&](auto& o) { return o.name == name || (!o.elements.empty() && o.elements[0].name == name); });
   };
   for (size_t i = block.first; i < block.last; ++i) if (in(f_.body[i].operands) || in(f_.body[i].call_returns) || in(f_.body[i].call_arguments)) return true;

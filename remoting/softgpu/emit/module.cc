@@ -85,11 +85,11 @@ KernelSource emit_kernel(const Module& module, const Function& written) {
   for (size_t i = 1; i < reach.functions.size(); ++i) {
     FunctionEmitter e(shared, *reach.functions[i]);
     prototypes += e.prototype() + ";\n";
-    bodies += e.device_function();
+    bodies += e.checked(&FunctionEmitter::device_function);
   }
   for (auto& [name, type] : kernel.registers) source.registers += type.bits == 64 ? 2 : type.kind != 'p';
   FunctionEmitter entry(shared, kernel);
-  std::string main = entry.cross_lane() ? entry.lockstep_kernel() : entry.scalar_kernel();
+  std::string main = entry.checked(entry.cross_lane() ? &FunctionEmitter::lockstep_kernel : &FunctionEmitter::scalar_kernel);
   for (auto& [mark, text] : {std::pair<std::string, const char*>{"thread_loop", kThreadLoop}, {"warp_machine", kWarpMachine}, {"warp_loop", kWarpLoop}}) {
     std::string line = "#include \"" + mark + "\"\n";
     if (size_t at = main.find(line); at != std::string::npos) main.replace(at, line.size(), text);

@@ -43,7 +43,7 @@ class Copy {
 
  private:
   // A parameter is the caller's variable itself; a register or a number passes through a variable or register of the callee.
-  void bind(const std::vector<Variable>& names, const std::vector<Operand>& given, bool in) {
+  void bind(const std::vector<Variable>& names, const Checked<Operand>& given, bool in) {
     if (names.size() > given.size()) throw Refusal{call_.line, "a call has too few arguments"};
     for (size_t i = 0; i < names.size(); ++i) {
       const Variable& p = names[i];
@@ -54,7 +54,7 @@ class Copy {
       fresh.name += suffix_;
       to_.variables.push_back(fresh);
       Operand place{OperandKind::address, "", 0, 0, false, {Operand{OperandKind::reg, fresh.name, 0, 0, false, {}}}};
-      std::vector<std::string> mods = {"param", "b" + std::to_string(p.type.bits)};
+      Checked<std::string> mods = {"param", "b" + std::to_string(p.type.bits)};
       if (in) to_.body.push_back({"st", mods, {place, given[i]}, "", false, {}, {}, call_.line});
       else after_.push_back({"ld", mods, {given[i], place}, "", false, {}, {}, call_.line});
     }
@@ -63,7 +63,7 @@ class Copy {
   void move(const Variable& p, const Operand& given, bool in) {
     Operand own{OperandKind::reg, p.name + suffix_, 0, 0, false, {}};
     to_.registers[own.name] = p.type;
-    std::vector<std::string> mods = {p.type.kind == 'p' ? "pred" : "b" + std::to_string(p.type.bits)};
+    Checked<std::string> mods = {p.type.kind == 'p' ? "pred" : "b" + std::to_string(p.type.bits)};
     if (in) to_.body.push_back({"mov", mods, {own, given}, "", false, {}, {}, call_.line});
     else after_.push_back({"mov", mods, {given, own}, "", false, {}, {}, call_.line});
   }
@@ -75,7 +75,7 @@ class Copy {
     return own || in(callee_.variables) || in(callee_.params) || in(callee_.returns) ? n + suffix_ : n;
   }
 
-  void rename(std::vector<Operand>& operands) const { for (auto& o : operands) { if (!o.name.empty()) o.name = name(o.name); rename(o.elements); } }
+  void rename(Checked<Operand>& operands) const { for (auto& o : operands) { if (!o.name.empty()) o.name = name(o.name); rename(o.elements); } }
 
   Instruction renamed(Instruction ins) const {
     if (ins.op == "ret") { ins.op = "bra"; ins.mods.clear(); ins.operands = {Operand{OperandKind::reg, "return" + suffix_, 0, 0, false, {}}}; }

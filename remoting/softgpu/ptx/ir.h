@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,15 @@ struct Type {
   int bytes() const { return bits / 8; }
 };
 
+// A list that throws std::out_of_range where std::vector would read what is not there: the program decides how long it is.
+template <typename T> struct Checked : std::vector<T> {
+  using std::vector<T>::vector;
+  T& operator[](size_t i) { return this->at(i); }
+  const T& operator[](size_t i) const { return this->at(i); }
+  T& back() { return this->at(this->size() - 1); }
+  const T& back() const { return this->at(this->size() - 1); }
+};
+
 enum class OperandKind { reg, integer, real32, real64, symbol, address, vector, sink, pair, special };
 
 struct Operand {
@@ -33,16 +43,16 @@ struct Operand {
   uint64_t bits = 0;               // integer or the bits of a float literal
   int64_t offset = 0;              // address: displacement
   bool negated = false;            // !%p
-  std::vector<Operand> elements;   // vector, pair; address: its base
+  Checked<Operand> elements;   // vector, pair; address: its base
 };
 
 struct Instruction {
   std::string op;                  // first word: "ld", "mad", "bra"
-  std::vector<std::string> mods;   // the words after it, without the dot
-  std::vector<Operand> operands;
+  Checked<std::string> mods;       // the words after it, without the dot
+  Checked<Operand> operands;
   std::string guard;               // predicate register or empty
   bool guard_negated = false;
-  std::vector<Operand> call_returns, call_arguments;
+  Checked<Operand> call_returns, call_arguments;
   int line = 0;
   bool has(const std::string& word) const {
     for (auto& m : mods) if (m == word) return true;

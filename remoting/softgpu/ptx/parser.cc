@@ -289,8 +289,8 @@ class Parser {
     }
   }
 
-  std::vector<Operand> operand_list() {
-    std::vector<Operand> out;
+  Checked<Operand> operand_list() {
+    Checked<Operand> out;
     expect("(");
     while (!accept(")")) { out.push_back(operand()); if (!accept(",") && !is(")")) refuse("expected ',' or ')'"); }
     return out;
