@@ -116,8 +116,18 @@ def environment(ticket_path: Path, software: bool) -> dict[str, str]:
     env["LD_LIBRARY_PATH"] = folder + (":" + env["LD_LIBRARY_PATH"] if env.get("LD_LIBRARY_PATH") else "")
     env["BUSBAR_TICKET_FILE"] = str(ticket_path)
     if software:
-        env.setdefault("CUPY_COMPILE_WITH_PTX", "1")  # a software GPU runs PTX, not machine code
+        for name, value in software_gpu_variables().items():
+            env.setdefault(name, value)
+        absent = client_library_folder().parent / "softgpu" / "no-nvjitlink" / "libnvJitLink.so.13"
+        if absent.exists():  # without nvJitLink, cuda.core and numba hand PTX to the driver
+            env["LD_PRELOAD"] = f"{absent}:{env['LD_PRELOAD']}" if env.get("LD_PRELOAD") else str(absent)
     return env
+
+
+def software_gpu_variables() -> dict[str, str]:
+    """What keeps compilers on PTX: a software GPU has no machine code to run."""
+    ptxas = str(Path(__file__).resolve().parents[1] / "softgpu" / "compilers" / "ptxas")
+    return {"CUPY_COMPILE_WITH_PTX": "1", "TRITON_PTXAS_PATH": ptxas, "TRITON_PTXAS_BLACKWELL_PATH": ptxas}
 
 
 def die_with_parent() -> None:

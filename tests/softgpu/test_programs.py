@@ -1,0 +1,44 @@
+"""Programs from real compilers, each in a process of its own on the software GPU: cuda-python with NVRTC and CUB, and Triton's tutorials."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.supervisor import ROOT
+from remoting.cli.run_command import software_gpu_variables
+from tests.remoting.node import direct_environment
+
+
+def programs(module: str) -> list[str]:
+    """The names that a module lists, without importing it: Triton and CUDA stay out of this process."""
+    tree = ast.parse((ROOT / "tests" / "softgpu" / f"{module}.py").read_text())
+    listed = next(n for n in tree.body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and n.targets[0].id == "PROGRAMS")
+    assert isinstance(listed.value, ast.DictComp)
+    names = listed.value.generators[0].iter
+    assert isinstance(names, ast.Tuple)
+    return [n.id for n in names.elts if isinstance(n, ast.Name)]
+
+
+def run(module: str, name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    env = os.environ | direct_environment(folder) | software_gpu_variables() | {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder / "triton"), "TRITON_DEFAULT_FP_FUSION": "1"}
+    return subprocess.run([sys.executable, "-m", f"tests.softgpu.{module}", name], env=env, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
+
+
+@pytest.mark.parametrize("name", programs("cuda_programs"))
+def test_cuda_python(name: str, tmp_path: Path) -> None:
+    done = run("cuda_programs", name, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    if name == "assertion":
+        assert "block: [0,0,0], thread: [0,0,0] Assertion `n < 5` failed." in done.stderr
+
+
+@pytest.mark.parametrize("name", programs("triton_programs"))
+def test_triton(name: str, tmp_path: Path) -> None:
+    done = run("triton_programs", name, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
