@@ -42,13 +42,15 @@ class Device:
         options, values = (ctypes.c_int * 2)(5, 6), (ctypes.c_void_p * 2)(ctypes.addressof(log), 2048)
         if code := self.lib.cuModuleLoadDataEx(ctypes.byref(module), ptx.encode(), 2, options, values):
             raise CudaError(code, log.value.decode())
+        self.log = log.value.decode()
         return module
 
     def translate(self, ptx: str) -> list[Any]:
         """Loads and compiles without running: for programs that nobody should run."""
         module, function = self.load(ptx), ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, b"k")
-        self.call("cuFuncLoad", function)
+        if code := self.lib.cuFuncLoad(function):
+            raise CudaError(code, self.log)
         return []
 
     def run(

@@ -150,6 +150,16 @@ COLD f32 from_e4m3(u32 v) {
   return v & 128 ? -r : r;
 }
 COLD f32 from_e5m2(u32 v) { return (f32)as_f16((u16)((v & 255) << 8)); }
+/* tf32 keeps ten bits of fraction: ties away from zero, to even, or cut. */
+I u32 to_tf32(f32 v, int mode, int relu) {
+  u32 b = bits_f32(v);
+  if (v != v) return 0x7fffffff;
+  if (relu && v < 0) return 0;
+  if ((b & 0x7fffffff) >= 0x7f800000) return b;
+  if (mode == 0) b += 0x1000;
+  if (mode == 1) b += 0xfff + (b >> 13 & 1);
+  return b & 0xffffe000u;
+}
 /* e8m0: a power of two, 255 is NaN. */
 COLD f32 from_e8m0(u32 v) { v &= 255; return v == 255 ? NAN : v ? as_f32(v << 23) : as_f32(0x400000u); }
 /* Rounds up or towards zero; beyond the largest it saturates, or is NaN. */

@@ -139,6 +139,8 @@ using namespace softgpu;
 
 #define CURRENT(c) Context* c; if (CUresult r = current_context(c)) return r
 
+static bool wants_log(unsigned n, const CUjit_option* options) { return options && std::count(options, options + n, CU_JIT_ERROR_LOG_BUFFER); }
+
 static void write_log(unsigned n, const CUjit_option* options, void** values, const std::string& log) {
   char* buffer = nullptr;
   size_t room = 0;
@@ -155,7 +157,9 @@ API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned n, CU
   ModuleState* m = nullptr;
   std::string log;
   CUresult r = load_module(image, c->device->ordinal, m, &log);
-  if (r) { write_log(n, options, values, log); return r; }
+  if (!r && wants_log(n, options)) log = driver()->compiler.examine(m->ptx);
+  if (!log.empty()) write_log(n, options, values, log);
+  if (r) return r;
   *out = (CUmodule)m;
   return CUDA_SUCCESS;
 }
@@ -220,7 +224,9 @@ API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* o
   std::string log;
   Context* c = current();
   CUresult r = load_module(code, c ? c->device->ordinal : 0, m, &log);
-  if (r) { write_log(n, options, values, log); return r; }
+  if (!r && wants_log(n, options)) log = driver()->compiler.examine(m->ptx);
+  if (!log.empty()) write_log(n, options, values, log);
+  if (r) return r;
   *out = (CUlibrary)m;
   return CUDA_SUCCESS;
 }

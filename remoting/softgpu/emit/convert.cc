@@ -99,6 +99,11 @@ bool FunctionEmitter::convert(const Instruction& ins, std::string& out) {
     return true;
   }
   if (ins.op != "cvt") return false;
+  if (ins.mods.size() >= 2 && ins.has("tf32")) {
+    std::string mode = ins.has("rna") ? "0" : ins.has("rz") ? "2" : "1";
+    out += write(ins.operands[0], {'b', 32}, "to_tf32(" + read(ins.operands[1], {'f', 32}) + ", " + mode + ", " + (ins.has("relu") ? "1" : "0") + ")");
+    return true;
+  }
   if (convert_fp8(ins, out) || convert_e8m0(ins, out)) return true;
   for (auto& m : ins.mods)
     if (m == "f16x2" || m == "bf16x2") {

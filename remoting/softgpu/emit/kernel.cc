@@ -53,6 +53,7 @@ std::string FunctionEmitter::registers(bool only_frame, bool array) const {
 
 void FunctionEmitter::statement(const Instruction& ins, std::string& out) {
   line_ = ins.line;
+  if (ins.has("cluster")) refuse(ins, "thread block clusters are not supported");
   if (ins.op == "bar" || ins.op == "barrier") { out += "barrier_arrive(c, " + read(ins.operands.at(0), {'u', 32}) + ");\n"; return; }
   if (ins.op == "activemask") { out += write(ins.operands.at(0), {'u', 32}, mode_ == Mode::lanes ? "mask" : "(1u << " + thread("lane") + ")"); return; }
   if (ins.op == "brkpt") return;
@@ -62,7 +63,10 @@ void FunctionEmitter::statement(const Instruction& ins, std::string& out) {
 
 std::string FunctionEmitter::checked(std::string (FunctionEmitter::*emit)()) {
   try { return (this->*emit)(); }
-  catch (const std::out_of_range&) { throw ptx::Refusal{line_, "an instruction on this line has too few operands or words"}; }
+  catch (const std::out_of_range&) {
+    auto at = std::find_if(f_.body.begin(), f_.body.end(), [&](auto& ins) { return ins.line == line_; });
+    throw ptx::Refusal{line_, "instruction " + (at == f_.body.end() ? std::string("?") : at->op) + " has too few operands or words"};
+  }
 }
 
 static std::string guard(const std::string& predicate, bool negated) { return negated ? "!" + predicate : predicate; }

@@ -68,6 +68,11 @@ Status Compiler::describe(const std::string& ptx, ModuleDescription& out, std::s
   return s;
 }
 
+std::string Compiler::examine(const std::string& ptx) {
+  std::string text;
+  return ask(Request::examine, ptx, "", text) == Status::ok ? text : "";
+}
+
 Status Compiler::compile(const std::string& ptx, const std::string& kernel, Compiled& out, std::string& log) {
   Status s = ask(Request::compile, ptx, kernel, log);
   if (s == Status::ok && !decode(log, out)) return Status::compiler_failed;

@@ -12,6 +12,7 @@ class Compiler {
   // Starts the process, whose program lies beside this library. Call before the caller gives up exec.
   bool start();
   Status describe(const std::string& ptx, ModuleDescription& out, std::string& log);
+  std::string examine(const std::string& ptx);   // why kernels of a module would be refused; empty when none would
   Status compile(const std::string& ptx, const std::string& kernel, Compiled& out, std::string& log);   // blocks for the C compiler
 
  private:

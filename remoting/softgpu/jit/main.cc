@@ -47,6 +47,17 @@ ModuleDescription describe(const ptx::Module& m) {
 
 std::string located(const ptx::Refusal& r) { return "ptx line " + std::to_string(r.line) + ": " + r.message; }
 
+// A line for every kernel that would not be translated. Kernels are compiled when they are first used, and refused one by one.
+std::string refusals(const ptx::Module& m) {
+  std::string out;
+  for (auto& f : m.functions) {
+    if (!f.entry || !f.defined || out.size() > 8192) continue;
+    try { emit::emit_kernel(m, f); }
+    catch (const ptx::Refusal& r) { out += located(r) + "\n"; }
+  }
+  return out;
+}
+
 Reply answer(uint64_t kind, const std::string& body) {
   Reader in{body};
   std::string name = in.text(), text = in.text();
@@ -57,6 +68,7 @@ Reply answer(uint64_t kind, const std::string& body) {
     if (text != last_text || last_text.empty()) { last_text.clear(); module = ptx::parse(text); last_text = text; }
   } catch (const ptx::Refusal& r) { return {Status::invalid_ptx, located(r)}; }
   if (kind == (uint64_t)Request::describe) return {Status::ok, encode(describe(module))};
+  if (kind == (uint64_t)Request::examine) return {Status::ok, refusals(module)};
   const ptx::Function* kernel = module.find(name);
   if (!kernel || !kernel->entry) return {Status::unknown_kernel, "there is no kernel " + name};
   try {

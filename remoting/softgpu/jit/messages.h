@@ -7,7 +7,7 @@
 namespace softgpu::jit {
 
 constexpr uint64_t kMaxMessageBytes = 80ull << 20;
-enum class Request : uint32_t { describe = 1, compile = 2 };
+enum class Request : uint32_t { describe = 1, compile = 2, examine = 3 };
 enum class Status : uint32_t { ok = 0, invalid_ptx = 1, not_supported = 2, compiler_failed = 3, unknown_kernel = 4 };
 
 // Little-endian fields one after the other. Reading past the end sets `bad` and gives zeros.

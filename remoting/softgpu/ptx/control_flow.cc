@@ -9,7 +9,7 @@ bool is_grid_barrier(const Instruction& ins) { return ins.op == "call" && !ins.o
 bool is_barrier(const Instruction& ins) {
   if (is_grid_barrier(ins)) return true;
   if (ins.op != "bar" && ins.op != "barrier") return false;
-  if (ins.has("warp") || ins.has("arrive")) return false;
+  if (ins.has("warp") || ins.has("arrive") || ins.has("cluster")) return false;
   return true;
 }
 

@@ -1,0 +1,106 @@
+"""Every instruction of the PTX manual (ISA 9.0, chapter 9.7) with samples of its spelling, and whether the software GPU runs or refuses it.
+
+`python -m tests.softgpu.ptx_instructions` writes docs/ptx.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "ptx.md"
+
+# instruction: samples. Registers: %h b16, %r b32, %l b64, %f f32, %d f64, %p predicates; [%lg] global, [%ls] shared (32 bits), both 16-byte aligned.
+DONE: dict[str, tuple[str, ...]] = {
+    "add, sub": ("add.s16 %h1, %h2, %h3;", "add.u32 %r1, %r2, %r3;", "sub.s64 %l1, %l2, %l3;", "add.sat.s32 %r1, %r2, %r3;", "add.rz.ftz.f32 %f1, %f2, %f3;", "sub.rm.f64 %d1, %d2, %d3;", "add.rn.f32x2 %l1, %l2, %l3;"),
+    "add.cc, addc, sub.cc, subc": ("add.cc.u32 %r1, %r2, %r3;", "addc.cc.u32 %r1, %r2, %r3;", "subc.u64 %l1, %l2, %l3;"),
+    "mul, mad": ("mul.lo.s32 %r1, %r2, %r3;", "mul.hi.u64 %l1, %l2, %l3;", "mul.wide.s16 %r1, %h2, %h3;", "mad.lo.s32 %r1, %r2, %r3, %r4;", "mad.wide.u32 %l1, %r2, %r3, %l4;", "mad.hi.s32 %r1, %r2, %r3, %r4;", "mul.rp.sat.f32 %f1, %f2, %f3;"),
+    "mul24, mad24": ("mul24.lo.u32 %r1, %r2, %r3;", "mad24.lo.s32 %r1, %r2, %r3, %r4;"),
+    "madc": ("madc.lo.cc.u32 %r1, %r2, %r3, %r4;", "madc.hi.u32 %r1, %r2, %r3, %r4;"),
+    "sad": ("sad.u32 %r1, %r2, %r3, %r4;", "sad.s16 %h1, %h2, %h3, %h4;"),
+    "div, rem": ("div.s32 %r1, %r2, %r3;", "rem.u64 %l1, %l2, %l3;", "div.full.f32 %f1, %f2, %f3;", "div.approx.ftz.f32 %f1, %f2, %f3;", "div.rz.f32 %f1, %f2, %f3;", "div.rn.f64 %d1, %d2, %d3;"),
+    "abs, neg": ("abs.s32 %r1, %r2;", "neg.s64 %l1, %l2;", "abs.ftz.f32 %f1, %f2;", "neg.f64 %d1, %d2;"),
+    "min, max": ("min.u32 %r1, %r2, %r3;", "max.s64 %l1, %l2, %l3;", "min.NaN.f32 %f1, %f2, %f3;", "max.f64 %d1, %d2, %d3;", "max.bf16 %h1, %h2, %h3;"),
+    "popc, clz, bfind, brev": ("popc.b64 %r1, %l2;", "clz.b32 %r1, %r2;", "bfind.u32 %r1, %r2;", "bfind.shiftamt.s64 %r1, %l2;", "brev.b64 %l1, %l2;"),
+    "bfe, bfi, bmsk, szext, fns": ("bfe.s64 %l1, %l2, %r3, %r4;", "bfi.b32 %r1, %r2, %r3, %r4, %r5;", "bmsk.clamp.b32 %r1, %r2, %r3;", "szext.wrap.s32 %r1, %r2, %r3;", "fns.b32 %r1, %r2, %r3, %r4;"),
+    "dp4a, dp2a": ("dp4a.u32.s32 %r1, %r2, %r3, %r4;", "dp2a.lo.s32.u32 %r1, %r2, %r3, %r4;"),
+    "testp, copysign": ("testp.subnormal.f32 %p1, %f2;", "copysign.f64 %d1, %d2, %d3;"),
+    "fma": ("fma.rn.sat.f32 %f1, %f2, %f3, %f4;", "fma.rp.f64 %d1, %d2, %d3, %d4;", "fma.rn.relu.bf16 %h1, %h2, %h3, %h4;", "fma.rn.f16x2 %r1, %r2, %r3, %r4;"),
+    "rcp, sqrt, rsqrt": ("rcp.rn.f32 %f1, %f2;", "rcp.approx.ftz.f64 %d1, %d2;", "sqrt.rn.f64 %d1, %d2;", "sqrt.approx.f32 %f1, %f2;", "rsqrt.approx.f32 %f1, %f2;", "rsqrt.approx.f64 %d1, %d2;"),
+    "sin, cos, lg2, ex2, tanh": ("sin.approx.f32 %f1, %f2;", "cos.approx.ftz.f32 %f1, %f2;", "lg2.approx.f32 %f1, %f2;", "ex2.approx.ftz.f32 %f1, %f2;", "ex2.approx.f16 %h1, %h2;", "tanh.approx.f32 %f1, %f2;"),
+    "half arithmetic": ("add.f16 %h1, %h2, %h3;", "sub.ftz.f16 %h1, %h2, %h3;", "mul.f16x2 %r1, %r2, %r3;", "fma.rn.bf16x2 %r1, %r2, %r3, %r4;", "neg.bf16 %h1, %h2;", "abs.f16 %h1, %h2;", "min.NaN.f16x2 %r1, %r2, %r3;"),
+    "set, setp": ("set.gt.u32.s32 %r1, %r2, %r3;", "set.lt.f32.f32 %f1, %f2, %f3;", "setp.neu.f64 %p1, %d2, %d3;", "setp.lt.and.s32 %p1|%p2, %r2, %r3, %p3;", "setp.eq.f16 %p1, %h2, %h3;"),
+    "selp, slct": ("selp.f64 %d1, %d2, %d3, %p1;", "slct.u32.s32 %r1, %r2, %r3, %r4;", "slct.f32.f32 %f1, %f2, %f3, %f4;"),
+    "and, or, xor, not, cnot, lop3": ("and.pred %p1, %p2, %p3;", "or.b16 %h1, %h2, %h3;", "xor.b64 %l1, %l2, %l3;", "not.pred %p1, %p2;", "cnot.b32 %r1, %r2;", "lop3.b32 %r1, %r2, %r3, %r4, 0x96;"),
+    "shl, shr, shf": ("shl.b64 %l1, %l2, %r3;", "shr.s16 %h1, %h2, %r3;", "shf.l.clamp.b32 %r1, %r2, %r3, %r4;", "shf.r.wrap.b32 %r1, %r2, %r3, %r4;"),
+    "mov": ("mov.u32 %r1, %laneid;", "mov.b64 {%r1, %r2}, %l3;", "mov.b32 %r1, {%h1, %h2};", "mov.pred %p1, %p2;"),
+    "shfl.sync": ("shfl.sync.bfly.b32 %r1|%p1, %r2, 1, 31, -1;",),
+    "prmt": ("prmt.b32 %r1, %r2, %r3, 0x3210;", "prmt.b32.f4e %r1, %r2, %r3, %r4;", "prmt.b32.rc16 %r1, %r2, %r3, %r4;"),
+    "ld, st, ldu": ("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%lg];", "ld.volatile.global.s16 %h1, [%lg];", "ld.shared.b64 %l1, [%ls];", "st.shared.v2.f32 [%ls], {%f1, %f2};", "ld.relaxed.gpu.global.u32 %r1, [%lg];", "st.release.sys.global.u64 [%lg], %l1;", "ld.global.nc.L1::no_allocate.f32 %f1, [%lg];", "ldu.global.u32 %r1, [%lg];"),
+    "prefetch, applypriority, discard": ("prefetch.global.L2 [%lg];", "discard.global.L2 [%lg], 128;"),
+    "isspacep, cvta": ("isspacep.shared %p1, %l1;", "cvta.to.global.u64 %l1, %l2;", "cvta.shared.u64 %l1, %l2;"),
+    "cvt": ("cvt.rn.f32.s64 %f1, %l1;", "cvt.rzi.u8.f32 %r1, %f2;", "cvt.sat.s16.s32 %h1, %r2;", "cvt.rn.ftz.f16.f32 %h1, %f2;", "cvt.rz.bf16.f32 %h1, %f2;", "cvt.f64.f32 %d1, %f2;", "cvt.rna.tf32.f32 %r1, %f2;"),
+    "cvt.pack, pairs, fp8, ue8m0": ("cvt.rn.f16x2.f32 %r1, %f2, %f3;", "cvt.rn.satfinite.e4m3x2.f32 %h1, %f2, %f3;", "cvt.rn.f16x2.e5m2x2 %r1, %h2;", "cvt.rp.satfinite.ue8m0x2.f32 %h1, %f2, %f3;"),
+    "cp.async": ("cp.async.ca.shared.global [%ls], [%lg], 16;", "cp.async.cg.shared.global [%ls], [%lg], 16, %r1;", "cp.async.commit_group;", "cp.async.wait_group 0;", "cp.async.wait_all;"),
+    "cp.async.mbarrier.arrive": ("cp.async.mbarrier.arrive.noinc.shared.b64 [%ls];",),
+    "tex": ("tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%l1, {%r1}];", "tex.2d.v4.u32.f32 {%r1, %r2, %r3, %r4}, [%l1, {%f1, %f2}];"),
+    "bra, brx.idx, call, ret, exit": ("bra $NEXT; $NEXT:", "@%p1 ret;", "@%p1 exit;"),
+    "bar, barrier": ("bar.sync 0;", "barrier.sync 1, 64;", "bar.arrive 1, 64;", "bar.red.popc.u32 %r1, 0, %p1;", "bar.red.and.pred %p1, 0, %p2;", "bar.warp.sync -1;"),
+    "membar, fence": ("membar.gl;", "fence.acq_rel.gpu;", "fence.sc.sys;"),
+    "atom, red": ("atom.global.add.u32 %r1, [%lg], %r2;", "atom.shared.cas.b32 %r1, [%ls], %r2, %r3;", "atom.global.exch.b64 %l1, [%lg], %l2;", "atom.global.add.noftz.f16x2 %r1, [%lg], %r2;", "atom.global.min.s64 %l1, [%lg], %l2;", "atom.global.inc.u32 %r1, [%lg], %r2;", "red.global.add.f64 [%lg], %d1;", "red.relaxed.gpu.global.xor.b32 [%lg], %r1;", "atom.global.cas.b16 %h1, [%lg], %h2, %h3;"),
+    "vote, match, activemask, redux": ("vote.sync.ballot.b32 %r1, %p1, -1;", "match.all.sync.b64 %r1|%p1, %l1, -1;", "activemask.b32 %r1;", "redux.sync.min.s32 %r1, %r2, -1;"),
+    "mbarrier": ("mbarrier.init.shared.b64 [%ls], 4;", "mbarrier.arrive.shared.b64 %l1, [%ls];", "mbarrier.arrive_drop.shared.b64 %l1, [%ls];", "mbarrier.test_wait.shared.b64 %p1, [%ls], %l1;", "mbarrier.try_wait.parity.shared.b64 %p1, [%ls], 0;", "mbarrier.pending_count.b64 %r1, %l1;", "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%ls], 8;", "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%ls], 8;", "mbarrier.inval.shared.b64 [%ls];"),
+    "mma.sync": ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};", "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 {%r1,%r2,%r3,%r4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%r1,%r2,%r3,%r4};", "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d1,%d2}, {%d3}, {%d4}, {%d1,%d2};"),
+    "ldmatrix, stmatrix, movmatrix": ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1,%r2,%r3,%r4}, [%ls];", "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%ls], {%r1,%r2};", "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;"),
+    "nanosleep, pmevent, trap, brkpt": ("nanosleep.u32 100;", "pmevent 1;", "@%p1 trap;", "brkpt;"),
+    "griddepcontrol, setmaxnreg": ("griddepcontrol.wait;", "griddepcontrol.launch_dependents;"),
+}
+
+REFUSED: dict[str, tuple[str, ...]] = {
+    "wgmma": ("wgmma.fence.sync.aligned;",),
+    "tcgen05": ("tcgen05.wait::ld.sync.aligned;",),
+    "cp.async.bulk, tensormap (TMA)": ("cp.async.bulk.commit_group;", "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%lg], [%ls], 128;"),
+    "mapa, getctarank, barrier.cluster (clusters)": ("mapa.u64 %l1, %l2, %r1;", "getctarank.u64 %r1, %l1;", "barrier.cluster.arrive;"),
+    "tex beyond one and two dimensions, tld4, txq": ("tex.3d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2, %f3, %f4}];", "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2}];", "txq.width.b32 %r1, [%l1];"),
+    "suld, sust, sured, suq (surfaces)": ("suld.b.2d.b32.trap %r1, [%l1, {%r1, %r2}];", "sust.b.1d.b32.trap [%l1, {%r1}], %r2;", "sured.b.add.1d.u32.trap [%l1, {%r1}], %r2;", "suq.width.b32 %r1, [%l1];"),
+    "wmma": ("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%ls];",),
+    "mma.sp": ("mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r3,%r4}, {%f1,%f2,%f3,%f4}, %r5, 0;",),
+    "multimem": ("multimem.red.global.add.u32 [%lg], %r1;",),
+    "video instructions (vadd, vset, …)": ("vadd.s32.s32.s32 %r1, %r2, %r3;", "vadd2.s32.s32.s32 %r1, %r2, %r3, %r4;"),
+    "alloca, stacksave, stackrestore": ("stacksave.u64 %l1;",),
+    "elect.sync": (),
+    "createpolicy": ("createpolicy.fractional.L2::evict_last.b64 %l1, 1.0;",),
+    "clusterlaunchcontrol": ("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q1;",),
+}
+
+
+def kernel(sample: str) -> str:
+    return f""".version 8.8
+.target sm_120a
+.address_size 64
+.visible .entry k(.param .u64 p) {{
+.reg .b16 %h<9>; .reg .b32 %r<9>, %ls; .reg .b64 %l<9>, %lg; .reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p<5>; .reg .b128 %q<2>;
+.shared .align 128 .b8 s[1024];
+ld.param.u64 %lg, [p]; mov.u32 %ls, s;
+{sample}
+ret; }}
+"""
+
+
+def page() -> str:
+    rows = [f"| {name} | done | {'<br>'.join(f'`{s}`' for s in samples)} |" for name, samples in DONE.items()]
+    rows += [f"| {name} | refused by name | {'<br>'.join(f'`{s}`' for s in samples)} |" for name, samples in REFUSED.items()]
+    text = [
+        "# PTX on the software GPU",
+        "",
+        "Every instruction of the PTX manual (ISA 9.0). Generated by `python -m tests.softgpu.ptx_instructions`; a test translates each sample,",
+        "asks NVIDIA's ptxas whether it is PTX, and fails when this page is stale. What the instructions *compute* is tested in",
+        "`tests/softgpu/test_instructions.py`, `test_matrix.py`, `test_random_programs.py` and by the programs in `test_programs.py`.",
+        "",
+        "| instruction | state | samples |",
+        "|---|---|---|",
+    ]
+    return "\n".join([*text, *rows]) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
