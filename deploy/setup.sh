@@ -12,10 +12,13 @@ missing_packages() {
   ldconfig -p 2>/dev/null | grep -q libzstd.so.1 || [ -e /usr/lib/x86_64-linux-gnu/libzstd.so.1 ] || printf 'libzstd1 '
 }
 
-# A browser; an SSH client for Ansible; for root, which alone can make root file systems of its own, what makes them.
+# A browser; an SSH client for Ansible; clang for the fuzzers; for root, which alone can make root file systems of its own, what makes them.
 missing_test_packages() {
   command -v chromium >/dev/null 2>&1 || printf 'chromium '
   command -v ssh >/dev/null 2>&1 || printf 'openssh-client '
+  command -v clang++ >/dev/null 2>&1 || printf 'clang '
+  ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || printf 'libclang-rt-dev '
+  command -v llvm-cov >/dev/null 2>&1 || printf 'llvm '
   [ "$(id -u)" = 0 ] || return 0
   command -v debootstrap >/dev/null 2>&1 || [ -x /usr/sbin/debootstrap ] || printf 'debootstrap '
 }

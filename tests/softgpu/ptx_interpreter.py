@@ -216,9 +216,11 @@ WORDS = re.compile(r"[\w.%$+!@-]+")
 
 def run(program: str, registers: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
     """The eight registers of 32 lanes after the program, from those before it (8 x 32)."""
-    lines = program.split("// begin\n")[1].split("// end")[0].split("\n")
+    lines = program.split("// begin\n")[1].split("// end", maxsplit=1)[0].split("\n")
     labels = {line[:-1]: i for i, line in enumerate(lines) if line.endswith(":")}
-    lanes: list[Lane] = [{r: int(registers[i, n]) for i, r in enumerate(REGISTERS)} | {"%p0": int(n == 3), "%p1": int(n != 5), "%p2": 1, "%p3": 1} for n in range(LANES)]
+    lanes: list[Lane] = [
+        {r: int(registers[i, n]) for i, r in enumerate(REGISTERS)} | {"%p0": int(n == 3), "%p1": int(n != 5), "%p2": 1, "%p3": 1} for n in range(LANES)
+    ]
     at = [0] * LANES
     while any(a < len(lines) for a in at):
         at = [advance(lane, lines, labels, a) for lane, a in zip(lanes, at, strict=True)]

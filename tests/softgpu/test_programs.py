@@ -26,7 +26,12 @@ def programs(module: str) -> list[str]:
 
 
 def run(module: str, name: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    env = os.environ | direct_environment(folder) | software_gpu_variables() | {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder / "triton"), "TRITON_DEFAULT_FP_FUSION": "1"}
+    env = (
+        os.environ
+        | direct_environment(folder)
+        | software_gpu_variables()
+        | {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder / "triton"), "TRITON_DEFAULT_FP_FUSION": "1"}
+    )
     return subprocess.run([sys.executable, "-m", f"tests.softgpu.{module}", name], env=env, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
 
 

@@ -67,7 +67,11 @@ def test_a_row_that_leaves_its_memory_is_an_illegal_address(tmp_path: Path) -> N
 
 
 def test_a_misaligned_row_is_a_misaligned_address(tmp_path: Path) -> None:
-    ptx = KERNEL.replace("add.s64 %rd4, %rd1, %rd3;", "add.s64 %rd4, %rd1, %rd3; add.s64 %rd4, %rd4, 2;").replace("%rd4, %rd4, 2", "%rd7, %rd4, 2").replace("[%rd4]", "[%rd7]")
+    ptx = (
+        KERNEL.replace("add.s64 %rd4, %rd1, %rd3;", "add.s64 %rd4, %rd1, %rd3; add.s64 %rd4, %rd4, 2;")
+        .replace("%rd4, %rd4, 2", "%rd7, %rd4, 2")
+        .replace("[%rd4]", "[%rd7]")
+    )
     a, c = np.arange(4096, dtype=np.uint32), np.zeros(1200, np.uint32)
     result = in_child([{"ptx": ptx, "kernel": "k", "grid": 2, "block": 256, "arrays": [a, c], "scalars": (512, 1, 0)}], tmp_path)[0]
     assert isinstance(result, tuple)

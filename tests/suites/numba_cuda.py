@@ -1,7 +1,7 @@
 """The test-suite inside the numba-cuda wheel, module by module, each in a process of its own.
 
-`python -m tests.suites.numba_cuda [MODULE…]` prints one JSON object: each test that did not pass with its last line, and the counts.
-What it runs on is whatever libcuda.so.1 the environment names: the software GPU directly, or a session through `busbar run`.
+`python -m tests.suites.numba_cuda [MODULE…]` prints one JSON object: each test that did not pass with its last line, and the counts. It fails when
+the tests that fail are not those of numba_remainder.toml. It runs on the software GPU, or on what libcuda.so.1 a `busbar run` around it names.
 """
 
 from __future__ import annotations
@@ -12,9 +12,16 @@ import os
 import pkgutil
 import subprocess
 import sys
+import tempfile
+import tomllib
 import unittest
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+
+from tests.remoting.node import direct_environment
+
+REMAINDER = Path(__file__).with_name("numba_remainder.toml")
 
 MODULE_SECONDS = 1500
 # The fixture of these modules is pytest's; unittest needs what it would set.
@@ -81,7 +88,7 @@ def module_names() -> list[str]:
 def in_process(name: str) -> dict[str, tuple[str, str]]:
     command = [sys.executable, "-m", "tests.suites.numba_cuda", "--one", name]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MODULE_SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MODULE_SECONDS, check=False, env=environment())
     except subprocess.TimeoutExpired:
         return {name: ("failed", f"did not end within {MODULE_SECONDS} s")}
     line = next((x for x in reversed(done.stdout.splitlines()) if x.startswith('{"outcomes"')), "")
@@ -89,6 +96,24 @@ def in_process(name: str) -> dict[str, tuple[str, str]]:
         return {name: ("failed", f"the process ended with {done.returncode}: {done.stderr[-600:]}")}
     outcomes: dict[str, tuple[str, str]] = json.loads(line)["outcomes"]
     return outcomes
+
+
+def environment() -> dict[str, str]:
+    if "BUSBAR_TICKET_FILE" in os.environ:
+        return dict(os.environ)
+    return direct_environment(Path(tempfile.mkdtemp(prefix="busbar-numba-"))) | {"BUSBAR_SOFTGPU_DEVICES": "1"}
+
+
+def remainder() -> dict[str, str]:
+    groups = tomllib.loads(REMAINDER.read_text())
+    return {f"numba.cuda.tests.{name}": reason for group in groups.values() for name, reason in group.items()}
+
+
+def surprises(report: dict[str, Any], names: list[str]) -> list[str]:
+    """Tests that failed and are not listed, and tests of these modules that are listed and did not fail."""
+    failed = {n for n, (state, _) in report["not_passed"].items() if state == "failed"}
+    listed = {n for n in remainder() if any(n.startswith(m + ".") for m in names)}
+    return sorted(failed ^ listed)
 
 
 def run(names: list[str], workers: int) -> dict[str, Any]:
@@ -107,7 +132,10 @@ def main() -> None:
         sys.stdout.flush()
         os._exit(0)  # some tests leave threads or a poisoned context behind
     names = sys.argv[1:] or module_names()
-    print(json.dumps(run(names, len(os.sched_getaffinity(0))), indent=1))
+    report = run(names, len(os.sched_getaffinity(0)))
+    print(json.dumps(report, indent=1))
+    if unexpected := surprises(report, names):
+        raise SystemExit("Not as numba_remainder.toml says:\n" + "\n".join(unexpected))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,28 @@ GraphState* make_graph() {
   return g;
 }
 
+static std::mutex g_objects_mutex;
+
+void release_object(UserObject* o, unsigned count) {
+  {
+    std::lock_guard lock(g_objects_mutex);
+    o->references -= std::min(count, o->references);
+    if (o->references) return;
+  }
+  forget(o);
+  o->destroy(o->pointer);
+  delete o;
+}
+
+static std::vector<UserObject*> shared_objects(const GraphState* g) {
+  std::lock_guard lock(g_objects_mutex);
+  for (auto* o : g->objects) ++o->references;
+  return g->objects;
+}
+
 void destroy_graph(GraphState* g) {
   forget(g);
+  for (auto* o : g->objects) release_object(o, 1);
   for (auto& n : g->nodes) { forget(n.get()); if (n->params.child) destroy_graph(n->params.child); }
   delete g;
 }
@@ -34,6 +54,7 @@ GraphNode* add_node(GraphState* g, NodeParams params, std::function<CUresult()> 
 
 GraphState* clone_graph(const GraphState* g) {
   GraphState* copy = make_graph();
+  copy->objects = shared_objects(g);
   for (auto& n : g->nodes) {
     NodeParams params = n->params;
     auto run = n->run;
@@ -71,6 +92,7 @@ static CUresult instantiate(GraphState* g, unsigned long long flags, GraphExec*&
   if (!topological(g, order)) return CUDA_ERROR_INVALID_VALUE;
   auto* e = new GraphExec;
   e->flags = flags;
+  e->objects = shared_objects(g);
   for (auto* n : order) e->steps.push_back({n, n->params, n->run, true});
   remember(e);
   out = e;
@@ -197,7 +219,50 @@ API CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph h, CUDA_GRAP
   p->result_out = r ? CUDA_GRAPH_INSTANTIATE_ERROR : CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return r;
 }
-API CUresult cuGraphExecDestroy(CUgraphExec h) { EXEC(e, h); (void)e; forget((GraphExec*)h); return CUDA_SUCCESS; }   // kept: a launch may still run it
+API CUresult cuGraphExecDestroy(CUgraphExec h) {          // its steps are kept: a launch may still run them
+  EXEC(e, h);
+  forget(e);
+  for (auto* o : e->objects) release_object(o, 1);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuUserObjectCreate(CUuserObject* out, void* pointer, CUhostFn destroy, unsigned references, unsigned flags) {
+  if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!out || !destroy || !references || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) return CUDA_ERROR_INVALID_VALUE;
+  auto* o = new UserObject{pointer, destroy, references};
+  remember(o);
+  *out = (CUuserObject)o;
+  return CUDA_SUCCESS;
+}
+
+#define OBJECT(o, h) auto* o = (UserObject*)(h); if (!driver()) return CUDA_ERROR_NOT_INITIALIZED; if (!o || !known(o)) return CUDA_ERROR_INVALID_VALUE
+
+API CUresult cuUserObjectRetain(CUuserObject h, unsigned count) { OBJECT(o, h); std::lock_guard lock(g_objects_mutex); o->references += count; return count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
+API CUresult cuUserObjectRelease(CUuserObject h, unsigned count) { OBJECT(o, h); if (!count) return CUDA_ERROR_INVALID_VALUE; release_object(o, count); return CUDA_SUCCESS; }
+
+API CUresult cuGraphRetainUserObject(CUgraph hg, CUuserObject h, unsigned count, unsigned flags) {
+  GRAPH(g, hg);
+  OBJECT(o, h);
+  if (!count || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(g_objects_mutex);
+  if (!(flags & CU_GRAPH_USER_OBJECT_MOVE)) o->references += count;
+  g->objects.insert(g->objects.end(), count, o);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuGraphReleaseUserObject(CUgraph hg, CUuserObject h, unsigned count) {
+  GRAPH(g, hg);
+  OBJECT(o, h);
+  unsigned released = 0;
+  while (released < count) {
+    auto it = std::find(g->objects.begin(), g->objects.end(), o);
+    if (it == g->objects.end()) break;
+    g->objects.erase(it);
+    ++released;
+  }
+  if (released) release_object(o, released);
+  return released == count && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
 API CUresult cuGraphExecGetFlags(CUgraphExec h, cuuint64_t* flags) { EXEC(e, h); if (!flags) return CUDA_ERROR_INVALID_VALUE; *flags = e->flags; return CUDA_SUCCESS; }
 API CUresult cuGraphUpload(CUgraphExec h, CUstream hs) { EXEC(e, h); (void)e; CURRENT(c); StreamRef s; return stream_for(hs, c, s); }
 

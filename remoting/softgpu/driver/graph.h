@@ -19,6 +19,14 @@ struct NodeParams {
   GraphState* child = nullptr;
 };
 
+// Something of the program's that lives as long as graphs that use it.
+struct UserObject {
+  void* pointer = nullptr;
+  CUhostFn destroy = nullptr;
+  unsigned references = 1;
+};
+void release_object(UserObject* o, unsigned count);
+
 struct GraphNode {
   GraphState* graph = nullptr;
   NodeParams params;
@@ -30,6 +38,7 @@ struct GraphNode {
 struct GraphState {
   unsigned id = 0;
   std::vector<std::unique_ptr<GraphNode>> nodes;
+  std::vector<UserObject*> objects;                // one for each reference that it has
   std::map<const GraphNode*, GraphNode*> copies;   // of a clone: the original's node to its own
 };
 
@@ -38,6 +47,7 @@ struct GraphExec {
   std::mutex mutex;
   std::vector<Step> steps;                          // in an order that respects the dependencies
   unsigned long long flags = 0;
+  std::vector<UserObject*> objects;
 };
 
 struct Capture {

@@ -102,6 +102,7 @@ static bool examine(Stream& s, const ptx::Function& f) {
     if (!ins.guard.empty()) return false;
     if (ins.op == "ld" || ins.op == "st") { if (!memory_access(s, f, ins)) return false; continue; }
     if (!kPure.count(ins.op) || ins.operands.empty()) return false;
+    for (auto& o : ins.operands) if (o.kind == OperandKind::special && s.of(o) == Shape::varying) return false;   // a lane, a clock: not of a row
     for (auto& m : ins.mods) if (m == "cc" || m == "shared" || m == "local") return false;
     if (ins.op == "setp") {
       if (ins.operands[0].kind != OperandKind::reg || ins.operands.size() != 3) return false;

@@ -11,6 +11,7 @@
 
 #include "softgpu/device/engine.h"
 #include "softgpu/device/identity.h"
+#include "softgpu/nvml/conditions.h"
 
 using namespace softgpu;
 
@@ -47,7 +48,7 @@ unsigned utilisation(Device& d) {
 }
 }  // namespace
 
-#define DEVICE(d, h) std::lock_guard lock(g_mutex); if (!g_references) return NVML_ERROR_UNINITIALIZED; Device* d = device(h); if (!d) return NVML_ERROR_INVALID_ARGUMENT
+#define DEVICE(d, h) std::lock_guard lock(g_mutex); if (!g_references) return NVML_ERROR_UNINITIALIZED; Device* d = device(h); if (!d) return NVML_ERROR_INVALID_ARGUMENT; if (conditions_of(d->index).removed()) return NVML_ERROR_GPU_IS_LOST
 #define NEED(p) if (!(p)) return NVML_ERROR_INVALID_ARGUMENT
 #define READY std::lock_guard lock(g_mutex); if (!g_references) return NVML_ERROR_UNINITIALIZED
 
@@ -73,7 +74,7 @@ API nvmlReturn_t nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
 #undef nvmlInit
 API nvmlReturn_t nvmlInit(void) { return nvmlInit_v2(); }
 API nvmlReturn_t nvmlShutdown(void) { READY; --g_references; return NVML_SUCCESS; }
-API const char* nvmlErrorString(nvmlReturn_t r) { return r == NVML_SUCCESS ? "Success" : r == NVML_ERROR_UNINITIALIZED ? "Uninitialized" : r == NVML_ERROR_INVALID_ARGUMENT ? "Invalid Argument" : r == NVML_ERROR_NOT_SUPPORTED ? "Not Supported" : r == NVML_ERROR_NOT_FOUND ? "Not Found" : r == NVML_ERROR_INSUFFICIENT_SIZE ? "Insufficient Size" : "Unknown Error"; }
+API const char* nvmlErrorString(nvmlReturn_t r) { return r == NVML_SUCCESS ? "Success" : r == NVML_ERROR_UNINITIALIZED ? "Uninitialized" : r == NVML_ERROR_INVALID_ARGUMENT ? "Invalid Argument" : r == NVML_ERROR_NOT_SUPPORTED ? "Not Supported" : r == NVML_ERROR_NOT_FOUND ? "Not Found" : r == NVML_ERROR_INSUFFICIENT_SIZE ? "Insufficient Size" : r == NVML_ERROR_GPU_IS_LOST ? "GPU is lost" : r == NVML_ERROR_TIMEOUT ? "Timeout" : "Unknown Error"; }
 
 static nvmlReturn_t text(char* out, unsigned room, const std::string& value) {
   NEED(out);
