@@ -1,6 +1,7 @@
 """libFuzzer on the software GPU's translator: `./test --long fuzz` runs ten million inputs, `python -m tests.suites.fuzz 60` a minute.
 
-Starts from the programs of the other tests and what was found before (tests/softgpu/corpus), and prints executions, and the share of the parser's branches that they reached.
+Starts from the programs of the other tests and what was found before (tests/softgpu/corpus), and prints executions, and the share of the parser's
+branches that they reached.
 """
 
 from __future__ import annotations

@@ -13,11 +13,12 @@ import pkgutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import tomllib
 
 from tests.remoting.node import direct_environment
 
