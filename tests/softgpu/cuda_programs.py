@@ -379,7 +379,35 @@ def ipc() -> None:
     assert code(cu.cuIpcOpenMemHandle(handle, 1)) == 400  # not in the process that made it
 
 
-PROGRAMS = {p.__name__: p for p in (graphs, pools, stream_memory, rows_and_planes, textures, cooperative, calls, assertion, cub, barriers, host_memory, ipc)}
+WMMA = """#include <mma.h>
+using namespace nvcuda;
+extern "C" __global__ void tile(const half* a, const half* b, float* c, int k) {
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa; wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc; wmma::fill_fragment(fc, 1.0f);
+  for (int i = 0; i < k; i += 16) { wmma::load_matrix_sync(fa, a + i, k); wmma::load_matrix_sync(fb, b + i, k); wmma::mma_sync(fc, fa, fb, fc); }
+  for (int i = 0; i < fc.num_elements; ++i) fc.x[i] *= 2;
+  wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major); }
+extern "C" __global__ void bytes(const signed char* a, const signed char* b, int* c) {
+  wmma::fragment<wmma::matrix_a, 32, 8, 16, signed char, wmma::col_major> fa; wmma::fragment<wmma::matrix_b, 32, 8, 16, signed char, wmma::row_major> fb;
+  wmma::fragment<wmma::accumulator, 32, 8, 16, int> fc; wmma::fill_fragment(fc, 0);
+  wmma::load_matrix_sync(fa, a, 32); wmma::load_matrix_sync(fb, b, 8); wmma::mma_sync(fc, fa, fb, fc); wmma::store_matrix_sync(c, fc, 32, wmma::mem_col_major); }
+"""
+
+
+def fragments() -> None:
+    begin()
+    module, k = compiled(WMMA), 48
+    a, b = RNG.standard_normal((16, k)).astype(np.float16), RNG.standard_normal((k, 16)).astype(np.float16)
+    c = up(np.zeros((16, 16), np.float32))
+    launch(function(module, "tile"), 1, 32, u64(up(a)), u64(up(np.ascontiguousarray(b.T))), u64(c), i32(k))
+    np.testing.assert_allclose(down(c, np.zeros((16, 16), np.float32)), 2 * (a.astype(np.float64) @ b.astype(np.float64) + 1), rtol=1e-4, atol=1e-3)
+    x, y = RNG.integers(-128, 128, (32, 16)).astype(np.int8), RNG.integers(-128, 128, (16, 8)).astype(np.int8)
+    d = up(np.zeros((8, 32), np.int32))
+    launch(function(module, "bytes"), 1, 32, u64(up(np.ascontiguousarray(x.T))), u64(up(y)), u64(d))
+    np.testing.assert_array_equal(down(d, np.zeros((8, 32), np.int32)).T, x.astype(np.int32) @ y.astype(np.int32))
+
+
+PROGRAMS = {p.__name__: p for p in (graphs, pools, stream_memory, rows_and_planes, textures, cooperative, calls, assertion, cub, barriers, host_memory, ipc, fragments)}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]]()

@@ -184,6 +184,8 @@ DONE: dict[str, tuple[str, ...]] = {
         "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%ls], {%r1,%r2};",
         "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;",
     ),
+    "wmma": ("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%ls];", "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8};", "wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%lg], {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, %r1;"),
+    "elect.sync": ("elect.sync %r1|%p1, -1;",),
     "nanosleep, pmevent, trap, brkpt": ("nanosleep.u32 100;", "pmevent 1;", "@%p1 trap;", "brkpt;"),
     "griddepcontrol, setmaxnreg": ("griddepcontrol.wait;", "griddepcontrol.launch_dependents;"),
 }
@@ -207,12 +209,10 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "sured.b.add.1d.u32.trap [%l1, {%r1}], %r2;",
         "suq.width.b32 %r1, [%l1];",
     ),
-    "wmma": ("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%ls];",),
     "mma.sp": ("mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r3,%r4}, {%f1,%f2,%f3,%f4}, %r5, 0;",),
     "multimem": ("multimem.red.global.add.u32 [%lg], %r1;",),
     "video instructions (vadd, vset, …)": ("vadd.s32.s32.s32 %r1, %r2, %r3;", "vadd2.s32.s32.s32 %r1, %r2, %r3, %r4;"),
     "alloca, stacksave, stackrestore": ("stacksave.u64 %l1;",),
-    "elect.sync": (),
     "createpolicy": ("createpolicy.fractional.L2::evict_last.b64 %l1, 1.0;",),
     "clusterlaunchcontrol": ("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q1;",),
 }

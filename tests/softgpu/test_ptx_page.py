@@ -13,7 +13,7 @@ from tests.softgpu.test_random_programs import ptxas
 
 NOT_SUPPORTED = 801
 # ptxas wants another target, or more of a program around these, than a sample has.
-NOT_FOR_PTXAS = ("tcgen05", "wgmma", "griddepcontrol", "multimem", "tensormap", "brkpt", "suld", "sust", "sured", "suq", "ldu", "wmma")
+NOT_FOR_PTXAS = ("tcgen05", "wgmma", "griddepcontrol", "multimem", "tensormap", "brkpt", "suld", "sust", "sured", "suq", "ldu")
 
 
 def test_what_is_done_translates(tmp_path: Path) -> None:

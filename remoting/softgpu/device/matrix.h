@@ -93,3 +93,49 @@ static void store_matrices(Cta* c, const u32* at, int n, int transposed, const u
     for (u32 i = 0; i < 8; ++i) __builtin_memcpy(at_shared(c, &k, at[8 * j + (int)i], 16), m[i], 16);
   }
 }
+
+/* wmma: element e of lane l is number l * per + e of the matrix, row by row. */
+enum { W_F16, W_BF16, W_F32, W_S8, W_U8, W_S32, W_F64 };
+typedef struct Fragments { u8* lanes; u64 stride; int kind; u32 per; } Fragments;
+I Fragments wmma_matrix(void* lanes, u64 stride, int kind, int per) { Fragments f = {(u8*)lanes, stride, kind, (u32)per}; return f; }
+I void wmma_get(const u8* from, u8* to, u32 bytes) { __builtin_memcpy(to, from, bytes); }
+I void wmma_put(u8* to, const u8* from, u32 bytes) { __builtin_memcpy(to, from, bytes); }
+
+static u32 wmma_bytes(int kind) { return kind == W_F16 || kind == W_BF16 ? 2 : kind == W_S8 || kind == W_U8 ? 1 : kind == W_F64 ? 8 : 4; }
+static f64 wmma_read(const Fragments* f, u32 at) {
+  const u8* p = f->lanes + (at / f->per) * f->stride + (at % f->per) * wmma_bytes(f->kind);
+  u16 h; u32 w; u64 d;
+  switch (f->kind) {
+    case W_F16: __builtin_memcpy(&h, p, 2); return (f64)as_f16(h);
+    case W_BF16: __builtin_memcpy(&h, p, 2); return as_bf16(h);
+    case W_F32: __builtin_memcpy(&w, p, 4); return as_f32(w);
+    case W_S8: return (s8)*p;
+    case W_U8: return *p;
+    case W_S32: __builtin_memcpy(&w, p, 4); return (s32)w;
+    default: __builtin_memcpy(&d, p, 8); return as_f64(d);
+  }
+}
+
+/* Every lane that holds the element gets it. */
+static void wmma_write(const Fragments* f, u32 at, u32 elements, f64 v) {
+  for (; at < 32 * f->per; at += elements) {
+    u8* p = f->lanes + (at / f->per) * f->stride + (at % f->per) * wmma_bytes(f->kind);
+    u16 h = bits_f16((f16)v); u32 w = bits_f32((f32)v); u64 d = bits_f64(v);
+    if (f->kind == W_F16) __builtin_memcpy(p, &h, 2);
+    else if (f->kind == W_S32) { s32 i = (s32)(s64)v; __builtin_memcpy(p, &i, 4); }
+    else if (f->kind == W_F32) __builtin_memcpy(p, &w, 4);
+    else __builtin_memcpy(p, &d, 8);
+  }
+}
+
+/* Sums of halves and integers are exact in doubles; those of floats are rounded once, which the manual allows. */
+static void wmma_multiply(u32 m, u32 n, u32 k, Fragments a, Fragments b, Fragments c, Fragments d, int saturate) {
+  static __thread f64 sums[32 * 32];
+  for (u32 i = 0; i < m; ++i) for (u32 j = 0; j < n; ++j) {
+    f64 sum = wmma_read(&c, i * n + j);
+    for (u32 x = 0; x < k; ++x) sum = __builtin_fma(wmma_read(&a, i * k + x), wmma_read(&b, x * n + j), sum);
+    if (d.kind == W_S32 && saturate) sum = sum > 2147483647.0 ? 2147483647.0 : sum < -2147483648.0 ? -2147483648.0 : sum;
+    sums[i * n + j] = sum;
+  }
+  for (u32 at = 0; at < m * n; ++at) wmma_write(&d, at, m * n, sums[at]);
+}

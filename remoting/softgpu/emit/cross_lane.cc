@@ -72,6 +72,8 @@ void FunctionEmitter::exchange(const Instruction& ins, std::string& out) const {
   else if (ins.op == "mma") multiply_matrices(ins, out);
   else if (ins.op == "ldmatrix" || ins.op == "stmatrix") move_matrices(ins, out);
   else if (ins.op == "movmatrix") transpose_matrix(ins, out);
+  else if (ins.op == "wmma") wmma(ins, out);
+  else if (ins.op == "elect") elect(ins, out);
 }
 
 }  // namespace softgpu::emit

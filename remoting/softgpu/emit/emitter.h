@@ -92,6 +92,13 @@ class FunctionEmitter {
   void multiply_matrices(const ptx::Instruction& ins, std::string& out) const;   // matrix.cc
   void multiply_doubles(const ptx::Instruction& ins, std::string& out) const;
   void move_matrices(const ptx::Instruction& ins, std::string& out) const;
+  void wmma(const ptx::Instruction& ins, std::string& out) const;                // wmma.cc
+  void move_fragment(const ptx::Instruction& ins, std::string& out) const;
+  void multiply_fragments(const ptx::Instruction& ins, std::string& out) const;
+  std::string lanes_to(const ptx::Operand& o, const std::string& array, int bits) const;
+  std::string lanes_from(const ptx::Operand& o, const std::string& array, int bits) const;
+  std::string wmma_address(const ptx::Instruction& ins, const ptx::Operand& o, ptx::Space space, int bytes) const;
+  void elect(const ptx::Instruction& ins, std::string& out) const;
   void transpose_matrix(const ptx::Instruction& ins, std::string& out) const;
 
   // Operands as C expressions.

@@ -95,7 +95,7 @@ KernelSource emit_kernel(const Module& module, const Function& written) {
     if (size_t at = main.find(line); at != std::string::npos) main.replace(at, line.size(), text);
   }
   source.local_bytes = entry.local_bytes() + (reach.functions.size() > 1 ? 16384 : 0);
-  bool matrices = std::any_of(kernel.body.begin(), kernel.body.end(), [](auto& ins) { return ins.op.find("matrix") != std::string::npos || ins.op == "mma"; });
+  bool matrices = std::any_of(kernel.body.begin(), kernel.body.end(), [](auto& ins) { return ins.op.find("matrix") != std::string::npos || ins.op == "mma" || ins.op == "wmma"; });
   source.text = std::string(kKernelRuntime) + (matrices ? kMatrix : "") + prototypes + bodies + main;
   return source;
 }

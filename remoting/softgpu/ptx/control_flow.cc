@@ -15,7 +15,7 @@ bool is_barrier(const Instruction& ins) {
 
 bool is_sync(const Instruction& ins) {
   if (ins.op == "bar" && ins.has("warp")) return true;
-  return ins.op == "shfl" || ins.op == "vote" || ins.op == "match" || ins.op == "redux" || ins.op == "mma" || ins.op == "ldmatrix" || ins.op == "stmatrix" || ins.op == "movmatrix";
+  return ins.op == "shfl" || ins.op == "vote" || ins.op == "match" || ins.op == "redux" || ins.op == "mma" || ins.op == "ldmatrix" || ins.op == "stmatrix" || ins.op == "wmma" || ins.op == "elect" || ins.op == "movmatrix";
 }
 
 bool ends_block(const Instruction& ins) {
