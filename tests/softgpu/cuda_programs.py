@@ -407,7 +407,9 @@ def fragments() -> None:
     np.testing.assert_array_equal(down(d, np.zeros((8, 32), np.int32)).T, x.astype(np.int32) @ y.astype(np.int32))
 
 
-PROGRAMS = {p.__name__: p for p in (graphs, pools, stream_memory, rows_and_planes, textures, cooperative, calls, assertion, cub, barriers, host_memory, ipc, fragments)}
+PROGRAMS = {
+    p.__name__: p for p in (graphs, pools, stream_memory, rows_and_planes, textures, cooperative, calls, assertion, cub, barriers, host_memory, ipc, fragments)
+}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]]()

@@ -56,6 +56,16 @@ INTEGER: dict[str, tuple[int, str, Callable[[int, int, int], int]]] = {
     "mul.hi.u32": (32, "mul.hi.u32 %d, %a, %b;", lambda a, b, c: a * b >> 32),
     "mul.hi.s32": (32, "mul.hi.s32 %d, %a, %b;", lambda a, b, c: s32(a) * s32(b) >> 32),
     "mad.lo.s32": (32, "mad.lo.s32 %d, %a, %b, %c;", lambda a, b, c: a * b + c),
+    "vabsdiff4.u32.u32.u32": (
+        32,
+        "vabsdiff4.u32.u32.u32 %d, %a, %b, %c;",
+        lambda a, b, c: sum(abs((a >> i & 255) - (b >> i & 255)) << i for i in (0, 8, 16, 24)),
+    ),
+    "vabsdiff2.u32.u32.u32.add": (
+        32,
+        "vabsdiff2.u32.u32.u32.add %d, %a, %b, %c;",
+        lambda a, b, c: c + sum(abs((a >> i & 65535) - (b >> i & 65535)) for i in (0, 16)),
+    ),
     "div.u32": (32, "div.u32 %d, %a, %b;", lambda a, b, c: a // b if b else M32),
     "div.s32": (32, "div.s32 %d, %a, %b;", lambda a, b, c: trunc_div(s32(a), s32(b)) if b else M32),
     "rem.u32": (32, "rem.u32 %d, %a, %b;", lambda a, b, c: a % b if b else a),

@@ -248,6 +248,19 @@ I s32 szext_s32_wrap(s32 a, u32 n) { return szext_s32_clamp(a, n & 31); }
 typedef u16 u8_; typedef s16 s8_;
 DOT(u32, u32, u8, u8, u32) DOT(s32, s32, s8, s8, s32) DOT(u32, s32, u8, s8, s32) DOT(s32, u32, s8, u8, s32)
 
+/* vabsdiff2 and vabsdiff4: differences of halves or bytes, each in its place, or their sum. */
+I u32 absdiff(u32 a, u32 b, u32 c, u32 width, int signed_a, int signed_b, int add) {
+  u32 mask = (1u << width) - 1, out = add ? c : 0;
+  for (u32 at = 0; at < 32; at += width) {
+    s32 x = (s32)(a >> at & mask), y = (s32)(b >> at & mask);
+    if (signed_a && x >> (width - 1)) x -= (s32)mask + 1;
+    if (signed_b && y >> (width - 1)) y -= (s32)mask + 1;
+    u32 d = (u32)(x > y ? x - y : y - x);
+    out += add ? d : (d & mask) << at;
+  }
+  return out;
+}
+
 /* ---- atomics: thread blocks run on several threads ---- */
 #define ATOMIC_INT(T) \
   I T atomic_add_##T(u8* p, T v) { return __atomic_fetch_add((T*)p, v, __ATOMIC_SEQ_CST); } \

@@ -41,6 +41,15 @@ static bool field(const Instruction& ins, Type& t, std::string& v, auto in) {
 }
 
 bool FunctionEmitter::bits(const Instruction& ins, std::string& out) {
+  if (ins.op == "vabsdiff2" || ins.op == "vabsdiff4") {
+    const Type u32{'u', 32};
+    if (ins.mods.size() < 3 || ins.mods.size() > 4 || (ins.mods.size() == 4 && ins.mods[3] != "add")) refuse(ins);
+    std::string list;
+    for (size_t i = 1; i < 4; ++i) list += read(ins.operands[i], u32) + ", ";
+    list += std::string(ins.op == "vabsdiff2" ? "16, " : "8, ") + (ins.mods[1] == "s32" ? "1, " : "0, ") + (ins.mods[2] == "s32" ? "1, " : "0, ") + (ins.mods.size() == 4 ? "1" : "0");
+    out += write(ins.operands[0], u32, "absdiff(" + list + ")");
+    return true;
+  }
   const Type u32{'u', 32};
   auto in = [&](size_t i, Type t) -> std::string { if (i >= ins.operands.size()) refuse(ins, "too few operands"); return read(ins.operands[i], t); };
   std::string v;
