@@ -41,6 +41,15 @@ I u8* at_shared(Cta* c, const Constants* k, u32 a, u32 n) {
   if (__builtin_expect(r >= k->shared_bytes >> LOG2(n), 0)) c->host->fault(c, a & (n - 1) ? FAULT_MISALIGNED : FAULT_SHARED, a);
   return (u8*)(k->shared_base + a);
 }
+/* Several accesses of n bytes within a span: none of them is left out, so what one of them may not do, the first may not either. */
+I u8* shared_group(Cta* c, const Constants* k, u32 first, u32 span, u32 n) {
+  if (__builtin_expect((u64)first + span > k->shared_bytes || (first & (n - 1)), 0)) c->host->fault(c, first & (n - 1) ? FAULT_MISALIGNED : FAULT_SHARED, first);
+  return (u8*)(k->shared_base + first);
+}
+COLD u8* group_elsewhere(Cta* c, u64 first, u32 span, u32 n) { if (first & (n - 1)) c->host->fault(c, FAULT_MISALIGNED, first); return c->host->outside(c, first, span); }
+I u8* global_group(Cta* c, u64 first, u32 span, u32 n) {
+  return __builtin_expect(first - SOFTGPU_WINDOW_BASE > SOFTGPU_WINDOW_BYTES - span || (first & (n - 1)), 0) ? group_elsewhere(c, first, span, n) : (u8*)first;
+}
 I void barrier_arrive(Cta* c, u32 id) { c->arrived[id & 15]++; }
 COLD u64 nanoseconds(void) { struct timespec t; clock_gettime(CLOCK_REALTIME, &t); return (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec; }
 COLD u64 cycles(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec; }

@@ -59,6 +59,7 @@ class FunctionEmitter {
   std::string barrier_entry(const ptx::Instruction& ins, size_t b) const;
   std::string reduction_result(size_t b) const;
   bool reduces(size_t b) const;
+  void group_accesses(const ptx::Block& block, std::map<size_t, std::string>& before);   // groups.cc: C to put before an instruction
   bool mentions(const ptx::Block& block, const std::string& name) const;
 
   // One instruction as C statements for the current lane. Throws ptx::Refusal.
@@ -123,6 +124,8 @@ class FunctionEmitter {
   uint64_t local_bytes_ = 0;
   enum class Mode { scalar, lanes, called } mode_ = Mode::called;   // lanes: registers live in the warp's frame
   const std::map<const ptx::Instruction*, std::string>* places_ = nullptr;   // of accesses whose addresses are known to be right
+  std::map<const ptx::Instruction*, std::string> grouped_;                   // of accesses that were checked together
+  int groups_ = 0;
   mutable int line_ = 0;
 };
 

@@ -75,7 +75,10 @@ std::string FunctionEmitter::blocks_scalar() {
   std::string s;
   for (size_t b = 0; b < flow_.blocks.size(); ++b) {
     s += "L" + num(b) + ":;\n";
+    std::map<size_t, std::string> before;
+    group_accesses(flow_.blocks[b], before);
     for (size_t i = flow_.blocks[b].first; i < flow_.blocks[b].last; ++i) {
+      if (auto it = before.find(i); it != before.end()) s += it->second;
       const Instruction& ins = f_.body[i];
       line_ = ins.line;
       if (ptx::is_sync(ins) || ptx::is_barrier(ins)) refuse(ins, "it stands in a called function");
@@ -137,7 +140,10 @@ std::string FunctionEmitter::lane_body(size_t b) {
   for (size_t i = block.first; i < block.last; ++i) for (auto& r : ptx::registers_of(f_, f_.body[i])) if (flow_.local_registers.count(r)) used.insert(r);
   for (auto& r : used) s += storage(f_.registers.at(r)) + " " + reg(r) + " = 0;\n";
   for (auto& v : f_.variables) if (v.space == Space::param && !kept_params_.count(v.name) && mentions(block, v.name)) s += "u8 p" + num((size_t)param_index_.at(v.name)) + "[" + num(std::max<size_t>(v.bytes, 8)) + "] __attribute__((aligned(16)));\n";
+  std::map<size_t, std::string> before;
+  group_accesses(block, before);
   for (size_t i = block.first; i < block.last; ++i) {
+    if (auto it = before.find(i); it != before.end()) s += it->second;
     const Instruction& ins = f_.body[i];
     line_ = ins.line;
     std::string code, condition = ins.guard.empty() ? "" : guard(reg(ins.guard), ins.guard_negated);

@@ -138,6 +138,7 @@ std::string FunctionEmitter::symbol_address(const std::string& name, int line) c
 std::string FunctionEmitter::address(const ptx::Instruction& ins, const Operand& o, Space space, int bytes) const {
   if (o.kind != OperandKind::address) refuse(ins, "expected an address in brackets");
   if (places_) if (auto it = places_->find(&ins); it != places_->end()) return it->second;
+  if (auto it = grouped_.find(&ins); !places_ && it != grouped_.end()) return it->second;
   std::string n = std::to_string(bytes), offset = hex((uint64_t)o.offset, 64);
   std::string base = "0ULL";
   bool call_param = false;
