@@ -4,7 +4,7 @@ __attribute__((visibility("default"))) uint64_t softgpu_frame_bytes(uint32_t thr
 static void start_warp(Cta* c, Warp* w, u32 index) {
   u32 first = index * 32, left = c->threads - first;
   u32 x = first % c->ntid[0], y = first / c->ntid[0] % c->ntid[1], z = first / c->ntid[0] / c->ntid[1];
-  __builtin_memset(w, 0, offsetof(Warp, index));
+  __builtin_memset(w, 0, offsetof(Warp, bar_id));   /* what lanes note at a barrier is written before it is read */
   w->index = index;
   w->alive = left >= 32 ? ~0u : (1u << left) - 1;
   w->at[0] = w->alive;

@@ -14,6 +14,11 @@ static int pick(Warp* w, u32* mask) {
   u32 m = 0;
   int last = ++w->turn % LIVELOCK_TURNS == 0;   /* now and then the furthest lanes go first: a spinning lane may wait for them */
   for (int p = 0; p < PLACES; ++p) {
+    if (!(p & 7) && p + 8 <= PLACES) {           /* most places are empty: eight at a look */
+      u64 eight[4];
+      __builtin_memcpy(eight, &w->at[p], 32);
+      if (!(eight[0] | eight[1] | eight[2] | eight[3])) { p += 7; continue; }
+    }
     u32 here = w->at[p];
     if (!here) continue;
     if (lowest < 0) lowest = p;
