@@ -12,10 +12,11 @@ missing_packages() {
   ldconfig -p 2>/dev/null | grep -q libzstd.so.1 || [ -e /usr/lib/x86_64-linux-gnu/libzstd.so.1 ] || printf 'libzstd1 '
 }
 
-# A browser; an SSH client for Ansible; clang for the fuzzers; for root, which alone can make root file systems of its own, what makes them.
+# A browser; an SSH client for Ansible; clang for the fuzzers; Python.h, which Triton compiles its launcher against; for root, which alone can make root file systems of its own, what makes them.
 missing_test_packages() {
   command -v chromium >/dev/null 2>&1 || printf 'chromium '
   command -v ssh >/dev/null 2>&1 || printf 'openssh-client '
+  python=$(find_python) && "$python" -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || printf 'python3-dev '
   command -v clang++ >/dev/null 2>&1 || printf 'clang '
   ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || printf 'libclang-rt-dev '
   command -v llvm-cov >/dev/null 2>&1 || printf 'llvm '
