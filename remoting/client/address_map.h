@@ -10,10 +10,12 @@ namespace busbar::client {
 struct Context;
 
 struct Region {
-  enum Kind { none, device, global, pinned, registered } kind = none;
+  enum Kind { none, device, global, mapped, pinned, registered } kind = none;   // mapped: by the program's own VMM calls
   uint64_t base = 0, bytes = 0, id = 0;
   Context* context = nullptr;
   unsigned flags = 0;
+  bool on_device() const { return kind == device || kind == global || kind == mapped; }
+  bool on_host() const { return kind == pinned || kind == registered; }
 };
 
 class AddressMap {
@@ -37,8 +39,16 @@ class AddressMap {
   // The whole range lies in one region of device memory.
   bool device_range(uint64_t address, uint64_t bytes) const {
     if (bytes == 0) return true;
-    Region r = find(address);
-    return (r.kind == Region::device || r.kind == Region::global) && bytes <= r.base + r.bytes - address;
+    // Neighbouring mappings of the program's own make one range.
+    for (;;) {
+      Region r = find(address);
+      if (!r.on_device()) return false;
+      uint64_t here = r.base + r.bytes - address;
+      if (bytes <= here) return true;
+      if (r.kind != Region::mapped) return false;
+      address += here;
+      bytes -= here;
+    }
   }
 
  private:

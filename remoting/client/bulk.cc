@@ -99,11 +99,11 @@ uint64_t Link::upload(const void* data, uint64_t bytes) {
   return transfer;
 }
 
-uint64_t Link::expect(void* to, uint64_t bytes) {
+uint64_t Link::expect(const Rows& to, uint64_t offset, uint64_t bytes) {
   if (bytes > wire::kMaxRecordBytes) open_bulk();         // without it the bytes come over the link
   std::lock_guard lock(mutex_);
   uint64_t id = next_id();
-  incoming_[id] = {(uint8_t*)to, bytes, bytes};
+  incoming_[id] = {to, offset, bytes, bytes};
   return id;
 }
 

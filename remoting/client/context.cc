@@ -1,7 +1,7 @@
 // Contexts: state of the client, one answer from the node when a context is made.
 #include <algorithm>
 
-#include "client/session.h"
+#include "client/call.h"
 
 namespace busbar::client {
 
@@ -150,7 +150,48 @@ API CUresult cuCtxGetFlags(unsigned* flags) { Context* c; if (CUresult r = requi
 API CUresult cuCtxGetId(CUcontext h, unsigned long long* id) { READY; Context* c = h ? session()->contexts.get(h) : current_context(); if (!c || !id) return CUDA_ERROR_INVALID_VALUE; *id = c->id; return CUDA_SUCCESS; }
 API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) { READY; if (!version) return CUDA_ERROR_INVALID_VALUE; *version = 3020; return CUDA_SUCCESS; }
 #undef cuCtxSynchronize
-API CUresult cuCtxSynchronize(void) { Context* c; if (CUresult r = require_context(c)) return r; return synchronize(c); }
+API CUresult cuCtxSynchronize(void) { Context* c; if (CUresult r = require_context(c)) return r; if (CUresult r = unsafe_in_capture()) return r; return synchronize(c); }
+
+#undef cuCtxGetDevice
+API CUresult cuCtxGetDevice_v2(CUdevice* out, CUcontext h) {
+  READY;
+  Context* c = h ? session()->contexts.get(h) : current_context();
+  if (!c) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = c->device->ordinal;
+  return CUDA_SUCCESS;
+}
+API CUresult cuCtxSynchronize_v2(CUcontext h) {
+  READY;
+  Context* c = h ? session()->contexts.get(h) : current_context();
+  if (!c) return CUDA_ERROR_INVALID_CONTEXT;
+  if (CUresult r = c->device->link->error()) return r;
+  if (CUresult r = unsafe_in_capture()) return r;
+  return synchronize(c);
+}
+API CUresult cuCtxSetFlags(unsigned flags) { Context* c; if (CUresult r = require_context(c)) return r; c->flags = flags; return CUDA_SUCCESS; }
+
+// All work of a context as one place: what its streams hold now.
+API CUresult cuCtxRecordEvent(CUcontext h, CUevent event) {
+  READY;
+  Context* c = h ? session()->contexts.get(h) : current_context();
+  if (!c) return CUDA_ERROR_INVALID_CONTEXT;
+  if (c->capturing_streams) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (CUresult r = synchronize(c)) return r;
+  context_stack().push_back(c);
+  CUresult r = cuEventRecord(event, CU_STREAM_LEGACY);
+  context_stack().pop_back();
+  return r;
+}
+API CUresult cuCtxWaitEvent(CUcontext h, CUevent event) {
+  READY;
+  if (h && !session()->contexts.get(h)) return CUDA_ERROR_INVALID_CONTEXT;
+  return cuEventSynchronize(event);          // whatever is submitted from now on comes after it
+}
+
+// Contexts of old are used as they were: one more reference, one less.
+API CUresult cuCtxAttach(CUcontext* out, unsigned flags) { READY; Context* c = current_context(); if (!c) return CUDA_ERROR_INVALID_CONTEXT; if (!out || flags) return CUDA_ERROR_INVALID_VALUE; *out = (CUcontext)c->handle; return CUDA_SUCCESS; }
+API CUresult cuCtxDetach(CUcontext h) { READY; return session()->contexts.get(h) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT; }
 
 // What a profiler begins and ends; there is none on this side.
 API CUresult cuProfilerStart(void) { Context* c; return require_context(c); }

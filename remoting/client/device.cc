@@ -54,7 +54,7 @@ API CUresult cuDeviceTotalMem(size_t* bytes, CUdevice dev) { DEVICE(d, dev); if 
 static bool withheld(CUdevice_attribute a) {
   switch ((int)a) {
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS: case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
-    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY: case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM: case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY: case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED: case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: return true;
     default: return false;
@@ -93,6 +93,8 @@ API CUresult cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
 }
 
 API CUresult cuDeviceCanAccessPeer(int* can, CUdevice a, CUdevice b) { DEVICE(x, a); (void)x; if (!can || b < 0 || b >= (int)session()->devices.size()) return CUDA_ERROR_INVALID_VALUE; *can = 0; return CUDA_SUCCESS; }
+
+API CUresult cuDeviceGetLuid(char*, unsigned*, CUdevice dev) { DEVICE(d, dev); (void)d; return CUDA_ERROR_NOT_SUPPORTED; }   // Windows has them
 
 namespace {
 struct ErrorText { const char* name; const char* text; };

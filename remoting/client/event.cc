@@ -41,8 +41,11 @@ API CUresult cuEventRecord(CUevent h, CUstream stream) {
   std::lock_guard lock(e->mutex);
   wire::Encoder<> r(wire::Op::record_event, call.context_id(), call.stream_id());
   r.put(e->id);
+  bool captured = call.stream()->capturing;
+  if (captured || e->capture) capture_record(*call.stream(), *e);
   uint64_t at = call.link()->submit(r.finish(), r.size());
   if (!at) return call.link()->error();
+  if (captured) return CUDA_SUCCESS;
   submitted(call.stream(), at);
   e->stream = call.stream();
   e->position = at;
@@ -52,6 +55,7 @@ API CUresult cuEventRecordWithFlags(CUevent h, CUstream stream, unsigned) { retu
 
 API CUresult cuEventQuery(CUevent h) {
   EVENT(e, h);
+  if (CUresult r = forbid_captured(*e)) return r;
   std::lock_guard lock(e->mutex);
   if (CUresult r = e->context->device->link->error()) return r;
   return !e->stream || e->stream->progress.completed.load(std::memory_order_acquire) >= e->position ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -59,6 +63,7 @@ API CUresult cuEventQuery(CUevent h) {
 
 API CUresult cuEventSynchronize(CUevent h) {
   EVENT(e, h);
+  if (CUresult r = forbid_captured(*e)) return r;
   Stream* s;
   uint64_t at;
   { std::lock_guard lock(e->mutex); s = e->stream; at = e->position; }
@@ -78,6 +83,7 @@ API CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned flags) {
   if (CUresult r = call.begin(stream)) return r;
   EVENT(e, h);
   if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = capture_wait(*call.stream(), *e); r != CUDA_ERROR_NOT_READY && r) return r;
   if (e->context->device->link != call.link()) return wait_across(e);
   wire::Encoder<> r(wire::Op::wait_event, call.context_id(), call.stream_id());
   r.put(e->id);

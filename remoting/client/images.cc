@@ -1,5 +1,6 @@
 // How long an image is, and which parts of it the node can use at all. No call of the API says either.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "client/session.h"
@@ -45,6 +46,16 @@ uint64_t elf_bytes(const uint8_t* p) {
   return end;
 }
 }  // namespace
+
+bool read_file(const char* path, std::string& out) {
+  FILE* f = std::fopen(path, "rb");
+  if (!f) return false;
+  char buffer[65536];
+  size_t n;
+  while ((n = std::fread(buffer, 1, sizeof buffer, f)) > 0) out.append(buffer, n);
+  std::fclose(f);
+  return true;
+}
 
 std::string image_bytes(const void* image, int major, int minor) {
   auto* p = (const uint8_t*)image;

@@ -147,6 +147,13 @@ bool Link::frame(const wire::FrameHeader& h, const uint8_t* p) {
     }
     case wire::Frame::push: { uint64_t transfer = d.get<uint64_t>(), offset = d.get<uint64_t>(), n = d.left(); return deliver(transfer, offset, d.raw(n), n); }
     case wire::Frame::host_function: { uint64_t id = d.get<uint64_t>(); if (on_host_function) on_host_function(id); return d.ok(); }
+    case wire::Frame::graph_function: { uint64_t id = d.get<uint64_t>(), round = d.get<uint64_t>(); if (on_graph_function) on_graph_function(id, round); return d.ok(); }
+    case wire::Frame::graph_output: {
+      uint32_t staging = d.get<uint32_t>();
+      d.get<uint32_t>();
+      uint64_t offset = d.get<uint64_t>(), n = d.left();
+      return deliver_output(staging, offset, d.raw(n), n);
+    }
     case wire::Frame::credit: bulk_credit_ = d.get<uint64_t>(); return d.ok();
     case wire::Frame::session_error: { auto error = (CUresult)d.get<uint32_t>(); uint64_t n = d.left(); std::string text((const char*)d.raw(n), n); fail(error, "the session was ended: " + std::string(text.c_str())); return true; }
   }
@@ -170,19 +177,40 @@ void Link::completion(wire::Decoder d) {
 }
 
 // Into the program's memory. An unmapped page is an error of the session, never a crash of the program.
+bool Link::write_program_memory(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+  for (uint64_t done = 0; done < bytes;) {
+    iovec source{(uint8_t*)from + done, bytes - done}, target{to + done, bytes - done};
+    ssize_t n = process_vm_writev(getpid(), &source, 1, &target, 1, 0);
+    if (n <= 0 && errno == EPERM) { std::memcpy(to + done, from + done, bytes - done); return true; }   // forbidden in some containers
+    if (n <= 0) { fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a copy to host memory met an unmapped page"); return false; }
+    done += (uint64_t)n;
+  }
+  return true;
+}
+
+bool Link::deliver_output(uint32_t staging, uint64_t offset, const uint8_t* from, uint64_t bytes) {
+  Rows rows;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = staged_.find(staging);
+    if (it == staged_.end()) return true;                  // its graph is gone
+    rows = it->second;
+  }
+  if (!from || offset > rows.bytes() || bytes > rows.bytes() - offset) return false;
+  rows.pieces(offset, bytes, [&](uint8_t* to, uint64_t n) { write_program_memory(to, from, n); from += n; });
+  return true;
+}
+
 bool Link::deliver(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes) {
   std::unique_lock lock(mutex_);
   auto it = incoming_.find(transfer);
   if (it == incoming_.end() || offset > it->second.bytes || bytes > it->second.bytes - offset) return false;
-  uint8_t* to = it->second.to + offset;
+  Incoming in = it->second;
   lock.unlock();
-  for (uint64_t done = 0; done < bytes;) {
-    iovec from{(uint8_t*)p + done, bytes - done}, target{to + done, bytes - done};
-    ssize_t n = process_vm_writev(getpid(), &from, 1, &target, 1, 0);
-    if (n <= 0 && errno == EPERM) { std::memcpy(to + done, (const uint8_t*)p + done, bytes - done); break; }   // forbidden in some containers
-    if (n <= 0) { fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a copy to host memory met an unmapped page"); return true; }
-    done += (uint64_t)n;
-  }
+  auto* from = (const uint8_t*)p;
+  bool fine = true;
+  in.to.pieces(in.offset + offset, bytes, [&](uint8_t* to, uint64_t n) { fine = fine && write_program_memory(to, from, n); from += n; });
+  if (!fine) return true;
   lock.lock();
   it = incoming_.find(transfer);
   if (it != incoming_.end() && (it->second.left -= std::min(it->second.left, bytes)) == 0) incoming_.erase(it);

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "client/rows.h"
 #include "transport/ring.h"
 #include "transport/tls.h"
 #include "wire/decode.h"
@@ -53,9 +54,13 @@ class Link {
 
   // Host bytes to the node; returns the transfer's number. Blocks while too much is under way.
   uint64_t upload(const void* data, uint64_t bytes);
-  uint64_t expect(void* to, uint64_t bytes);                         // the number of a transfer from the node
+  uint64_t expect(void* to, uint64_t bytes) { return expect(Rows::flat(to, bytes), 0, bytes); }   // the number of a transfer from the node
+  uint64_t expect(const Rows& to, uint64_t offset, uint64_t bytes);   // it fills the packed range [offset, offset + bytes) of the rows
+  // Bytes of a graph's copy that come before the graph is done. `rows` stay known for the life of the link.
+  void know_staging(uint32_t staging, const Rows& rows) { std::lock_guard lock(mutex_); staged_[staging] = rows; }
   bool open_bulk();
   std::function<void(uint64_t)> on_host_function;
+  std::function<void(uint64_t id, uint64_t round)> on_graph_function;
 
   void goodbye();                                                    // at exit: bounded to one second
   const std::string& node_id() const { return node_id_; }
@@ -67,6 +72,8 @@ class Link {
   bool receive_some();
   bool frame(const wire::FrameHeader& h, const uint8_t* p);
   void completion(wire::Decoder d);
+  bool write_program_memory(uint8_t* to, const uint8_t* from, uint64_t bytes);
+  bool deliver_output(uint32_t staging, uint64_t offset, const uint8_t* from, uint64_t bytes);
   bool deliver(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes);
   bool receive_bulk_frame();
   void bulk_lost();
@@ -82,8 +89,9 @@ class Link {
   std::mutex mutex_;                                                 // answers, progress, transfers
   std::unordered_map<uint64_t, Answer*> answers_;
   std::unordered_map<uint32_t, Progress*> progress_;
-  struct Incoming { uint8_t* to; uint64_t bytes, left; };
+  struct Incoming { Rows to; uint64_t offset, bytes, left; };
   std::unordered_map<uint64_t, Incoming> incoming_;
+  std::unordered_map<uint32_t, Rows> staged_;
   std::atomic<bool> leaving_{false};
   std::string node_id_;
   Endpoint endpoint_;

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "client/call.h"
+#include "client/copy.h"
 
 using namespace busbar;
 using namespace busbar::client;
 
 #define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
+#define SAFE if (CUresult r = unsafe_in_capture()) return r
 
 // ---- allocation ----
 // Everything that may touch a freed range is what is submitted now: the range waits for these places.
@@ -35,6 +36,7 @@ static CUresult allocate(Context* c, uint64_t bytes, uint64_t& at) {
 
 API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
   CURRENT(c);
+  SAFE;
   if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
   uint64_t at = 0;
   if (CUresult r = allocate(c, bytes, at)) return r;
@@ -51,6 +53,7 @@ API CUresult cuMemAllocPitch(CUdeviceptr* out, size_t* pitch, size_t width, size
 
 API CUresult cuMemFree(CUdeviceptr p) {
   if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  SAFE;
   if (!p) return CUDA_SUCCESS;
   Region r;
   if (!session()->addresses.remove(p, Region::device, &r)) return CUDA_ERROR_INVALID_VALUE;
@@ -82,6 +85,7 @@ API CUresult cuMemGetInfo(size_t* free, size_t* total) {
 // ---- host memory ----
 API CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
   CURRENT(c);
+  SAFE;
   if (!out || !bytes || flags > 7) return CUDA_ERROR_INVALID_VALUE;
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -93,6 +97,7 @@ API CUresult cuMemAllocHost(void** out, size_t bytes) { return cuMemHostAlloc(ou
 
 API CUresult cuMemFreeHost(void* p) {
   if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  SAFE;
   Region r;
   if (!session()->addresses.remove((uint64_t)p, Region::pinned, &r)) return CUDA_ERROR_INVALID_VALUE;
   synchronize(r.context);                  // bytes may still be on their way into it
@@ -135,14 +140,6 @@ API CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr 
 }
 
 // ---- copies ----
-// A host function ahead may still write the source: wait for it instead of reading too early.
-static CUresult settle_host_functions(const Call& call) {
-  Context* c = call.context();
-  bool ahead = call.stream()->host_functions.load() > 0 || c->legacy.host_functions.load() > 0;
-  if (!ahead) { std::lock_guard lock(c->mutex); for (Stream* s : c->streams) ahead |= s->host_functions.load() > 0; }
-  return ahead ? synchronize(c) : CUDA_SUCCESS;
-}
-
 // Submits the bytes in pieces; each is inline or goes over the bulk connection. They are taken when this returns.
 static CUresult submit_in(Context* c, Stream* s, CUdeviceptr to, const void* from, size_t bytes) {
   Link* link = c->device->link;
@@ -165,11 +162,24 @@ static CUresult submit_in(Context* c, Stream* s, CUdeviceptr to, const void* fro
 
 CUresult busbar::client::send_in(Context* c, CUdeviceptr to, const void* from, size_t bytes) { return submit_in(c, &c->legacy, to, from, bytes); }
 
+// In a capture a copy is a node, and its host side a buffer of the node's.
+static CUresult capture_flat(CUdeviceptr device, const void* host, size_t bytes, bool in, CUstream stream) {
+  CUDA_MEMCPY3D p{};
+  (in ? p.srcMemoryType : p.dstMemoryType) = CU_MEMORYTYPE_HOST;
+  (in ? p.dstMemoryType : p.srcMemoryType) = CU_MEMORYTYPE_DEVICE;
+  (in ? p.dstDevice : p.srcDevice) = device;
+  if (in) p.srcHost = host; else p.dstHost = (void*)host;
+  p.WidthInBytes = bytes; p.Height = p.Depth = 1;
+  return copy_rows(p, stream, false);
+}
+
 static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream stream, bool synchronous) {
+  if (synchronous) SAFE;
   Call call;
   if (CUresult r = call.begin(stream)) return r;
   if (!from && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (call.stream()->capturing) return capture_flat(to, from, bytes, true, stream);
   if (CUresult r = settle_host_functions(call)) return r;
   if (bytes && !call.on_link(to)) if (CUresult r = call.follow(to)) return r;
   if (CUresult r = submit_in(call.context(), call.stream(), to, from, bytes)) return r;
@@ -179,18 +189,19 @@ static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream
 }
 
 static CUresult copy_out(void* to, CUdeviceptr from, size_t bytes, CUstream stream, bool synchronous) {
+  if (synchronous) SAFE;
   Call call;
   if (CUresult r = call.begin(stream)) return r;
   if (!to && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (call.stream()->capturing) return capture_flat(from, to, bytes, false, stream);
   if (bytes) {
     if (!call.on_link(from)) if (CUresult r = call.follow(from)) return r;
     wire::Encoder<> e(wire::Op::copy_out, call.context_id(), call.stream_id());
     e.put((uint64_t)from).put((uint64_t)bytes).put(call.link()->expect(to, bytes));
     if (CUresult r = call.fire(e.finish(), e.size())) return r;
   }
-  Region::Kind kind = session()->addresses.find((uint64_t)to).kind;
-  bool pinned = kind == Region::pinned || kind == Region::registered;
+  bool pinned = session()->addresses.find((uint64_t)to).on_host();
   return synchronous || !pinned ? wait_for(call.stream(), call.stream()->progress.last.load()) : CUDA_SUCCESS;
 }
 
@@ -198,37 +209,3 @@ API CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t n) { return c
 API CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t n, CUstream s) { return copy_in(to, from, n, s, false); }
 API CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t n) { return copy_out(to, from, n, nullptr, true); }
 API CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t n, CUstream s) { return copy_out(to, from, n, s, false); }
-
-// ---- what a pointer is ----
-static CUresult pointer_attribute(void* data, CUpointer_attribute which, const Region& r, CUdeviceptr p) {
-  bool host = r.kind == Region::pinned || r.kind == Region::registered;
-  switch (which) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext*)data = (CUcontext)r.context->handle; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned*)data = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr*)data = p; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER: if (!host) return CUDA_ERROR_INVALID_VALUE; *(void**)data = (void*)p; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long*)data = r.id; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned*)data = 0; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int*)data = r.context->device->ordinal; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr*)data = r.base; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t*)data = r.bytes; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned*)data = 1; return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-
-API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr p) {
-  CURRENT(c);
-  (void)c;
-  Region r = session()->addresses.find(p);
-  return data && r.kind != Region::none ? pointer_attribute(data, which, r, p) : CUDA_ERROR_INVALID_VALUE;
-}
-
-API CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void** data, CUdeviceptr p) {
-  CURRENT(c);
-  (void)c;
-  if (!which || !data) return CUDA_ERROR_INVALID_VALUE;
-  Region r = session()->addresses.find(p);
-  for (unsigned i = 0; i < n && r.kind != Region::none; ++i) pointer_attribute(data[i], which[i], r, p);
-  return CUDA_SUCCESS;
-}

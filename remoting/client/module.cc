@@ -68,12 +68,13 @@ CUresult get_function(Module* m, const char* name, Function*& out) {
   }
   if (!d.ok() || f->parameter_bytes > 32764) { delete f; return CUDA_ERROR_UNKNOWN; }
   f->handle = session()->functions.add(f);
+  session()->function_numbers.add(f->id, f);
   m->functions.emplace_back(name, f);
   out = f;
   return CUDA_SUCCESS;
 }
 
-static CUresult module_of(Library* l, Context* c, Module*& out) {
+CUresult module_of(Library* l, Context* c, Module*& out) {
   std::lock_guard lock(l->mutex);
   for (auto& [context, module] : l->modules) if (context == c) { out = module; return CUDA_SUCCESS; }
   if (CUresult r = load_module(c, l->image.data(), nullptr, out)) return r;
@@ -101,9 +102,8 @@ using namespace busbar::client;
 
 #define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
 #define MODULE(m, h) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Module* m = session()->modules.get(h); if (!m) return CUDA_ERROR_INVALID_HANDLE
-#define LIBRARY(l, h) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Library* l = session()->libraries.get(h); if (!l) return CUDA_ERROR_INVALID_HANDLE
 
-static void write_log(unsigned n, const CUjit_option* options, void** values, const std::string& log) {
+void busbar::client::write_log(unsigned n, const CUjit_option* options, void** values, const std::string& log) {
   char* buffer = nullptr;
   size_t room = 0;
   for (unsigned i = 0; i < n && options && values; ++i) {
@@ -128,19 +128,13 @@ API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned n, CU
 API CUresult cuModuleLoadData(CUmodule* out, const void* image) { return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
 API CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) { return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
 
-API CUresult cuModuleLoad(CUmodule* out, const char* path) {      // the file is the program's, so it is read here
-  if (!path) return CUDA_ERROR_INVALID_VALUE;
-  FILE* f = std::fopen(path, "rb");
-  if (!f) return CUDA_ERROR_FILE_NOT_FOUND;
+API CUresult cuModuleLoad(CUmodule* out, const char* path) {
   std::string bytes;
-  char buffer[65536];
-  size_t n;
-  while ((n = std::fread(buffer, 1, sizeof buffer, f)) > 0) bytes.append(buffer, n);
-  std::fclose(f);
-  return cuModuleLoadData(out, bytes.c_str());
+  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  return read_file(path, bytes) ? cuModuleLoadData(out, bytes.c_str()) : CUDA_ERROR_FILE_NOT_FOUND;
 }
 
-static void unload(Module* m) {
+void busbar::client::unload_module(Module* m) {
   session()->modules.remove(m->handle);
   for (auto& [name, f] : m->functions) session()->functions.remove(f->handle);
   wire::Encoder<> e(wire::Op::unload_module, m->context->id);
@@ -148,7 +142,7 @@ static void unload(Module* m) {
   m->context->device->link->submit(e.finish(), e.size());
 }
 
-API CUresult cuModuleUnload(CUmodule h) { MODULE(m, h); CURRENT(c); synchronize(c); unload(m); return CUDA_SUCCESS; }
+API CUresult cuModuleUnload(CUmodule h) { MODULE(m, h); CURRENT(c); if (CUresult r = unsafe_in_capture()) return r; synchronize(c); unload_module(m); return CUDA_SUCCESS; }
 API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) { if (!mode) return CUDA_ERROR_INVALID_VALUE; *mode = CU_MODULE_LAZY_LOADING; return CUDA_SUCCESS; }
 
 API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) {
@@ -177,51 +171,34 @@ API CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* bytes, CUmodule h, const 
   return CUDA_SUCCESS;
 }
 
-// ---- libraries: an image that is loaded in a context when one of its kernels is first used there ----
-API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options, void** values, unsigned n, CUlibraryOption*, void**, unsigned) {
-  if (!session()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!out || !code) return CUDA_ERROR_INVALID_VALUE;
-  auto l = std::make_unique<Library>();
-  auto& a = session()->devices.front()->attributes;
-  l->image = image_bytes(code, a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR], a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR]);
-  if (Context* c = current_context()) {
-    Module* m;
-    std::string log;
-    if (CUresult r = load_module(c, l->image.data(), &log, m)) { write_log(n, options, values, log); return r; }
-    l->modules.emplace_back(c, m);
-  }
-  l->handle = session()->libraries.add(l.get());
-  *out = (CUlibrary)l.release()->handle;
-  return CUDA_SUCCESS;
+// ---- what a module holds ----
+static CUresult function_names(Context* c, uint32_t module, std::vector<std::string>& names) {
+  Link* link = c->device->link;
+  uint64_t id = link->next_id();
+  wire::Encoder<> e(wire::Op::list_functions, c->id);
+  e.put(id).put(module);
+  Answer a = link->ask(id, e.finish(), e.size());
+  if (a.status) return (CUresult)a.status;
+  wire::Decoder d(a.body.data(), a.body.size());
+  for (uint32_t n = d.get<uint32_t>(); n && d.ok(); --n) names.emplace_back(d.text());
+  return d.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
-API CUresult cuLibraryUnload(CUlibrary h) {
-  LIBRARY(l, h);
-  session()->libraries.remove(h);
-  for (auto& [name, k] : l->kernels) session()->kernels.remove(k->handle);
-  for (auto& [c, m] : l->modules) { synchronize(c); unload(m); }
+CUresult busbar::client::function_names(Module* m, std::vector<std::string>& names) { return ::function_names(m->context, m->id, names); }
+
+API CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule h) {
+  MODULE(m, h);
+  std::vector<std::string> names;
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = function_names(m->context, m->id, names)) return r;
+  *count = (unsigned)names.size();
   return CUDA_SUCCESS;
 }
-
-API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary h, const char* name) {
-  LIBRARY(l, h);
-  if (!out || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
-  if (Context* c = current_context()) {                 // learn now whether it exists
-    Module* m;
-    Function* f;
-    if (CUresult r = module_of(l, c, m)) return r;
-    if (CUresult r = get_function(m, name, f)) return r;
-  }
-  std::lock_guard lock(l->mutex);
-  for (auto& [known, k] : l->kernels) if (known == name) { *out = (CUkernel)k->handle; return CUDA_SUCCESS; }
-  auto* k = new Kernel{l, name, nullptr};
-  k->handle = session()->kernels.add(k);
-  l->kernels.emplace_back(name, k);
-  *out = (CUkernel)k->handle;
+API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned n, CUmodule h) {
+  MODULE(m, h);
+  std::vector<std::string> names;
+  if (!out || !n) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = function_names(m->context, m->id, names)) return r;
+  for (size_t i = 0; i < names.size() && i < n; ++i) if (CUresult r = cuModuleGetFunction(&out[i], h, names[i].c_str())) return r;
   return CUDA_SUCCESS;
 }
-
-API CUresult cuLibraryGetModule(CUmodule* out, CUlibrary h) { LIBRARY(l, h); CURRENT(c); Module* m; if (!out) return CUDA_ERROR_INVALID_VALUE; if (CUresult r = module_of(l, c, m)) return r; *out = (CUmodule)m->handle; return CUDA_SUCCESS; }
-API CUresult cuLibraryGetGlobal(CUdeviceptr* p, size_t* bytes, CUlibrary h, const char* name) { CUmodule m; if (CUresult r = cuLibraryGetModule(&m, h)) return r; return cuModuleGetGlobal(p, bytes, m, name); }
-API CUresult cuKernelGetFunction(CUfunction* out, CUkernel k) { if (!session()) return CUDA_ERROR_NOT_INITIALIZED; CUresult e; Function* f = function_of((CUfunction)k, e); if (!out) return CUDA_ERROR_INVALID_VALUE; if (f) *out = (CUfunction)f->handle; return e; }
-API CUresult cuKernelGetName(const char** name, CUkernel h) { if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Kernel* k = session()->kernels.get(h); if (!k || !name) return CUDA_ERROR_INVALID_HANDLE; *name = k->name.c_str(); return CUDA_SUCCESS; }

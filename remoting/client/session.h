@@ -10,9 +10,11 @@
 #include "client/handles.h"
 #include "client/heap.h"
 #include "client/link.h"
+#include "client/objects.h"
 
 namespace busbar::client {
 
+struct Capture;
 struct Context;
 
 struct Device {
@@ -40,6 +42,9 @@ struct Stream {
   bool legacy = false;
   Progress progress;
   std::atomic<int> host_functions{0};        // submitted and not yet done: later copies must not read ahead
+  std::atomic<bool> capturing{false};
+  std::shared_ptr<Capture> capture;          // guarded by the captures' mutex
+  std::map<CUstreamAttrID, CUstreamAttrValue> attributes;   // guarded by the context's mutex
   void* handle = nullptr;
 };
 
@@ -53,6 +58,7 @@ struct Context {
   std::mutex mutex;                          // guards streams
   std::vector<Stream*> streams;              // created ones, the legacy stream not among them
   std::atomic<int> non_blocking_streams{0};
+  std::atomic<int> capturing_streams{0};     // blocking ones: the legacy stream is out of bounds
   void* handle = nullptr;
 };
 
@@ -63,6 +69,7 @@ struct Event {
   std::mutex mutex;
   Stream* stream = nullptr;                  // of the newest record
   uint64_t position = 0;
+  std::shared_ptr<Capture> capture;          // it was last recorded in this one; guarded by the captures' mutex
   void* handle = nullptr;
 };
 
@@ -100,19 +107,32 @@ struct Kernel { Library* library = nullptr; std::string name; void* handle = nul
 
 struct LinkJob { std::vector<std::pair<int, std::string>> inputs; std::string image, log; char* log_buffer = nullptr; size_t log_room = 0; };
 
+// Functions by the number that the node knows them by.
+class FunctionNumbers {
+ public:
+  void add(uint32_t id, Function* f) { std::lock_guard lock(mutex_); functions_[id] = f; }
+  Function* get(uint32_t id) { std::lock_guard lock(mutex_); auto it = functions_.find(id); return it == functions_.end() ? nullptr : it->second; }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<uint32_t, Function*> functions_;
+};
+
 struct Session {
   std::vector<std::unique_ptr<Link>> links;
   std::vector<std::unique_ptr<Device>> devices;
   int driver_version = 0;
   bool software = false;
   AddressMap addresses;
+  Objects objects;
   std::atomic<uint32_t> next_number{wire::kFirstStream};    // contexts, streams, events, modules
-  std::atomic<uint32_t> next_function{1};
+  std::atomic<uint32_t> next_function{1}, next_staging{1};
   Handles<Context, HandleKind::context> contexts;
   Handles<Stream, HandleKind::stream> streams;
   Handles<Event, HandleKind::event> events;
   Handles<Module, HandleKind::module> modules;
   Handles<Function, HandleKind::function> functions;
+  FunctionNumbers function_numbers;
   Handles<Library, HandleKind::library> libraries;
   Handles<Kernel, HandleKind::kernel> kernels;
   Handles<LinkJob, HandleKind::link> link_jobs;
@@ -139,9 +159,14 @@ void start_host_functions(Link* link);
 Function* function_of(CUfunction handle, CUresult& error);   // a CUfunction or a CUkernel
 CUresult load_module(Context* c, const void* image, std::string* log, Module*& out);
 CUresult get_function(Module* m, const char* name, Function*& out);
+CUresult module_of(Library* l, Context* c, Module*& out);     // loads it there when it is not
+CUresult function_names(Module* m, std::vector<std::string>& names);
+void unload_module(Module* m);
+void write_log(unsigned n, const CUjit_option* options, void** values, const std::string& log);   // into the program's error log buffer
 
 // images.cc: the bytes that the node needs of what a program hands over; empty when it is no image.
 std::string image_bytes(const void* image, int major, int minor);
+bool read_file(const char* path, std::string& out);     // files are the program's, so they are read here
 
 extern thread_local int t_per_thread_default;
 

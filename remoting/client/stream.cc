@@ -1,69 +1,9 @@
-// Streams and host functions. Queries are local reads of the completion counter.
-#include <condition_variable>
-#include <deque>
-#include <thread>
+// Streams. Queries are local reads of the completion counter.
+#include <algorithm>
 
 #include "client/call.h"
 
 namespace busbar::client {
-
-namespace {
-// Runs the program's host functions, one after the other, on a thread of its own, as a driver does.
-struct HostFunctions {
-  struct Entry { std::function<void()> run; Stream* stream; Link* link; };
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::unordered_map<uint64_t, Entry> waiting;
-  std::deque<uint64_t> ready;
-
-  void run() {
-    std::unique_lock lock(mutex);
-    for (;;) {
-      changed.wait(lock, [&] { return !ready.empty(); });
-      uint64_t id = ready.front();
-      ready.pop_front();
-      auto it = waiting.find(id);
-      if (it == waiting.end()) continue;
-      Entry e = std::move(it->second);
-      waiting.erase(it);
-      lock.unlock();
-      e.run();
-      wire::Encoder<> done(wire::Op::host_function_done, 0);
-      done.put(id);
-      e.link->submit(done.finish(), done.size());
-      e.stream->host_functions--;
-      lock.lock();
-    }
-  }
-};
-
-HostFunctions& host_functions() {
-  static auto* h = [] { auto* f = new HostFunctions; std::thread([f] { f->run(); }).detach(); return f; }();
-  return *h;
-}
-
-CUresult add_host_function(CUstream handle, const std::function<void(Stream*)>& f) {
-  Call call;
-  if (CUresult r = call.begin(handle)) return r;
-  Stream* s = call.stream();
-  uint64_t id = call.link()->next_id();
-  HostFunctions& h = host_functions();
-  { std::lock_guard lock(h.mutex); h.waiting[id] = {[f, s] { f(s); }, s, call.link()}; }
-  s->host_functions++;
-  wire::Encoder<> e(wire::Op::host_function, call.context_id(), call.stream_id());
-  e.put(id);
-  return call.fire(e.finish(), e.size());
-}
-}  // namespace
-
-void start_host_functions(Link* link) {
-  link->on_host_function = [](uint64_t id) {
-    HostFunctions& h = host_functions();
-    std::lock_guard lock(h.mutex);
-    h.ready.push_back(id);
-    h.changed.notify_one();
-  };
-}
 
 Stream* stream_of(CUstream h, Context* c) {
   if (h == nullptr && t_per_thread_default > 0) h = CU_STREAM_PER_THREAD;
@@ -141,21 +81,54 @@ API CUresult cuStreamDestroy(CUstream h) {
 API CUresult cuStreamSynchronize(CUstream h) {
   CURRENT(c);
   STREAM(s, h, c);
+  if (CUresult r = forbid_in_capture(*s)) return r;
   return s->legacy ? synchronize(c) : wait_for(s, s->progress.last.load());
 }
 
-API CUresult cuStreamQuery(CUstream h) { CURRENT(c); STREAM(s, h, c); return s->progress.done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
+API CUresult cuStreamQuery(CUstream h) {
+  CURRENT(c);
+  STREAM(s, h, c);
+  if (CUresult r = forbid_in_capture(*s)) return r;
+  return s->progress.done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
 API CUresult cuStreamGetFlags(CUstream h, unsigned* flags) { CURRENT(c); STREAM(s, h, c); if (!flags) return CUDA_ERROR_INVALID_VALUE; *flags = s->flags; return CUDA_SUCCESS; }
 API CUresult cuStreamGetPriority(CUstream h, int* priority) { CURRENT(c); STREAM(s, h, c); if (!priority) return CUDA_ERROR_INVALID_VALUE; *priority = s->priority; return CUDA_SUCCESS; }
+API CUresult cuStreamGetId(CUstream h, unsigned long long* id) { CURRENT(c); STREAM(s, h, c); if (!id) return CUDA_ERROR_INVALID_VALUE; *id = s->id; return CUDA_SUCCESS; }
+API CUresult cuStreamGetDevice(CUstream h, CUdevice* device) { CURRENT(c); STREAM(s, h, c); if (!device) return CUDA_ERROR_INVALID_VALUE; *device = s->context->device->ordinal; return CUDA_SUCCESS; }
+#undef cuStreamGetCtx
 API CUresult cuStreamGetCtx(CUstream h, CUcontext* out) { CURRENT(c); STREAM(s, h, c); if (!out) return CUDA_ERROR_INVALID_VALUE; *out = (CUcontext)s->context->handle; return CUDA_SUCCESS; }
-API CUresult cuStreamIsCapturing(CUstream h, CUstreamCaptureStatus* status) { CURRENT(c); STREAM(s, h, c); (void)s; if (!status) return CUDA_ERROR_INVALID_VALUE; *status = CU_STREAM_CAPTURE_STATUS_NONE; return CUDA_SUCCESS; }
-
-API CUresult cuLaunchHostFunc(CUstream h, CUhostFn f, void* data) {
-  if (!f) return CUDA_ERROR_INVALID_VALUE;
-  return add_host_function(h, [=](Stream*) { f(data); });
+API CUresult cuStreamGetCtx_v2(CUstream h, CUcontext* out, CUgreenCtx* green) {
+  if (green) *green = nullptr;
+  return cuStreamGetCtx(h, out);
 }
 
-API CUresult cuStreamAddCallback(CUstream h, CUstreamCallback f, void* data, unsigned flags) {
-  if (!f || flags) return CUDA_ERROR_INVALID_VALUE;
-  return add_host_function(h, [=](Stream* s) { f(h, s->context->device->link->error(), data); });
+// Attributes that change how fast something runs, never what comes out: kept here and handed back.
+static bool plain_attribute(CUstreamAttrID a) { return a == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW || a == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY || a == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN || a == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP; }
+
+API CUresult cuStreamSetAttribute(CUstream h, CUstreamAttrID which, const CUstreamAttrValue* value) {
+  CURRENT(c);
+  STREAM(s, h, c);
+  if (!value || !plain_attribute(which)) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(c->mutex);
+  s->attributes[which] = *value;
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamGetAttribute(CUstream h, CUstreamAttrID which, CUstreamAttrValue* value) {
+  CURRENT(c);
+  STREAM(s, h, c);
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  *value = {};
+  if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY) { value->priority = s->priority; return CUDA_SUCCESS; }
+  if (!plain_attribute(which)) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(c->mutex);
+  if (auto it = s->attributes.find(which); it != s->attributes.end()) *value = it->second;
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamCopyAttributes(CUstream to, CUstream from) {
+  CURRENT(c);
+  STREAM(a, to, c);
+  STREAM(b, from, c);
+  std::lock_guard lock(c->mutex);
+  a->attributes = b->attributes;
+  return CUDA_SUCCESS;
 }

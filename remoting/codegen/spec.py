@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from remoting.codegen import roles as words
+
 CLASSES = {"local", "fire", "counter", "reply", "pull"}
-ROLES = {"stream", "event", "function", "module", "pointer", "out", "text", "legacy", "either"}
+FLAGS = {"unsafe", "drain", "anywhere", "helper"}
 
 
 class SpecError(Exception):
@@ -20,6 +22,7 @@ class Call:
     kind: str
     body: str
     roles: dict[str, str] = field(default_factory=dict)
+    flags: frozenset[str] = frozenset()
 
     @property
     def alias(self) -> str | None:
@@ -27,23 +30,28 @@ class Call:
 
 
 def parse_line(text: str, where: str) -> Call:
-    words = text.split()
-    if len(words) < 4:
+    fields = text.split()
+    if len(fields) < 4:
         raise SpecError(f"{where}: expected number, name, class and body")
-    number, name, kind, body = words[:4]
+    number, name, kind, body = fields[:4]
     if kind not in CLASSES:
         raise SpecError(f"{where}: unknown class {kind}")
-    if body not in {"generated", "hand"} and not body.startswith("alias:"):
+    if body not in {"generated", "wrapped", "hand"} and not body.startswith("alias:"):
         raise SpecError(f"{where}: unknown body {body}")
-    if (number == "-") == (body == "generated"):
+    if (number == "-") == (body in {"generated", "wrapped"}):
         raise SpecError(f"{where}: a generated function has a number, others have none")
-    roles = {}
-    for word in words[4:]:
-        argument, _, role = word.partition("=")
-        if role not in ROLES:
-            raise SpecError(f"{where}: unknown role {word}")
+    roles, flags = {}, set()
+    for word in fields[4:]:
+        argument, equals, role = word.partition("=")
+        if not equals and word.removeprefix("+") in FLAGS:
+            flags.add(word.removeprefix("+"))
+            continue
+        try:
+            words.parse(role)
+        except words.RoleError as e:
+            raise SpecError(f"{where}: unknown role {word}") from e
         roles[argument] = role
-    return Call(name, None if number == "-" else int(number, 16), kind, body, roles)
+    return Call(name, None if number == "-" else int(number, 16), kind, body, roles, frozenset(flags))
 
 
 def read(path: Path) -> dict[str, Call]:

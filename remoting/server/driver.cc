@@ -14,6 +14,9 @@ bool Driver::load(const std::string& path, std::string& error) {
   this->name = (decltype(this->name))dlsym(library, EXPORTED(name)); \
   if (!this->name) { error = path + " has no " + EXPORTED(name); return false; }
   BUSBAR_DRIVER_CALLS(CU)
+#undef CU
+#define CU(name) this->name = (decltype(this->name))dlsym(library, EXPORTED(name));
+  BUSBAR_OPTIONAL_CALLS(CU)
 #include "driver_calls.inc"
 #undef CU
   auto zero = (int (*)())dlsym(library, "softgpu_fresh_memory_is_zero");

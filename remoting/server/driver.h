@@ -16,9 +16,20 @@ namespace busbar::server {
   CU(cuModuleLoadDataEx) CU(cuModuleUnload) CU(cuModuleGetFunction) CU(cuModuleGetGlobal) CU(cuFuncGetAttribute) CU(cuFuncGetParamInfo) CU(cuFuncLoad) \
   CU(cuLinkCreate) CU(cuLinkAddData) CU(cuLinkComplete) CU(cuLinkDestroy) CU(cuLaunchKernelEx)
 
+// What a driver may lack: calls that need them answer NOT_SUPPORTED.
+#define BUSBAR_OPTIONAL_CALLS(CU) \
+  CU(cuStreamBeginCapture) CU(cuStreamBeginCaptureToGraph) CU(cuStreamEndCapture) CU(cuStreamIsCapturing) CU(cuStreamGetCaptureInfo) CU(cuStreamUpdateCaptureDependencies) \
+  CU(cuGraphInstantiateWithParams) CU(cuGraphLaunch) \
+  CU(cuGraphAddKernelNode) CU(cuGraphKernelNodeSetParams) CU(cuGraphExecKernelNodeSetParams) CU(cuGraphKernelNodeGetParams) \
+  CU(cuGraphAddMemcpyNode) CU(cuGraphMemcpyNodeSetParams) CU(cuGraphExecMemcpyNodeSetParams) CU(cuGraphMemcpyNodeGetParams) \
+  CU(cuGraphAddHostNode) CU(cuGraphHostNodeSetParams) CU(cuGraphExecHostNodeSetParams) CU(cuGraphHostNodeGetParams) \
+  CU(cuLaunchHostFunc) CU(cuMemcpy3DAsync) CU(cuArray3DCreate) CU(cuArrayDestroy) CU(cuMipmappedArrayCreate) CU(cuMipmappedArrayDestroy) \
+  CU(cuModuleGetFunctionCount) CU(cuModuleEnumerateFunctions) CU(cuFuncGetName) CU(cuOccupancyMaxActiveClusters) CU(cuOccupancyMaxPotentialClusterSize)
+
 struct Driver {
 #define CU(name) decltype(&::name) name = nullptr;
   BUSBAR_DRIVER_CALLS(CU)
+  BUSBAR_OPTIONAL_CALLS(CU)
 #include "driver_calls.inc"
 #undef CU
   bool fresh_memory_is_zero = false;   // the software GPU promises it

@@ -103,18 +103,14 @@ void Executor::use_context(uint32_t id) {
 bool Executor::handle(const Record& r) {
   use_context(r.head.context);
   const GeneratedCall* g = generated(r.head.opcode);
-  if (g && g->replies) {
-    wire::Decoder in = r.decoder();
-    uint64_t id = in.get<uint64_t>();
-    std::string out;
-    CUresult status = g->run(s_, in, nullptr, out);
-    s_.reply(id, status, out);
-    return true;
-  }
+  if (g && g->replies) return generated_reply(*g, r);
   if (g) return r.head.stream && admit(r);
   switch ((Op)r.head.opcode) {
     case Op::launch: case Op::copy_in: case Op::copy_out: case Op::record_event: case Op::wait_event: case Op::host_function: case Op::mark:
+    case Op::copy_rows: case Op::stage: case Op::launch_graph: case Op::capture_host_function:
       return admit(r);
+    case Op::begin_capture: case Op::end_capture: case Op::capture_info: case Op::update_capture: return stream_reply(r);
+    case Op::graph_function_done: graph_function_done(s_, r.decoder()); return true;
     case Op::return_memory: case Op::release: case Op::unload_module: case Op::destroy_stream: case Op::destroy_event: case Op::destroy_context:
       global(r);
       return true;
@@ -132,6 +128,19 @@ bool Executor::handle(const Record& r) {
   }
 }
 
+bool Executor::generated_reply(const GeneratedCall& g, const Record& r) {
+  auto run = [this, &g](wire::Decoder in) {
+    uint64_t id = in.get<uint64_t>();
+    std::string out;
+    CUresult status = g.run(s_, in, nullptr, out);
+    s_.reply(id, status, out);
+  };
+  if (!g.slow) { run(r.decoder()); return true; }
+  auto bytes = std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.head.bytes - sizeof r.head);
+  helper_.post(s_.current, [run, bytes] { run(wire::Decoder(bytes->data(), bytes->size())); });
+  return true;
+}
+
 // Calls with an answer. Those that may block go to the helper: the caller waits, so no later record depends on them.
 bool Executor::reply_call(const Record& r) {
   using Body = void (*)(Session&, wire::Decoder);
@@ -145,6 +154,19 @@ bool Executor::reply_call(const Record& r) {
     case Op::lease_memory: lease_memory(s_, r.decoder()); return true;
     case Op::allocate: allocate(s_, r.decoder()); return true;
     case Op::get_global: get_global(s_, r.decoder()); return true;
+    case Op::list_functions: body = list_functions; break;
+    case Op::active_clusters: active_clusters(s_, r.decoder()); return true;
+    case Op::cluster_size: cluster_size(s_, r.decoder()); return true;
+    case Op::create_array: create_array(s_, r.decoder()); return true;
+    case Op::destroy_array: destroy_array(s_, r.decoder()); return true;
+    case Op::kernel_node: kernel_node(s_, r.decoder()); return true;
+    case Op::copy_node: copy_node(s_, r.decoder()); return true;
+    case Op::host_node: host_node(s_, r.decoder()); return true;
+    case Op::kernel_node_params: kernel_node_params(s_, r.decoder()); return true;
+    case Op::copy_node_params: copy_node_params(s_, r.decoder()); return true;
+    case Op::host_node_params: host_node_params(s_, r.decoder()); return true;
+    case Op::instantiate: body = instantiate; break;
+    case Op::stage_now: body = stage_now; break;
     case Op::load_module: body = load_module; break;
     case Op::get_function: body = get_function; break;
     case Op::link: body = link_images; break;
@@ -156,14 +178,29 @@ bool Executor::reply_call(const Record& r) {
 }
 
 // ---- order ----
+namespace {
+struct Expected { uint64_t transfer = 0, bytes = 0; };
+
+// The bulk bytes that a record cannot run without.
+Expected bytes_for(const Record& r) {
+  wire::Decoder in = r.decoder();
+  switch ((Op)r.head.opcode) {
+    case Op::copy_in: { in.get<uint64_t>(); uint64_t bytes = in.get<uint64_t>(); return {in.get<uint64_t>(), bytes}; }
+    case Op::copy_rows: {
+      auto c = in.get<CUDA_MEMCPY3D>();
+      bool from_program = in.get<uint32_t>() == 1;
+      in.get<uint32_t>();
+      return {from_program ? in.get<uint64_t>() : 0, c.WidthInBytes * c.Height * c.Depth};
+    }
+    case Op::stage: { in.get<uint64_t>(); in.get<uint64_t>(); in.get<uint64_t>(); uint64_t bytes = in.get<uint64_t>(); return {in.get<uint64_t>(), bytes}; }
+    default: return {};
+  }
+}
+}  // namespace
+
 std::vector<Gate> Executor::gates_for(const Record& r, const StreamState& st) const {
   std::vector<Gate> gates;
-  if (r.head.opcode == (uint16_t)Op::copy_in) {
-    wire::Decoder in = r.decoder();
-    in.get<uint64_t>();
-    uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
-    if (transfer && !s_.staging.has(transfer, bytes)) gates.push_back({0, 0, transfer, bytes});
-  }
+  if (Expected e = bytes_for(r); e.transfer && !s_.staging.has(e.transfer, e.bytes)) gates.push_back({0, 0, e.transfer, e.bytes});
   if (queues_.idle()) return gates;
   for (auto& [id, other] : s_.streams) {
     bool ordered = (st.legacy && other.blocking && other.context == st.context) || (st.blocking && other.legacy && other.context == st.context);
@@ -220,18 +257,33 @@ void Executor::run_record(const Record& r) {
   StreamState* st = s_.stream(r.head.stream);
   if (!st) return;
   use_context(st->context);
-  if (st->last <= st->marked) dirty_.push_back(st->id);
-  st->last = r.position;
+  if (!st->capturing) {
+    if (st->last <= st->marked) dirty_.push_back(st->id);
+    st->last = r.position;
+  }
   wire::Decoder in = r.decoder();
-  if (const GeneratedCall* g = generated(r.head.opcode)) { std::string none; check(g->run(s_, in, st->handle, none), r.position); return; }
+  if (const GeneratedCall* g = generated(r.head.opcode)) { std::string none; check(g->run(s_, in, st->handle, none), r.position, *st); return; }
   switch ((Op)r.head.opcode) {
+    case Op::copy_rows: copy_rows(r, *st); return;
+    case Op::stage: stage(r, *st); return;
+    case Op::launch_graph: launch_graph(r, *st); return;
+    case Op::capture_host_function:
+      if (st->capturing && s_.cu.cuLaunchHostFunc) check(s_.cu.cuLaunchHostFunc(st->handle, graph_callback(), graph_callback_data(s_, in.get<uint64_t>())), r.position, *st);
+      return;
     case Op::launch: launch(r, *st); return;
     case Op::copy_in: copy_in(r, *st); return;
     case Op::copy_out: copy_out(r, *st); return;
-    case Op::record_event: if (r.event && r.event->handle) check(s_.cu.cuEventRecord(r.event->handle, st->handle), r.position); return mark(*st, r.position);
-    case Op::wait_event: if (r.event && r.event->handle) check(s_.cu.cuStreamWaitEvent(st->handle, r.event->handle, 0), r.position); return;
-    case Op::mark: return mark(*st, r.position);
+    case Op::record_event:
+      if (r.event && r.event->handle) check(s_.cu.cuEventRecord(r.event->handle, st->handle), r.position, *st);
+      if (!st->capturing) mark(*st, r.position);
+      return;
+    case Op::wait_event:
+      if (r.event && r.event->handle) check(s_.cu.cuStreamWaitEvent(st->handle, r.event->handle, 0), r.position, *st);
+      if (captures_ && !st->capturing) { follow_capture(*st); if (st->capturing) st->marked = st->last; }   // the wait was no work
+      return;
+    case Op::mark: if (!st->capturing) mark(*st, r.position); return;
     case Op::host_function: {
+      if (st->capturing) return;
       Mark m;
       m.host_function = in.get<uint64_t>();
       host_functions_[m.host_function] = {st->id, r.position};
@@ -258,6 +310,7 @@ void Executor::run_global(const Record& r) {
     case Op::return_memory: return return_memory(s_, in);
     case Op::release: return release(s_, in);
     case Op::unload_module: {
+      std::lock_guard lock(s_.modules_mutex);
       auto it = s_.modules.find(in.get<uint32_t>());
       if (it != s_.modules.end()) { s_.cu.cuModuleUnload(it->second); s_.modules.erase(it); }
       return;
@@ -309,6 +362,18 @@ void Executor::create_stream(const Record& r) {
   s_.streams[st.id] = st;
 }
 
+CUevent Session::event_named(uint32_t id) {
+  auto it = events.find(id);
+  if (it == events.end()) return nullptr;
+  EventState& e = it->second;
+  if (!e.current) {
+    e.current = std::make_shared<RealEvent>();
+    e.current->cu = &cu;
+    cu.cuEventCreate(&e.current->handle, e.flags);
+  }
+  return e.current->handle;
+}
+
 void Executor::elapsed(wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   auto a = s_.events.find(in.get<uint32_t>()), b = s_.events.find(in.get<uint32_t>());
@@ -338,7 +403,7 @@ void Executor::mark(StreamState& st, uint64_t position, Mark m) {
 
 // The ring ran dry: whatever is not yet marked gets its mark now.
 void Executor::mark_dirty() {
-  for (uint32_t id : dirty_) if (StreamState* st = s_.stream(id); st && st->last > st->marked && !queues_.held(id)) { use_context(st->context); mark(*st, st->last); }
+  for (uint32_t id : dirty_) if (StreamState* st = s_.stream(id); st && st->last > st->marked && !st->capturing && !queues_.held(id)) { use_context(st->context); mark(*st, st->last); }
   dirty_.clear();
 }
 

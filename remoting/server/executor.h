@@ -41,6 +41,7 @@ class Executor {
   bool take(const uint8_t* p, uint64_t n, uint64_t& used);
   bool handle(const Record& r);
   bool reply_call(const Record& r);
+  bool generated_reply(const GeneratedCall& g, const Record& r);
   bool admit(Record r);
   std::vector<Gate> gates_for(const Record& r, const StreamState& st) const;
   void global(const Record& r);
@@ -49,6 +50,16 @@ class Executor {
   void launch(const Record& r, StreamState& st);
   void copy_in(const Record& r, StreamState& st);
   void copy_out(const Record& r, StreamState& st);
+  bool take_bytes(wire::Decoder& in, uint64_t transfer, uint64_t bytes, std::vector<uint8_t>& out, uint64_t& consumed);
+  void copy_rows(const Record& r, StreamState& st);
+  void stage(const Record& r, StreamState& st);
+  void launch_graph(const Record& r, StreamState& st);
+  bool stream_reply(const Record& r);
+  void begin_capture(const Record& r, StreamState& st);
+  void end_capture(const Record& r, StreamState& st);
+  void capture_info(const Record& r, StreamState& st);
+  void update_capture(const Record& r, StreamState& st);
+  void follow_capture(StreamState& st);
   void create_context(wire::Decoder in);
   void create_stream(const Record& r);
   void bind_event(Record& r);
@@ -58,12 +69,15 @@ class Executor {
   void mark(StreamState& st, uint64_t position, Mark m = {});
   void mark_dirty();
   void check(CUresult r, uint64_t position) { if (r) completions_.fail(r, position); }
+  // On a stream that is captured an error belongs to the capture.
+  void check(CUresult r, uint64_t position, StreamState& st) { if (r && st.capturing) { if (!st.capture_error) st.capture_error = r; } else check(r, position); }
   Session& s_;
   StreamQueues queues_;
   Completions completions_;
   Helper helper_;
   uint64_t position_ = 0;
   bool leaving_ = false, malformed_ = false;
+  int captures_ = 0;
   std::map<uint64_t, std::pair<uint32_t, uint64_t>> host_functions_;   // id to the stream it holds and its position
   std::vector<uint32_t> dirty_;                          // streams with unmarked work
 };

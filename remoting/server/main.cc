@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   if (!transport::Tls::with_key(client, transport::Role::server, key, kHandshakeMs, tls, error)) leave("handshake with the client: " + error, 4);
   auto* link = new Link(std::move(tls));
   auto* staging = new Staging(cu, [link] { link->wake(); });
-  auto* session = new Session{cu, *link, *staging, *ledger, devices, {}, {}, {}, {}, {}, {}, start->image_folder, nullptr, 0, 0};
+  auto* session = new Session(cu, *link, *staging, *ledger, devices, start->image_folder);
   auto* executor = new Executor(*session);
   serve_control(listener, *session, *executor, key, isolation_bits(isolation));
   std::string why = executor->run();

@@ -9,8 +9,6 @@ namespace busbar::server {
 namespace {
 constexpr int kAttributes = 160;
 
-template <typename T> void append(std::string& out, T v) { out.append((const char*)&v, sizeof v); }
-
 CUmemAllocationProp properties(CUdevice device) {
   CUmemAllocationProp p{};
   p.type = CU_MEM_ALLOCATION_TYPE_PINNED;

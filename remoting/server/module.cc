@@ -16,8 +16,6 @@ constexpr int kUploadTimeoutMs = 120'000;
 constexpr int kFunctionAttributes = 16;
 constexpr size_t kLogBytes = 8192;
 
-template <typename T> void append(std::string& out, T v) { out.append((const char*)&v, sizeof v); }
-
 std::string hex(const uint8_t* hash) {
   std::string s;
   char two[3];
@@ -82,7 +80,7 @@ void load_module(Session& s, wire::Decoder in) {
   in.get<uint32_t>();
   uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
   const uint8_t* hash = in.raw(32);
-  if (!in.ok() || bytes > wire::kMaxImageBytes || s.modules.size() >= wire::kMaxObjects) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.ok() || bytes > wire::kMaxImageBytes || s.too_many_modules()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   std::string image;
   if (!image_of(s, reply, hash, bytes, transfer, image)) return;
   std::string log(kLogBytes, '\0');
@@ -90,7 +88,7 @@ void load_module(Session& s, wire::Decoder in) {
   void* values[] = {log.data(), (void*)(uintptr_t)log.size()};
   CUmodule module = nullptr;
   CUresult r = s.cu.cuModuleLoadDataEx(&module, image.c_str(), 2, options, values);
-  if (!r) s.modules[id] = module;
+  if (!r) { std::lock_guard lock(s.modules_mutex); s.modules[id] = module; }
   log.resize(std::strlen(log.c_str()));
   s.reply(reply, r, r ? log : "");
 }
@@ -100,10 +98,10 @@ void get_function(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t module = in.get<uint32_t>(), id = in.get<uint32_t>();
   std::string name(in.text());
-  auto it = s.modules.find(module);
-  if (!in.ok() || it == s.modules.end() || id >= wire::kMaxObjects) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+  CUmodule m = s.module(module);
+  if (!in.ok() || !m) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   CUfunction f = nullptr;
-  if (CUresult r = s.cu.cuModuleGetFunction(&f, it->second, name.c_str())) return s.reply(reply, r);
+  if (CUresult r = s.cu.cuModuleGetFunction(&f, m, name.c_str())) return s.reply(reply, r);
   if (CUresult r = s.cu.cuFuncLoad(f)) return s.reply(reply, r);      // so that no launch loads code
   std::string out;
   for (int a = 0; a < kFunctionAttributes; ++a) {
@@ -117,19 +115,59 @@ void get_function(Session& s, wire::Decoder in) {
   size_t offset, bytes;
   while (count < 4096 && s.cu.cuFuncGetParamInfo(f, count, &offset, &bytes) == CUDA_SUCCESS) { append<uint32_t>(layout, (uint32_t)offset); append<uint32_t>(layout, (uint32_t)bytes); ++count; }
   append<uint32_t>(out, count);
-  if (s.functions.size() <= id) s.functions.resize(id + 1);
-  s.functions[id] = f;
-  s.reply(reply, CUDA_SUCCESS, out + layout);
+  s.reply(reply, s.functions.add(id, f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, out + layout);
 }
+
+// module -> the names of its functions
+void list_functions(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  CUmodule m = s.module(in.get<uint32_t>());
+  unsigned count = 0;
+  if (!in.ok() || !m) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+  if (!s.cu.cuModuleGetFunctionCount || !s.cu.cuModuleEnumerateFunctions || !s.cu.cuFuncGetName) return s.reply(reply, CUDA_ERROR_NOT_SUPPORTED);
+  if (CUresult r = s.cu.cuModuleGetFunctionCount(&count, m)) return s.reply(reply, r);
+  std::vector<CUfunction> list(count);
+  if (CUresult r = count ? s.cu.cuModuleEnumerateFunctions(list.data(), count, m) : CUDA_SUCCESS) return s.reply(reply, r);
+  std::string out;
+  append<uint32_t>(out, count);
+  for (auto f : list) {
+    const char* name = "";
+    s.cu.cuFuncGetName(&name, f);
+    append<uint32_t>(out, (uint32_t)std::strlen(name));
+    out += name;
+  }
+  s.reply(reply, CUDA_SUCCESS, out);
+}
+
+// function, grid, block, shared bytes, attributes -> a number
+static void ask_clusters(Session& s, wire::Decoder in, CUresult (*ask)(int*, CUfunction, const CUlaunchConfig*)) {
+  uint64_t reply = in.get<uint64_t>();
+  CUfunction f = s.function_named(in.get<uint32_t>());
+  CUlaunchConfig c{};
+  c.gridDimX = in.get<uint32_t>(); c.gridDimY = in.get<uint32_t>(); c.gridDimZ = in.get<uint32_t>();
+  c.blockDimX = in.get<uint32_t>(); c.blockDimY = in.get<uint32_t>(); c.blockDimZ = in.get<uint32_t>();
+  c.sharedMemBytes = in.get<uint32_t>();
+  c.numAttrs = in.get<uint32_t>();
+  std::vector<CUlaunchAttribute> attributes;
+  if (c.numAttrs > 8 || !in.elements(attributes, c.numAttrs) || !f) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  c.attrs = attributes.data();
+  int n = 0;
+  CUresult r = ask ? ask(&n, f, &c) : CUDA_ERROR_NOT_SUPPORTED;
+  std::string out;
+  append(out, n);
+  s.reply(reply, r, out);
+}
+void active_clusters(Session& s, wire::Decoder in) { ask_clusters(s, in, s.cu.cuOccupancyMaxActiveClusters); }
+void cluster_size(Session& s, wire::Decoder in) { ask_clusters(s, in, s.cu.cuOccupancyMaxPotentialClusterSize); }
 
 void get_global(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
-  auto it = s.modules.find(in.get<uint32_t>());
+  CUmodule m = s.module(in.get<uint32_t>());
   std::string name(in.text());
-  if (!in.ok() || it == s.modules.end()) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+  if (!in.ok() || !m) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   CUdeviceptr at = 0;
   size_t bytes = 0;
-  CUresult r = s.cu.cuModuleGetGlobal(&at, &bytes, it->second, name.c_str());
+  CUresult r = s.cu.cuModuleGetGlobal(&at, &bytes, m, name.c_str());
   std::string out;
   append<uint64_t>(out, at);
   append<uint64_t>(out, bytes);

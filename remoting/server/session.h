@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <set>
@@ -9,8 +10,11 @@
 #include <vector>
 
 #include "server/driver.h"
+#include "server/function_table.h"
+#include "server/graph_memory.h"
 #include "server/ledger.h"
 #include "server/link.h"
+#include "server/objects.h"
 #include "server/staging.h"
 #include "wire/decode.h"
 
@@ -39,6 +43,8 @@ struct StreamState {
   uint32_t id = 0, context = 0;
   bool blocking = true, legacy = false;
   uint64_t last = 0, marked = 0;                            // positions: of the newest work, of the newest mark
+  bool capturing = false;                                   // its calls become nodes; nothing of ours may go on it
+  CUresult capture_error = CUDA_SUCCESS;                    // the first error meanwhile
 };
 
 // One version of a program's event. A parked wait keeps the version it was bound to at decode.
@@ -57,7 +63,18 @@ struct EventState {
 
 struct Lease { uint64_t bytes = 0; uint32_t device = 0; CUmemGenericAllocationHandle handle = 0; bool plain = false; };
 
+// Graphs that wait for a function of the program.
+struct GraphFunctions {
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t next_round = 1;
+  std::set<uint64_t> waiting;
+  std::unordered_map<const void*, uint64_t> ids;            // of the data that the driver hands to our callback
+};
+
 struct Session {
+  Session(Driver& driver, Link& l, Staging& st, Ledger& led, std::vector<DeviceState> d, std::string images)
+      : cu(driver), link(l), staging(st), ledger(led), devices(std::move(d)), graph_memory(driver), image_folder(std::move(images)) {}
   Driver& cu;
   Link& link;
   Staging& staging;
@@ -66,15 +83,30 @@ struct Session {
   std::unordered_map<uint32_t, ContextState> contexts;
   std::unordered_map<uint32_t, StreamState> streams;
   std::unordered_map<uint32_t, EventState> events;
+  std::mutex modules_mutex;                                 // the helper loads while the executor unloads
   std::unordered_map<uint32_t, CUmodule> modules;
-  std::vector<CUfunction> functions;                        // by the client's number
+  FunctionTable functions;                                  // by the client's number
+  Objects objects;
+  GraphMemory graph_memory;
+  GraphFunctions graph_functions;
   std::map<uint64_t, Lease> leases;                         // by address
   std::string image_folder;                                 // of this tenant; empty: no cache
   CUcontext current = nullptr;
   uint64_t launches = 0;
   std::atomic<uint64_t> credit_total{0};                    // bulk bytes consumed since the start
 
-  CUfunction function(uint32_t id) const { return id < functions.size() ? functions[id] : nullptr; }
+  CUmodule module(uint32_t id) { std::lock_guard lock(modules_mutex); auto it = modules.find(id); return it == modules.end() ? nullptr : it->second; }
+  bool too_many_modules() { std::lock_guard lock(modules_mutex); return modules.size() >= wire::kMaxObjects; }
+  CUfunction function_named(uint32_t id) const { return functions.get(id); }
+  CUcontext context_named(uint32_t id) { auto* c = context(id); return c ? c->handle : nullptr; }
+  CUdevice device_named(uint32_t id) const { return id < devices.size() ? devices[id].device : -1; }
+  CUevent event_named(uint32_t id);                         // made when it was never recorded
+  // Whether the handles inside of a structure are the client's own.
+  template <typename T> bool accepts(const T&) const { return true; }
+  bool accepts(const CUDA_RESOURCE_DESC& d) const;
+  bool accepts(const CUDA_MEMCPY3D& c, bool from_host, bool to_host) const;
+  bool stage_copy(CUDA_MEMCPY3D& c, bool in, uint32_t staging);
+  static void host_side(CUDA_MEMCPY3D& c, bool in, void* p);   // packed rows at p in the place of the program's memory
   StreamState* stream(uint32_t id) { auto it = streams.find(id); return it == streams.end() ? nullptr : &it->second; }
   ContextState* context(uint32_t id) { auto it = contexts.find(id); return it == contexts.end() ? nullptr : &it->second; }
   void reply(uint64_t id, uint32_t status, const std::string& body = {});
@@ -84,7 +116,7 @@ struct Session {
 struct GeneratedCall {
   uint16_t opcode;
   const char* name;
-  bool replies;
+  bool replies, slow;                                       // slow: on the helper thread
   CUresult (*run)(Session&, wire::Decoder&, CUstream, std::string&);
 };
 
@@ -109,5 +141,27 @@ void load_module(Session& s, wire::Decoder in);
 void get_function(Session& s, wire::Decoder in);
 void get_global(Session& s, wire::Decoder in);
 void link_images(Session& s, wire::Decoder in);
+void list_functions(Session& s, wire::Decoder in);
+void active_clusters(Session& s, wire::Decoder in);
+void cluster_size(Session& s, wire::Decoder in);
+
+// array.cc
+void create_array(Session& s, wire::Decoder in);
+void destroy_array(Session& s, wire::Decoder in);
+
+// graph.cc and graph_nodes.cc
+void instantiate(Session& s, wire::Decoder in);
+void kernel_node(Session& s, wire::Decoder in);
+void copy_node(Session& s, wire::Decoder in);
+void host_node(Session& s, wire::Decoder in);
+void kernel_node_params(Session& s, wire::Decoder in);
+void copy_node_params(Session& s, wire::Decoder in);
+void host_node_params(Session& s, wire::Decoder in);
+void stage_now(Session& s, wire::Decoder in);
+void graph_function_done(Session& s, wire::Decoder in);
+CUhostFn graph_callback();                                  // calls the program's function and waits for it
+void* graph_callback_data(Session& s, uint64_t id);
+
+template <typename T> void append(std::string& out, T v) { out.append((const char*)&v, sizeof v); }
 
 }  // namespace busbar::server

@@ -1,6 +1,7 @@
 // Launches and copies: what the executor submits to a stream.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "server/executor.h"
 
@@ -9,7 +10,7 @@ namespace busbar::server {
 // function, grid, block, shared bytes, flags, parameter bytes
 void Executor::launch(const Record& r, StreamState& st) {
   wire::Decoder in = r.decoder();
-  CUfunction f = s_.function(in.get<uint32_t>());
+  CUfunction f = s_.function_named(in.get<uint32_t>());
   CUlaunchConfig config{};
   config.gridDimX = in.get<uint32_t>(); config.gridDimY = in.get<uint32_t>(); config.gridDimZ = in.get<uint32_t>();
   config.blockDimX = in.get<uint32_t>(); config.blockDimY = in.get<uint32_t>(); config.blockDimZ = in.get<uint32_t>();
@@ -31,7 +32,7 @@ void Executor::launch(const Record& r, StreamState& st) {
   config.attrs = list;
   config.numAttrs = attributes;
   ++s_.launches;
-  check(s_.cu.cuLaunchKernelEx(&config, f, nullptr, extra), r.position);
+  check(s_.cu.cuLaunchKernelEx(&config, f, nullptr, extra), r.position, st);
 }
 
 // address, bytes, transfer (0: the bytes follow)
@@ -79,6 +80,97 @@ void Executor::copy_out(const Record& r, StreamState& st) {
     mark(st, last ? r.position : r.position - 1, std::move(m));   // only the last chunk completes the record
     if (last) return;
   }
+}
+
+// The bytes of a record: inline, or those of its transfer. False when the record is malformed.
+bool Executor::take_bytes(wire::Decoder& in, uint64_t transfer, uint64_t bytes, std::vector<uint8_t>& out, uint64_t& consumed) {
+  consumed = 0;
+  if (!transfer) {
+    const uint8_t* from = bytes <= wire::kMaxInlineBytes ? in.raw(bytes) : nullptr;
+    if (from) out.assign(from, from + bytes);
+    return from != nullptr;
+  }
+  for (auto& chunk : s_.staging.collect(transfer)) out.insert(out.end(), chunk.begin(), chunk.end());
+  consumed = out.size();
+  return out.size() == bytes;
+}
+
+// copy, which side is the program's, staging (in a capture), transfer
+void Executor::copy_rows(const Record& r, StreamState& st) {
+  wire::Decoder in = r.decoder();
+  auto c = in.get<CUDA_MEMCPY3D>();
+  uint32_t mode = in.get<uint32_t>(), staging = in.get<uint32_t>();
+  uint64_t transfer = in.get<uint64_t>(), bytes = c.WidthInBytes * c.Height * c.Depth, consumed = 0;
+  if (!in.ok() || mode > 2 || !s_.accepts(c, mode == 1, mode == 2)) { malformed_ = true; return; }
+  if (!s_.cu.cuMemcpy3DAsync) return check(CUDA_ERROR_NOT_SUPPORTED, r.position, st);
+  if (mode == 0 || staging) {
+    bool ready = mode == 0 || s_.stage_copy(c, mode == 1, staging);
+    return check(ready ? s_.cu.cuMemcpy3DAsync(&c, st.handle) : CUDA_ERROR_OUT_OF_MEMORY, r.position, st);
+  }
+  if (st.capturing || bytes > wire::kMaxChunkBytes) { malformed_ = true; return; }
+  std::vector<uint8_t> data;
+  if (mode == 1 && !take_bytes(in, transfer, bytes, data, consumed)) { malformed_ = true; return; }
+  Mark m;
+  m.consumed_bytes = consumed;
+  Pinned p = s_.staging.take(bytes);
+  if (!p.data) { check(CUDA_ERROR_OUT_OF_MEMORY, r.position); return mark(st, r.position); }
+  if (mode == 1) std::memcpy(p.data, data.data(), bytes);
+  Session::host_side(c, mode == 1, p.data);
+  check(s_.cu.cuMemcpy3DAsync(&c, st.handle), r.position);
+  if (mode == 1) m.consumed.push_back(p); else m.deliveries.push_back({transfer, 0, p, bytes});
+  mark(st, r.position, std::move(m));
+}
+
+namespace {
+struct HostCopy { uint8_t* to; const uint8_t* from; uint64_t bytes; std::vector<uint8_t> owned; };
+void CUDA_CB copy_on_host(void* data) {
+  std::unique_ptr<HostCopy> c((HostCopy*)data);
+  std::memcpy(c->to, c->from, c->bytes);
+}
+}  // namespace
+
+// staging, 0, bytes of the whole, offset, bytes, transfer: into the buffer when the stream gets there, so that an earlier launch is done with it
+void Executor::stage(const Record& r, StreamState& st) {
+  wire::Decoder in = r.decoder();
+  uint32_t id = in.get<uint32_t>();
+  in.get<uint32_t>();
+  in.get<uint64_t>();
+  uint64_t offset = in.get<uint64_t>(), bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>(), consumed = 0;
+  auto copy = std::make_unique<HostCopy>();
+  if (!in.ok() || !take_bytes(in, transfer, bytes, copy->owned, consumed)) { malformed_ = true; return; }
+  if (consumed) s_.credit(consumed);
+  GraphBuffer b = s_.graph_memory.find(id);
+  if (!b.data || offset > b.bytes || bytes > b.bytes - offset || st.capturing || !s_.cu.cuLaunchHostFunc) return;
+  copy->to = b.data + offset;
+  copy->from = copy->owned.data();
+  copy->bytes = bytes;
+  CUresult e = s_.cu.cuLaunchHostFunc(st.handle, copy_on_host, copy.get());
+  if (!e) copy.release();
+  check(e, r.position);
+}
+
+// graph, number of outputs, 0; then staging and transfer of each
+void Executor::launch_graph(const Record& r, StreamState& st) {
+  wire::Decoder in = r.decoder();
+  auto exec = in.get<CUgraphExec>();
+  uint32_t outputs = in.get<uint32_t>();
+  in.get<uint32_t>();
+  if (!in.ok() || !s_.objects.known(ObjectKind::exec, (uint64_t)exec) || !s_.cu.cuGraphLaunch) return check(CUDA_ERROR_INVALID_VALUE, r.position, st);
+  ++s_.launches;
+  check(s_.cu.cuGraphLaunch(exec, st.handle), r.position, st);
+  if (st.capturing || !outputs) return;
+  Mark m;
+  for (uint32_t i = 0; i < outputs; ++i) {
+    uint64_t id = in.get<uint64_t>(), transfer = in.get<uint64_t>();
+    GraphBuffer b = s_.graph_memory.find((uint32_t)id);
+    if (!in.ok() || !b.data) { malformed_ = true; return; }
+    Pinned p = s_.staging.take(b.bytes);                 // the next launch may fill the buffer before these bytes are sent
+    if (!p.data) return check(CUDA_ERROR_OUT_OF_MEMORY, r.position);
+    auto* copy = new HostCopy{p.data, b.data, b.bytes, {}};
+    check(s_.cu.cuLaunchHostFunc(st.handle, copy_on_host, copy), r.position);
+    m.deliveries.push_back({transfer, 0, p, b.bytes});
+  }
+  mark(st, r.position, std::move(m));
 }
 
 }  // namespace busbar::server

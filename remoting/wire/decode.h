@@ -2,6 +2,7 @@
 #pragma once
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "wire/format.h"
 
@@ -23,6 +24,14 @@ class Decoder {
     const uint8_t* at = p_;
     skip(n);
     return at;
+  }
+  // `n` elements of plain data. False when there are not so many bytes.
+  template <typename T> bool elements(std::vector<T>& out, uint64_t n) {
+    if (n > left_ / sizeof(T)) { fail(); return false; }
+    out.resize(n);
+    if (n) std::memcpy((void*)out.data(), p_, n * sizeof(T));
+    skip(n * sizeof(T));
+    return true;
   }
   std::string_view text(uint32_t most = kMaxNameBytes) {
     uint32_t n = get<uint32_t>();

@@ -4,7 +4,7 @@
 
 namespace busbar::wire {
 
-constexpr uint32_t kProtocolVersion = 1;
+constexpr uint32_t kProtocolVersion = 2;
 
 // ---- limits ----
 constexpr uint32_t kMaxRecordBytes = 64 << 10;          // header included; a launch may carry 32,764 bytes of parameters
@@ -16,6 +16,8 @@ constexpr uint64_t kMaxImageBytes = 1ull << 30;
 constexpr uint64_t kBulkCreditBytes = 64ull << 20;      // sent and not yet consumed
 constexpr uint32_t kMaxObjects = 1u << 22;              // handles of one kind in a session
 constexpr uint32_t kMaxNameBytes = 4096;
+constexpr uint32_t kMaxListed = 1u << 20;               // elements of one answer
+constexpr uint64_t kMaxStagedBytes = 1ull << 30;        // host memory that stands for the program's in graphs
 constexpr uint32_t kMaxParallelRequests = 1u << 16;     // records parked in stream queues
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint64_t kLeaseBytes = 64ull << 20;
@@ -63,11 +65,24 @@ enum class Op : uint16_t {
   record_event = 0x1016, wait_event = 0x1017, elapsed_time = 0x1018,
   mark = 0x1019,              // publish the completion of the stream as soon as it is there
   load_module = 0x1020, unload_module = 0x1021, get_function = 0x1022, link = 0x1023, get_global = 0x1024,
+  list_functions = 0x1025,    // reply
+  active_clusters = 0x1026, cluster_size = 0x1027,            // reply
   launch = 0x1030,
   copy_in = 0x1040,           // bytes inline or a bulk transfer, to a device address
   copy_out = 0x1041,          // a device address to a transfer of the client
   host_function = 0x1050, host_function_done = 0x1051,
   memory_info = 0x1060,
+  copy_rows = 0x1080,         // 2D, 3D and array copies: the copy, which side is the program's, a staging buffer or a transfer
+  create_array = 0x1081, destroy_array = 0x1082,              // reply
+  begin_capture = 0x1090, end_capture = 0x1091, capture_info = 0x1092, update_capture = 0x1093,   // reply
+  capture_host_function = 0x1094,
+  instantiate = 0x1098,       // reply
+  launch_graph = 0x1099,      // an executable graph, and for each buffer that it fills the transfer that brings it back
+  stage = 0x109a,             // bytes into a staging buffer, in the order of the stream
+  stage_now = 0x109b,         // the same at once, while a graph waits for a host function
+  graph_function_done = 0x109c,
+  kernel_node = 0x10a0, copy_node = 0x10a1, host_node = 0x10a2,                                   // reply: add, or change parameters
+  kernel_node_params = 0x10a3, copy_node_params = 0x10a4, host_node_params = 0x10a5,              // reply
   goodbye = 0x1070,
 };
 
@@ -79,6 +94,8 @@ enum class Frame : uint16_t {
   host_function = 4,          // u64 id
   credit = 5,                 // u64 bulk bytes consumed since the start
   session_error = 6,          // u32 error, text
+  graph_function = 7,         // u64 id, u64 round: a graph waits for this host function of the program
+  graph_output = 8,           // u32 staging, u32 0, u64 offset, bytes: what a graph's copy brought, before such a function
 };
 struct FrameHeader { uint32_t bytes; uint16_t kind; uint16_t flags; };   // bytes: of what follows the header
 static_assert(sizeof(FrameHeader) == 8);

@@ -1,0 +1,108 @@
+"""Server dispatch of the generated calls: decode, look names up, call the driver, encode its answer."""
+
+from __future__ import annotations
+
+from remoting.codegen import spec
+from remoting.codegen.headers import Prototype
+from remoting.codegen.roles import HANDLES, Role, of_call, pointee, wire_order
+
+Lines = list[str]
+
+
+def element(prototype: Prototype, i: int) -> str:
+    return pointee(prototype.parameters[i])
+
+
+def take(i: int, role: Role, prototype: Prototype, index: dict[str, int]) -> tuple[Lines, str]:
+    """Lines that make argument i from the record, and the expression that passes it."""
+    kind = prototype.parameters[i].type
+    if role.word == "stream":
+        return [], "stream"
+    if role.word == "zero":
+        return [], "0"
+    if role.verb == "new":
+        return [f"  {HANDLES[role.word]} a{i}{{}};\n"], f"&a{i}"
+    if role.word == "out":
+        return [f"  {element(prototype, i)} a{i}{{}};\n"], f"&a{i}"
+    if role.word in {"function", "event", "context", "device"}:
+        return [f"  auto a{i} = s.{role.word}_named(in.get<uint32_t>());\n"], f"a{i}"
+    if role.word == "count":
+        return [f"  auto a{i} = in.get<uint64_t>();\n  if (a{i} > wire::kMaxListed) return CUDA_ERROR_INVALID_VALUE;\n"], f"(size_t*)&a{i}"
+    if role.is_list:
+        return [f"  bool given{i} = in.get<uint8_t>();\n"], f"given{i} ? list{i}.data() : nullptr"
+    if role.count:
+        return take_array(i, role, element(prototype, i), index[role.count])
+    if role.word == "in":
+        return take_struct(i, role, element(prototype, i))
+    return [f"  auto a{i} = in.get<{kind}>();\n"], f"a{i}"
+
+
+def take_array(i: int, role: Role, kind: str, count: int) -> tuple[Lines, str]:
+    given = f"  bool given{i} = in.get<uint8_t>();\n" if role.optional else f"  bool given{i} = a{count} > 0;\n"
+    lines = [given, f"  std::vector<{kind}> a{i};\n  if (given{i} && !in.elements(a{i}, a{count})) return CUDA_ERROR_INVALID_VALUE;\n"]
+    return lines, f"a{i}.empty() ? nullptr : a{i}.data()"
+
+
+def take_struct(i: int, role: Role, kind: str) -> tuple[Lines, str]:
+    if not role.optional:
+        return [f"  auto a{i} = in.get<{kind}>();\n  if (!s.accepts(a{i})) return CUDA_ERROR_INVALID_VALUE;\n"], f"&a{i}"
+    return [f"  bool given{i} = in.get<uint8_t>();\n  {kind} a{i}{{}};\n  if (given{i}) a{i} = in.get<{kind}>();\n  if (!s.accepts(a{i})) return CUDA_ERROR_INVALID_VALUE;\n"], f"given{i} ? &a{i} : nullptr"
+
+
+def validate(i: int, role: Role) -> Lines:
+    if not role.is_object or role.verb in {"new", "list"}:
+        return []
+    if role.count:
+        return [f"  for (auto v : a{i}) if (!s.objects.known(ObjectKind::{role.word}, (uint64_t)v)) return unknown_object(ObjectKind::{role.word});\n"]
+    unless = f"a{i} && " if role.optional else ""
+    return [f"  if ({unless}!s.objects.known(ObjectKind::{role.word}, (uint64_t)a{i})) return unknown_object(ObjectKind::{role.word});\n"]
+
+
+def owner(roles: list[Role]) -> str:
+    """New nodes and graphs go with the graph that they belong to."""
+    for i, r in enumerate(roles):
+        if r.word == "graph" and not r.verb:
+            return f"(uint64_t)a{i}"
+    for i, r in enumerate(roles):
+        if r.word == "node" and not r.verb and not r.count:
+            return f"s.objects.owner(ObjectKind::node, (uint64_t)a{i})"
+        if r.word == "mipmap" and not r.verb:
+            return f"(uint64_t)a{i}"
+    return "0"
+
+
+def give(i: int, role: Role, belongs: str) -> Lines:
+    if role.verb == "new":
+        return [f"  s.objects.add(ObjectKind::{role.word}, (uint64_t)a{i}, {belongs if role.word in {'node', 'array'} else '0'});\n  append(out, a{i});\n"]
+    if role.verb == "free":
+        return [f"  s.objects.remove(ObjectKind::{role.word}, (uint64_t)a{i});\n"]
+    if role.word == "out":
+        return [f"  append(out, a{i});\n"]
+    if role.word == "count":
+        return [f"  append(out, a{i});\n"]
+    return []
+
+
+def give_list(i: int, role: Role, belongs: str) -> Lines:
+    noted = f" if (list{i}[k]) s.objects.add(ObjectKind::{role.word}, (uint64_t)list{i}[k], {belongs});" if role.is_object else ""
+    return [f"  for (size_t k = 0; k < list{i}.size(); ++k) {{ append(out, list{i}[k]);{noted} }}\n"]
+
+
+def dispatch(call: spec.Call, prototype: Prototype) -> str:
+    roles = of_call(call.name, call.roles, prototype)
+    index = {p.name: i for i, p in enumerate(prototype.parameters)}
+    lines = [f"static CUresult call_{call.name}(Session& s, wire::Decoder& in, CUstream stream, std::string& out) {{\n  (void)s; (void)stream; (void)out;\n"]
+    passed: dict[int, str] = {}
+    for i in wire_order(roles):
+        made, passed[i] = take(i, roles[i], prototype, index)
+        lines += made
+    lines.append("  if (!in.ok()) return CUDA_ERROR_INVALID_VALUE;\n")
+    lines += [line for i, r in enumerate(roles) for line in validate(i, r)]
+    count = next((f"a{i}" for i, r in enumerate(roles) if r.word == "count"), "0")
+    lines += [f"  std::vector<{element(prototype, i)}> list{i}(given{i} ? {count} : 0);\n" for i, r in enumerate(roles) if r.is_list]
+    lines.append(f"  if (!s.cu.{call.name}) return CUDA_ERROR_NOT_SUPPORTED;\n  CUresult r = s.cu.{call.name}({', '.join(passed[i] for i in range(len(roles)))});\n  if (r) return r;\n")
+    belongs = owner(roles)
+    lines += [line for i, r in enumerate(roles) if not r.is_list for line in give(i, r, belongs)]
+    lines += [line for i, r in enumerate(roles) if r.is_list for line in give_list(i, r, belongs)]
+    lines.append("  return CUDA_SUCCESS;\n}\n")
+    return "".join(lines)

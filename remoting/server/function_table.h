@@ -1,0 +1,37 @@
+// Functions by the client's number. The executor reads while the helper adds; neither waits for the other.
+#pragma once
+#include <cuda.h>
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+namespace busbar::server {
+
+class FunctionTable {
+ public:
+  static constexpr uint32_t kChunk = 4096, kChunks = 1024;
+  // False when the number is out of range.
+  bool add(uint32_t id, CUfunction f) {
+    if (id >= kChunk * kChunks) return false;
+    std::lock_guard lock(mutex_);
+    auto& chunk = chunks_[id / kChunk];
+    if (!chunk.load()) chunk.store(new std::atomic<CUfunction>[kChunk]{});
+    chunk.load()[id % kChunk].store(f, std::memory_order_release);
+    numbers_[f] = id;
+    return true;
+  }
+  CUfunction get(uint32_t id) const {
+    if (id >= kChunk * kChunks) return nullptr;
+    auto* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
+    return chunk ? chunk[id % kChunk].load(std::memory_order_acquire) : nullptr;
+  }
+  uint32_t number(CUfunction f) const { std::lock_guard lock(mutex_); auto it = numbers_.find(f); return it == numbers_.end() ? 0 : it->second; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::atomic<std::atomic<CUfunction>*> chunks_[kChunks] = {};
+  std::unordered_map<CUfunction, uint32_t> numbers_;
+};
+
+}  // namespace busbar::server

@@ -1,0 +1,150 @@
+// Graphs on the node: instantiation, buffers that stand for the program's memory, and its functions.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+
+#include "server/session.h"
+
+namespace busbar::server {
+
+namespace {
+// What the driver hands to our callback. Lives as long as the session: a graph may be launched at any time.
+struct ProgramFunction {
+  Session* session;
+  uint64_t id;
+  std::set<uint32_t> outputs;               // buffers that are filled when it runs; guarded by GraphFunctions::mutex
+};
+
+constexpr uint64_t kPushBytes = 1 << 20;
+
+void push_outputs(Session& s, const std::set<uint32_t>& outputs) {
+  for (uint32_t id : outputs) {
+    GraphBuffer b = s.graph_memory.find(id);
+    for (uint64_t offset = 0; offset < b.bytes; offset += kPushBytes) {
+      struct { uint32_t id, zero; uint64_t offset; } head{id, 0, offset};
+      s.link.send(wire::Frame::graph_output, &head, sizeof head, b.data + offset, std::min(kPushBytes, b.bytes - offset));
+    }
+  }
+}
+
+void CUDA_CB call_program(void* data) {
+  auto* f = (ProgramFunction*)data;
+  Session& s = *f->session;
+  GraphFunctions& g = s.graph_functions;
+  std::unique_lock lock(g.mutex);
+  uint64_t round = g.next_round++;
+  g.waiting.insert(round);
+  auto outputs = f->outputs;
+  lock.unlock();
+  push_outputs(s, outputs);
+  uint64_t body[2] = {f->id, round};
+  s.link.send(wire::Frame::graph_function, body, sizeof body);
+  lock.lock();
+  while (g.waiting.count(round) && s.link.alive()) g.changed.wait_for(lock, std::chrono::seconds(1));
+  g.waiting.erase(round);
+}
+
+std::vector<CUgraphNode> dependencies(Session& s, CUgraphNode n) {
+  size_t count = 0;
+  if (!s.cu.cuGraphNodeGetDependencies || s.cu.cuGraphNodeGetDependencies(n, nullptr, nullptr, &count)) return {};
+  std::vector<CUgraphNode> list(count);
+  std::vector<CUgraphEdgeData> edges(count);
+  if (count && s.cu.cuGraphNodeGetDependencies(n, list.data(), edges.data(), &count)) return {};
+  list.resize(std::min(count, list.size()));
+  return list;
+}
+
+// Buffers that copies before this node fill.
+std::set<uint32_t> outputs_before(Session& s, CUgraphNode start) {
+  std::set<uint32_t> found;
+  std::set<CUgraphNode> seen{start};
+  std::vector<CUgraphNode> open{start};
+  while (!open.empty()) {
+    CUgraphNode n = open.back();
+    open.pop_back();
+    CUgraphNodeType type;
+    CUDA_MEMCPY3D copy;
+    if (!s.cu.cuGraphNodeGetType(n, &type) && type == CU_GRAPH_NODE_TYPE_MEMCPY && !s.cu.cuGraphMemcpyNodeGetParams(n, &copy) && copy.dstMemoryType == CU_MEMORYTYPE_HOST)
+      if (uint32_t id = s.graph_memory.number(copy.dstHost)) found.insert(id);
+    for (CUgraphNode d : dependencies(s, n)) if (seen.insert(d).second) open.push_back(d);
+  }
+  return found;
+}
+
+// Before a function of the program runs, what earlier copies of the graph brought must have reached it.
+void note_outputs(Session& s, CUgraph g) {
+  { std::lock_guard lock(s.graph_functions.mutex); if (s.graph_functions.ids.empty()) return; }
+  size_t count = 0;
+  if (!s.cu.cuGraphGetNodes || s.cu.cuGraphGetNodes(g, nullptr, &count)) return;
+  std::vector<CUgraphNode> nodes(count);
+  if (!count || s.cu.cuGraphGetNodes(g, nodes.data(), &count)) return;
+  for (CUgraphNode n : nodes) {
+    CUgraphNodeType type;
+    CUDA_HOST_NODE_PARAMS host;
+    if (s.cu.cuGraphNodeGetType(n, &type) || type != CU_GRAPH_NODE_TYPE_HOST || s.cu.cuGraphHostNodeGetParams(n, &host)) continue;
+    auto before = outputs_before(s, n);
+    std::lock_guard lock(s.graph_functions.mutex);
+    if (s.graph_functions.ids.count(host.userData)) ((ProgramFunction*)host.userData)->outputs.insert(before.begin(), before.end());
+  }
+}
+}  // namespace
+
+CUhostFn graph_callback() { return call_program; }
+
+void* graph_callback_data(Session& s, uint64_t id) {
+  auto* f = new ProgramFunction{&s, id, {}};
+  std::lock_guard lock(s.graph_functions.mutex);
+  s.graph_functions.ids[f] = id;
+  return f;
+}
+
+void graph_function_done(Session& s, wire::Decoder in) {
+  std::lock_guard lock(s.graph_functions.mutex);
+  s.graph_functions.waiting.erase(in.get<uint64_t>());
+  s.graph_functions.changed.notify_all();
+}
+
+// graph, flags -> executable graph, error node, result
+void instantiate(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  auto g = in.get<CUgraph>();
+  CUDA_GRAPH_INSTANTIATE_PARAMS p{};
+  p.flags = in.get<uint64_t>() & ~(uint64_t)CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+  if (!in.ok() || !s.objects.known(ObjectKind::graph, (uint64_t)g)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!s.cu.cuGraphInstantiateWithParams) return s.reply(reply, CUDA_ERROR_NOT_SUPPORTED);
+  note_outputs(s, g);
+  CUgraphExec exec = nullptr;
+  CUresult r = s.cu.cuGraphInstantiateWithParams(&exec, g, &p);
+  if (!r && !s.objects.add(ObjectKind::exec, (uint64_t)exec)) r = CUDA_ERROR_OUT_OF_MEMORY;
+  std::string out;
+  append(out, exec);
+  append(out, p.hErrNode_out);
+  append(out, (uint32_t)p.result_out);
+  s.reply(reply, r, out);
+}
+
+// staging, 0, bytes of the whole, offset, bytes, transfer (0: they follow). While a graph waits for the program; nothing reads the buffer then.
+void stage_now(Session& s, wire::Decoder in) {
+  uint32_t id = in.get<uint32_t>();
+  in.get<uint32_t>();
+  in.get<uint64_t>();
+  uint64_t offset = in.get<uint64_t>(), bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
+  GraphBuffer b = s.graph_memory.find(id);
+  bool fits = in.ok() && b.data && offset <= b.bytes && bytes <= b.bytes - offset;
+  if (!transfer) {
+    const uint8_t* from = in.raw(bytes);
+    if (fits && from) std::memcpy(b.data + offset, from, bytes);
+    return;
+  }
+  if (!s.staging.wait(transfer, bytes, 120'000)) return;
+  uint64_t at = 0;
+  for (auto& chunk : s.staging.collect(transfer)) {
+    uint64_t n = std::min<uint64_t>(chunk.size(), bytes - at);
+    if (fits) std::memcpy(b.data + offset + at, chunk.data(), n);
+    at += n;
+  }
+  s.credit(at);
+}
+
+}  // namespace busbar::server

@@ -1,0 +1,36 @@
+"""Programs from real compilers through remoting: what passes on the software GPU itself must pass over the network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.supervisor import ROOT
+from remoting.cli.run_command import software_gpu_variables
+from tests.remoting.node import LocalNode
+from tests.softgpu.test_programs import programs
+
+
+def run(node: LocalNode, module: str, name: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    env = (
+        node.remote_environment(**more)
+        | software_gpu_variables()
+        | {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder / "triton"), "TRITON_DEFAULT_FP_FUSION": "1", "HOME": os.environ.get("HOME", "/")}
+    )
+    return subprocess.run([sys.executable, "-m", f"tests.softgpu.{module}", name], env=env, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
+
+
+@pytest.mark.parametrize("name", programs("cuda_programs"))
+def test_cuda_python(node: LocalNode, name: str, tmp_path: Path) -> None:
+    done = run(node, "cuda_programs", name, tmp_path)
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", programs("triton_programs"))
+def test_triton(node: LocalNode, name: str, tmp_path: Path) -> None:
+    done = run(node, "triton_programs", name, tmp_path)
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
