@@ -10,11 +10,11 @@ namespace busbar::client {
 struct Context;
 
 struct Region {
-  enum Kind { none, device, global, mapped, pinned, registered } kind = none;   // mapped: by the program's own VMM calls
+  enum Kind { none, device, global, mapped, managed, pinned, registered } kind = none;   // mapped: by the program's own VMM calls
   uint64_t base = 0, bytes = 0, id = 0;
   Context* context = nullptr;
   unsigned flags = 0;
-  bool on_device() const { return kind == device || kind == global || kind == mapped; }
+  bool on_device() const { return kind == device || kind == global || kind == mapped || kind == managed; }
   bool on_host() const { return kind == pinned || kind == registered; }
 };
 

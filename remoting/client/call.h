@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "client/capture.h"
+#include "client/mirror.h"
 #include "client/session.h"
 
 namespace busbar::client {
@@ -25,7 +26,9 @@ class Call {
     link_ = context_->device->link;
     if (stream == kNoStreamHandle) return CUDA_SUCCESS;
     stream_ = stream_of(stream, context_);
-    return stream_ ? enter_stream(*stream_) : CUDA_ERROR_INVALID_HANDLE;
+    if (!stream_) return CUDA_ERROR_INVALID_HANDLE;
+    if (mirrored()) if (CUresult r = flush_mirrors(*stream_)) return r;
+    return enter_stream(*stream_);
   }
   // For calls that need no context: the current one's node, else the first.
   CUresult begin_anywhere() {
@@ -116,6 +119,12 @@ class Call {
 };
 
 CUresult settle_host_functions(const Call& call);                                                    // host_function.cc: before host memory is read
+// memory.cc: device memory without a place in the address map, and back.
+CUresult allocate_device(Context* c, uint64_t bytes, uint64_t& at);
+CUresult release_device(const Region& r, Heap::Done done);
+Heap::Done all_work_done(Context* c);                                                                  // what is submitted now
+bool free_managed(CUdeviceptr p, CUresult& r);                                                         // managed.cc
+void forget_pool_memory(uint64_t at, Heap::Done done);                                                 // pool.cc
 CUresult send_in(Context* c, CUdeviceptr to, const void* from, size_t bytes);                          // memory.cc: on the legacy stream; the bytes are taken
 CUresult copy_between_nodes(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);         // peer.cc
 

@@ -56,6 +56,12 @@ using namespace busbar::client;
 #define READY if (!session()) return CUDA_ERROR_NOT_INITIALIZED
 #define DEVICE(d, dev) READY; if (dev < 0 || dev >= (int)session()->devices.size()) return CUDA_ERROR_INVALID_DEVICE; Device* d = session()->devices[(size_t)dev].get()
 
+// The program's own wait: afterwards it may look at memory that kernels wrote.
+static CUresult wait_for_all(Context* c) {
+  CUresult r = synchronize(c);
+  return !r && mirrored() ? fetch_mapped(c) : r;
+}
+
 static CUresult create(CUcontext* out, unsigned flags, CUdevice dev) {
   DEVICE(d, dev);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
@@ -150,7 +156,7 @@ API CUresult cuCtxGetFlags(unsigned* flags) { Context* c; if (CUresult r = requi
 API CUresult cuCtxGetId(CUcontext h, unsigned long long* id) { READY; Context* c = h ? session()->contexts.get(h) : current_context(); if (!c || !id) return CUDA_ERROR_INVALID_VALUE; *id = c->id; return CUDA_SUCCESS; }
 API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) { READY; if (!version) return CUDA_ERROR_INVALID_VALUE; *version = 3020; return CUDA_SUCCESS; }
 #undef cuCtxSynchronize
-API CUresult cuCtxSynchronize(void) { Context* c; if (CUresult r = require_context(c)) return r; if (CUresult r = unsafe_in_capture()) return r; return synchronize(c); }
+API CUresult cuCtxSynchronize(void) { Context* c; if (CUresult r = require_context(c)) return r; if (CUresult r = unsafe_in_capture()) return r; return wait_for_all(c); }
 
 #undef cuCtxGetDevice
 API CUresult cuCtxGetDevice_v2(CUdevice* out, CUcontext h) {
@@ -167,7 +173,7 @@ API CUresult cuCtxSynchronize_v2(CUcontext h) {
   if (!c) return CUDA_ERROR_INVALID_CONTEXT;
   if (CUresult r = c->device->link->error()) return r;
   if (CUresult r = unsafe_in_capture()) return r;
-  return synchronize(c);
+  return wait_for_all(c);
 }
 API CUresult cuCtxSetFlags(unsigned flags) { Context* c; if (CUresult r = require_context(c)) return r; c->flags = flags; return CUDA_SUCCESS; }
 

@@ -23,6 +23,7 @@ CUresult settle_side(Side& s, const CUDA_MEMCPY3D& p, bool& host, Rows& rows) {
     s.type = here ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
     if (here) s.host = s.device;
   }
+  if (s.type == CU_MEMORYTYPE_HOST && mirrored() && session()->addresses.find(s.host).kind == Region::managed) { s.type = CU_MEMORYTYPE_DEVICE; s.device = s.host; }
   if (s.type == CU_MEMORYTYPE_ARRAY) {
     CUDA_ARRAY3D_DESCRIPTOR d;
     if (!array_shape(s.array, d)) return CUDA_ERROR_INVALID_VALUE;
@@ -119,6 +120,8 @@ CUresult resolve_copy(const CUDA_MEMCPY3D& p, CopySides& out) {
   if (CUresult r = settle_side(from, p, out.from_host, out.source)) return r;
   if (CUresult r = settle_side(to, p, out.to_host, out.target)) return r;
   out.copy = p;
+  out.copy.srcDevice = from.device;
+  out.copy.dstDevice = to.device;
   out.copy.srcMemoryType = from.type; out.copy.srcPitch = from.pitch; out.copy.srcHeight = from.height; out.copy.srcHost = nullptr;
   out.copy.dstMemoryType = to.type; out.copy.dstPitch = to.pitch; out.copy.dstHeight = to.height; out.copy.dstHost = nullptr;
   if (out.from_host) { out.copy.srcXInBytes = out.copy.srcY = out.copy.srcZ = 0; out.copy.srcDevice = 0; }

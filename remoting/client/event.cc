@@ -67,7 +67,8 @@ API CUresult cuEventSynchronize(CUevent h) {
   Stream* s;
   uint64_t at;
   { std::lock_guard lock(e->mutex); s = e->stream; at = e->position; }
-  return s ? wait_for(s, at) : e->context->device->link->error();
+  CUresult r = s ? wait_for(s, at) : e->context->device->link->error();
+  return !r && mirrored() ? fetch_mapped(e->context) : r;
 }
 
 // Order across links goes through the client: it waits for the other node before it lets this stream go on.

@@ -7,7 +7,7 @@
 
 namespace busbar::client {
 
-enum class HandleKind : uint64_t { context = 0x51, stream = 0x52, event = 0x53, module = 0x54, function = 0x55, library = 0x56, kernel = 0x57, link = 0x58 };
+enum class HandleKind : uint64_t { context = 0x51, stream = 0x52, event = 0x53, module = 0x54, function = 0x55, library = 0x56, kernel = 0x57, link = 0x58, pool = 0x59 };
 
 template <typename T, HandleKind kKind>
 class Handles {

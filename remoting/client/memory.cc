@@ -14,7 +14,7 @@ using namespace busbar::client;
 
 // ---- allocation ----
 // Everything that may touch a freed range is what is submitted now: the range waits for these places.
-static Heap::Done all_work_done(Context* c) {
+Heap::Done busbar::client::all_work_done(Context* c) {
   std::vector<std::pair<Stream*, uint64_t>> places;
   auto note = [&](Stream* s) { uint64_t last = s->progress.last.load(); if (s->progress.completed.load() < last) places.emplace_back(s, last); };
   note(&c->legacy);
@@ -22,7 +22,7 @@ static Heap::Done all_work_done(Context* c) {
   return [places] { return std::all_of(places.begin(), places.end(), [](auto& p) { return p.first->progress.completed.load(std::memory_order_acquire) >= p.second; }); };
 }
 
-static CUresult allocate(Context* c, uint64_t bytes, uint64_t& at) {
+CUresult busbar::client::allocate_device(Context* c, uint64_t bytes, uint64_t& at) {
   Device* d = c->device;
   if (d->heap) return d->heap->allocate(bytes, [c] { synchronize(c); }, at);
   uint64_t id = d->link->next_id();
@@ -34,12 +34,21 @@ static CUresult allocate(Context* c, uint64_t bytes, uint64_t& at) {
   return (CUresult)a.status;
 }
 
+CUresult busbar::client::release_device(const Region& r, Heap::Done done) {
+  Device* d = r.context->device;
+  if (d->heap) { d->heap->release(r.base, r.bytes, std::move(done)); return d->link->error(); }
+  wire::Encoder<> e(wire::Op::release, r.context->id);      // the node waits for whatever is parked
+  e.put(r.base);
+  d->link->submit(e.finish(), e.size());
+  return d->link->error();
+}
+
 API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
   CURRENT(c);
   SAFE;
   if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
   uint64_t at = 0;
-  if (CUresult r = allocate(c, bytes, at)) return r;
+  if (CUresult r = allocate_device(c, bytes, at)) return r;
   session()->addresses.add({Region::device, at, bytes, 0, c, 0});
   *out = at;
   return CUDA_SUCCESS;
@@ -55,14 +64,13 @@ API CUresult cuMemFree(CUdeviceptr p) {
   if (!session()) return CUDA_ERROR_DEINITIALIZED;
   SAFE;
   if (!p) return CUDA_SUCCESS;
+  CUresult status;
+  if (mirrored() && free_managed(p, status)) return status;
   Region r;
   if (!session()->addresses.remove(p, Region::device, &r)) return CUDA_ERROR_INVALID_VALUE;
-  Device* d = r.context->device;
-  if (d->heap) { d->heap->release(p, r.bytes, all_work_done(r.context)); return d->link->error(); }
-  wire::Encoder<> e(wire::Op::release, r.context->id);
-  e.put((uint64_t)p);
-  d->link->submit(e.finish(), e.size());
-  return d->link->error();
+  Heap::Done done = all_work_done(r.context);
+  forget_pool_memory(p, done);
+  return release_device(r, std::move(done));
 }
 
 API CUresult cuMemGetInfo(size_t* free, size_t* total) {
@@ -101,6 +109,7 @@ API CUresult cuMemFreeHost(void* p) {
   Region r;
   if (!session()->addresses.remove((uint64_t)p, Region::pinned, &r)) return CUDA_ERROR_INVALID_VALUE;
   synchronize(r.context);                  // bytes may still be on their way into it
+  forget_mapped(p);
   munmap(p, r.bytes);
   return CUDA_SUCCESS;
 }
@@ -117,7 +126,10 @@ API CUresult cuMemHostUnregister(void* p) {
   if (!session()) return CUDA_ERROR_DEINITIALIZED;
   Region r;
   if (!session()->addresses.remove((uint64_t)p, Region::registered, &r)) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-  return synchronize(r.context);
+  CUresult status = synchronize(r.context);
+  if (!status && mirrored()) status = fetch_mapped(r.context);
+  forget_mapped(p);
+  return status;
 }
 
 API CUresult cuMemHostGetFlags(unsigned* flags, void* p) {
@@ -173,8 +185,12 @@ static CUresult capture_flat(CUdeviceptr device, const void* host, size_t bytes,
   return copy_rows(p, stream, false);
 }
 
+// The other side of a "host" copy may be managed memory, which lies on the device too.
+static bool managed(const void* p) { return mirrored() && session() && session()->addresses.find((uint64_t)p).kind == Region::managed; }
+
 static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream stream, bool synchronous) {
   if (synchronous) SAFE;
+  if (managed(from)) return cuMemcpyDtoDAsync_v2(to, (CUdeviceptr)from, bytes, stream);
   Call call;
   if (CUresult r = call.begin(stream)) return r;
   if (!from && bytes) return CUDA_ERROR_INVALID_VALUE;
@@ -190,6 +206,7 @@ static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream
 
 static CUresult copy_out(void* to, CUdeviceptr from, size_t bytes, CUstream stream, bool synchronous) {
   if (synchronous) SAFE;
+  if (managed(to)) return cuMemcpyDtoDAsync_v2((CUdeviceptr)to, from, bytes, stream);
   Call call;
   if (CUresult r = call.begin(stream)) return r;
   if (!to && bytes) return CUDA_ERROR_INVALID_VALUE;

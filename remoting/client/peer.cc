@@ -57,8 +57,7 @@ using namespace busbar;
 using namespace busbar::client;
 
 static bool on_device(CUdeviceptr p) {
-  Region::Kind kind = session()->addresses.find(p).kind;
-  return kind == Region::device || kind == Region::global;
+  return session()->addresses.find(p).on_device();
 }
 
 static CUresult copy_by_address(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s, bool synchronous) {

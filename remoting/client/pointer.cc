@@ -7,14 +7,14 @@ using namespace busbar::client;
 #define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
 
 static CUresult pointer_attribute(void* data, CUpointer_attribute which, const Region& r, CUdeviceptr p) {
-  bool host = r.on_host();
+  bool host = r.on_host() || r.kind == Region::managed;
   switch (which) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext*)data = (CUcontext)r.context->handle; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned*)data = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned*)data = r.on_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr*)data = p; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER: if (!host) return CUDA_ERROR_INVALID_VALUE; *(void**)data = (void*)p; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long*)data = r.id; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned*)data = 0; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned*)data = r.kind == Region::managed; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int*)data = r.context->device->ordinal; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr*)data = r.base; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t*)data = r.bytes; return CUDA_SUCCESS;

@@ -82,7 +82,8 @@ API CUresult cuStreamSynchronize(CUstream h) {
   CURRENT(c);
   STREAM(s, h, c);
   if (CUresult r = forbid_in_capture(*s)) return r;
-  return s->legacy ? synchronize(c) : wait_for(s, s->progress.last.load());
+  CUresult r = s->legacy ? synchronize(c) : wait_for(s, s->progress.last.load());
+  return !r && mirrored() ? fetch_mapped(c) : r;
 }
 
 API CUresult cuStreamQuery(CUstream h) {

@@ -154,6 +154,13 @@ bool Executor::reply_call(const Record& r) {
     case Op::lease_memory: lease_memory(s_, r.decoder()); return true;
     case Op::allocate: allocate(s_, r.decoder()); return true;
     case Op::get_global: get_global(s_, r.decoder()); return true;
+    case Op::reserve_addresses: reserve_addresses(s_, r.decoder()); return true;
+    case Op::free_addresses: free_addresses(s_, r.decoder()); return true;
+    case Op::create_memory: create_memory(s_, r.decoder()); return true;
+    case Op::release_memory: release_memory(s_, r.decoder()); return true;
+    case Op::map_memory: map_memory(s_, r.decoder()); return true;
+    case Op::unmap_memory: unmap_memory(s_, r.decoder()); return true;
+    case Op::set_access: set_access(s_, r.decoder()); return true;
     case Op::list_functions: body = list_functions; break;
     case Op::active_clusters: active_clusters(s_, r.decoder()); return true;
     case Op::cluster_size: cluster_size(s_, r.decoder()); return true;

@@ -90,6 +90,9 @@ struct Session {
   GraphMemory graph_memory;
   GraphFunctions graph_functions;
   std::map<uint64_t, Lease> leases;                         // by address
+  std::map<uint64_t, uint64_t> reserved, mapped;            // the program's own: address to bytes, address to handle
+  struct Physical { uint64_t bytes; uint32_t partition, mappings; bool released; };
+  std::map<uint64_t, Physical> physical;                    // by handle
   std::string image_folder;                                 // of this tenant; empty: no cache
   CUcontext current = nullptr;
   uint64_t launches = 0;
@@ -144,6 +147,15 @@ void link_images(Session& s, wire::Decoder in);
 void list_functions(Session& s, wire::Decoder in);
 void active_clusters(Session& s, wire::Decoder in);
 void cluster_size(Session& s, wire::Decoder in);
+
+// virtual_memory.cc
+void reserve_addresses(Session& s, wire::Decoder in);
+void free_addresses(Session& s, wire::Decoder in);
+void create_memory(Session& s, wire::Decoder in);
+void release_memory(Session& s, wire::Decoder in);
+void map_memory(Session& s, wire::Decoder in);
+void unmap_memory(Session& s, wire::Decoder in);
+void set_access(Session& s, wire::Decoder in);
 
 // array.cc
 void create_array(Session& s, wire::Decoder in);

@@ -72,6 +72,8 @@ enum class Op : uint16_t {
   copy_out = 0x1041,          // a device address to a transfer of the client
   host_function = 0x1050, host_function_done = 0x1051,
   memory_info = 0x1060,
+  reserve_addresses = 0x1061, free_addresses = 0x1062, create_memory = 0x1063, release_memory = 0x1064,   // reply: the program's own VMM
+  map_memory = 0x1065, unmap_memory = 0x1066, set_access = 0x1067,
   copy_rows = 0x1080,         // 2D, 3D and array copies: the copy, which side is the program's, a staging buffer or a transfer
   create_array = 0x1081, destroy_array = 0x1082,              // reply
   begin_capture = 0x1090, end_capture = 0x1091, capture_info = 0x1092, update_capture = 0x1093,   // reply
