@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <shared_mutex>
+#include <vector>
 
 namespace busbar::client {
 
@@ -35,6 +36,12 @@ class AddressMap {
     if (it == regions_.begin()) return {};
     --it;
     return address - it->first < it->second.bytes ? it->second : Region{};
+  }
+  std::vector<Region> of_context(const Context* c) const {
+    std::shared_lock lock(mutex_);
+    std::vector<Region> list;
+    for (auto& [base, r] : regions_) if (r.context == c) list.push_back(r);
+    return list;
   }
   // The whole range lies in one region of device memory.
   bool device_range(uint64_t address, uint64_t bytes) const {

@@ -20,25 +20,65 @@ CUresult require_context(Context*& c) {
   return c->device->link->error();
 }
 
-CUresult make_context(Device* d, unsigned flags, bool primary, Context*& out) {
+// Makes a context live on the node, with numbers of its own. One that was ended may live again.
+static CUresult activate(Context* c) {
   Session* s = session();
-  auto* c = new Context;
-  c->device = d;
-  c->flags = flags;
-  c->primary = primary;
+  Device* d = c->device;
   c->id = s->next_number++;
   c->legacy.context = c;
   c->legacy.id = s->next_number++;
   c->legacy.legacy = true;
+  c->legacy.progress.last = c->legacy.progress.completed = 0;
   uint64_t id = d->link->next_id();
   wire::Encoder<> e(wire::Op::create_context, 0);
   e.put(id).put(c->id).put(d->remote).put(c->legacy.id);
   d->link->watch(c->legacy.id, &c->legacy.progress);
   Answer a = d->link->ask(id, e.finish(), e.size());
-  if (a.status) { d->link->watch(c->legacy.id, nullptr); delete c; return (CUresult)a.status; }
-  c->handle = s->contexts.add(c);
+  if (a.status) { d->link->watch(c->legacy.id, nullptr); return (CUresult)a.status; }
+  c->life++;
+  c->destroyed = false;
+  return CUDA_SUCCESS;
+}
+
+static Context* new_context(Device* d, unsigned flags, bool primary) {
+  auto* c = new Context;
+  c->device = d;
+  c->flags = flags;
+  c->primary = primary;
+  c->destroyed = true;
+  c->handle = session()->contexts.add(c);
+  return c;
+}
+
+Context* primary_context(Device* d) {
+  if (!d->primary) d->primary = new_context(d, d->primary_flags, true);
+  return d->primary;
+}
+
+CUresult make_context(Device* d, unsigned flags, Context*& out) {
+  Context* c = new_context(d, flags, false);
+  if (CUresult r = activate(c)) { session()->contexts.remove(c->handle); delete c; return r; }
   out = c;
   return CUDA_SUCCESS;
+}
+
+// Everything that lives in a context goes with it: what libraries stored, memory, streams.
+static void end_context(Context* c) {
+  synchronize(c);
+  destroy_context_storage((CUcontext)c->handle);
+  for (auto& r : session()->addresses.of_context(c)) {
+    if (r.kind == Region::device || r.kind == Region::managed) cuMemFree(r.base);
+    if (r.kind == Region::pinned) cuMemFreeHost((void*)r.base);
+    if (r.kind == Region::registered) cuMemHostUnregister((void*)r.base);
+  }
+  std::vector<Stream*> streams;
+  { std::lock_guard lock(c->mutex); streams = c->streams; }
+  for (Stream* s : streams) cuStreamDestroy((CUstream)s->handle);
+  for (Module* m : modules_of(c)) unload_module(m);
+  c->destroyed = true;
+  wire::Encoder<> e(wire::Op::destroy_context, c->id);
+  e.put(c->legacy.id);
+  c->device->link->submit(e.finish(), e.size());
 }
 
 CUresult synchronize(Context* c) {
@@ -66,7 +106,7 @@ static CUresult create(CUcontext* out, unsigned flags, CUdevice dev) {
   DEVICE(d, dev);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   Context* c;
-  if (CUresult r = make_context(d, flags, false, c)) return r;
+  if (CUresult r = make_context(d, flags, c)) return r;
   context_stack().push_back(c);
   *out = (CUcontext)c->handle;
   return CUDA_SUCCESS;
@@ -81,9 +121,8 @@ API CUresult cuCtxDestroy(CUcontext h) {
   READY;
   Context* c = session()->contexts.get(h);
   if (!c || c->primary) return CUDA_ERROR_INVALID_CONTEXT;
-  synchronize(c);
+  end_context(c);
   session()->contexts.remove(h);
-  c->destroyed = true;
   auto& stack = context_stack();
   if (!stack.empty() && stack.back() == c) stack.pop_back();
   return CUDA_SUCCESS;
@@ -93,30 +132,25 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice dev) {
   DEVICE(d, dev);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(d->mutex);
-  if (!d->primary || d->primary->destroyed) if (CUresult r = make_context(d, d->primary_flags, true, d->primary)) return r;
+  Context* c = primary_context(d);
+  if (c->destroyed) if (CUresult r = activate(c)) return r;
   d->primary_references++;
   *out = (CUcontext)d->primary->handle;
   return CUDA_SUCCESS;
-}
-
-static void end_primary(Device* d) {
-  synchronize(d->primary);
-  session()->contexts.remove(d->primary->handle);
-  d->primary->destroyed = true;
 }
 
 API CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
   DEVICE(d, dev);
   std::lock_guard lock(d->mutex);
   if (d->primary_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--d->primary_references == 0) end_primary(d);
+  if (--d->primary_references == 0) end_context(d->primary);
   return CUDA_SUCCESS;
 }
 
 API CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
   DEVICE(d, dev);
   std::lock_guard lock(d->mutex);
-  if (d->primary && !d->primary->destroyed) end_primary(d);
+  if (d->primary && !d->primary->destroyed) end_context(d->primary);
   d->primary_references = 0;
   return CUDA_SUCCESS;
 }

@@ -152,11 +152,3 @@ API CUresult cuGetProcAddress_v2(const char* symbol, void** function, int versio
 
 #undef cuGetProcAddress
 API CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) { return cuGetProcAddress_v2(symbol, function, version, flags, nullptr); }
-
-// NVIDIA's runtime asks for private tables. On a software GPU nothing can vouch for a driver, and we do not pretend.
-API CUresult cuGetExportTable(const void** table, const CUuuid*) {
-  static std::once_flag once;
-  if (table) *table = nullptr;
-  std::call_once(once, [] { std::fprintf(stderr, "busbar: programs on NVIDIA's runtime (nvcc <<<>>>, CuPy, cuBLAS, PyTorch) do not run here yet; driver-API programs do: Numba, PyCUDA, cuda-python, C\n"); });
-  return CUDA_ERROR_NOT_SUPPORTED;
-}

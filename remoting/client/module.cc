@@ -37,8 +37,10 @@ CUresult load_module(Context* c, const void* image, std::string* log, Module*& o
   if (a.status) { if (log) *log = a.body; return (CUresult)a.status; }
   auto* m = new Module;
   m->context = c;
+  m->context_life = c->life;
   m->id = id;
   m->handle = session()->modules.add(m);
+  note_module(m);
   out = m;
   return CUDA_SUCCESS;
 }
@@ -76,6 +78,7 @@ CUresult get_function(Module* m, const char* name, Function*& out) {
 
 CUresult module_of(Library* l, Context* c, Module*& out) {
   std::lock_guard lock(l->mutex);
+  std::erase_if(l->modules, [](auto& m) { return m.second->context_life != m.first->life; });
   for (auto& [context, module] : l->modules) if (context == c) { out = module; return CUDA_SUCCESS; }
   if (CUresult r = load_module(c, l->image.data(), nullptr, out)) return r;
   l->modules.emplace_back(c, out);
@@ -134,7 +137,19 @@ API CUresult cuModuleLoad(CUmodule* out, const char* path) {
   return read_file(path, bytes) ? cuModuleLoadData(out, bytes.c_str()) : CUDA_ERROR_FILE_NOT_FOUND;
 }
 
+static std::mutex g_modules_mutex;
+static std::vector<Module*>& all_modules() { static auto* v = new std::vector<Module*>; return *v; }
+
+std::vector<Module*> busbar::client::modules_of(Context* c) {
+  std::lock_guard lock(g_modules_mutex);
+  std::vector<Module*> list;
+  for (Module* m : all_modules()) if (m->context == c && m->context_life == c->life) list.push_back(m);
+  return list;
+}
+void busbar::client::note_module(Module* m) { std::lock_guard lock(g_modules_mutex); all_modules().push_back(m); }
+
 void busbar::client::unload_module(Module* m) {
+  { std::lock_guard lock(g_modules_mutex); std::erase(all_modules(), m); }
   session()->modules.remove(m->handle);
   for (auto& [name, f] : m->functions) session()->functions.remove(f->handle);
   wire::Encoder<> e(wire::Op::unload_module, m->context->id);

@@ -52,6 +52,7 @@ struct Context {
   Device* device = nullptr;
   uint32_t id = 0;
   unsigned flags = 0;
+  uint64_t life = 0;                         // how often it was made
   bool primary = false;
   std::atomic<bool> destroyed{false};
   Stream legacy;
@@ -89,6 +90,7 @@ struct Function {
 
 struct Module {
   Context* context = nullptr;
+  uint64_t context_life = 0;                 // a context that was ended and lives again has other modules
   uint32_t id = 0;
   std::mutex mutex;
   std::vector<std::pair<std::string, Function*>> functions;
@@ -146,8 +148,10 @@ CUresult open_session();                      // cuInit: blocking, once
 std::vector<Context*>& context_stack();
 Context* current_context();
 CUresult require_context(Context*& c);        // not initialised, none, destroyed, or the link's sticky error
-CUresult make_context(Device* d, unsigned flags, bool primary, Context*& out);
+CUresult make_context(Device* d, unsigned flags, Context*& out);
 CUresult synchronize(Context* c);
+Context* primary_context(Device* d);          // its handle is the same for the whole session; call with the device's lock
+void destroy_context_storage(CUcontext c);    // runtime_tables.cc: what libraries kept for it
 
 // stream.cc
 Stream* stream_of(CUstream handle, Context* c);     // null: an invalid handle
@@ -162,6 +166,8 @@ CUresult get_function(Module* m, const char* name, Function*& out);
 CUresult module_of(Library* l, Context* c, Module*& out);     // loads it there when it is not
 CUresult function_names(Module* m, std::vector<std::string>& names);
 void unload_module(Module* m);
+std::vector<Module*> modules_of(Context* c);
+void note_module(Module* m);
 void write_log(unsigned n, const CUjit_option* options, void** values, const std::string& log);   // into the program's error log buffer
 
 // images.cc: the bytes that the node needs of what a program hands over; empty when it is no image.

@@ -154,6 +154,10 @@ bool Executor::reply_call(const Record& r) {
     case Op::lease_memory: lease_memory(s_, r.decoder()); return true;
     case Op::allocate: allocate(s_, r.decoder()); return true;
     case Op::get_global: get_global(s_, r.decoder()); return true;
+#ifdef BUSBAR_NVIDIA_RUNTIME
+    case Op::validity: validity(s_, r.decoder()); return true;
+#endif
+    case Op::tensor_map: tensor_map(s_, r.decoder()); return true;
     case Op::reserve_addresses: reserve_addresses(s_, r.decoder()); return true;
     case Op::free_addresses: free_addresses(s_, r.decoder()); return true;
     case Op::create_memory: create_memory(s_, r.decoder()); return true;
@@ -331,7 +335,8 @@ void Executor::run_global(const Record& r) {
       s_.streams.erase(st->id);
       return;
     }
-    default: return;          // contexts are the device's primary one and live as long as the session
+    case Op::destroy_context: return destroy_context(r.head.context);
+    default: return;
   }
 }
 
@@ -354,6 +359,19 @@ void Executor::create_context(wire::Decoder in) {
   s_.contexts[id] = c;
   s_.streams[legacy] = st;
   s_.reply(reply, CUDA_SUCCESS);
+}
+
+// The client's context ends; the device's primary one, which it stands for, lives as long as the session.
+void Executor::destroy_context(uint32_t id) {
+  for (auto& [number, st] : s_.streams) if (st.context == id && st.last > st.marked) mark(st, st.last);
+  std::erase_if(s_.streams, [&](auto& entry) {
+    if (entry.second.context != id) return false;
+    if (!entry.second.legacy) s_.cu.cuStreamDestroy(entry.second.handle);
+    return true;
+  });
+  std::erase_if(s_.events, [&](auto& e) { return e.second.context == id; });
+  if (ContextState* c = s_.context(id)) for (CUevent e : c->idle_events) s_.cu.cuEventDestroy(e);
+  s_.contexts.erase(id);
 }
 
 void Executor::create_stream(const Record& r) {

@@ -61,6 +61,7 @@ class Executor {
   void update_capture(const Record& r, StreamState& st);
   void follow_capture(StreamState& st);
   void create_context(wire::Decoder in);
+  void destroy_context(uint32_t id);
   void create_stream(const Record& r);
   void bind_event(Record& r);
   void elapsed(wire::Decoder in);

@@ -157,6 +157,9 @@ void map_memory(Session& s, wire::Decoder in);
 void unmap_memory(Session& s, wire::Decoder in);
 void set_access(Session& s, wire::Decoder in);
 
+void tensor_map(Session& s, wire::Decoder in);               // tensor_map.cc
+void validity(Session& s, wire::Decoder in);                 // validity.cc
+
 // array.cc
 void create_array(Session& s, wire::Decoder in);
 void destroy_array(Session& s, wire::Decoder in);

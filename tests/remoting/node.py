@@ -48,19 +48,27 @@ def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
+NULL_DRIVER = BUILD / "null_driver" / "libcuda.so.1"
+NULL_DRIVER_GPUS = [uuid.UUID(bytes=bytes([0x40] * 15 + [i + 1])) for i in range(8)]
+
+
 class LocalNode:
-    def __init__(self) -> None:
+    """`driver` stands behind the sessions: the software GPU, or the null driver of the tests."""
+
+    def __init__(self, driver: Path = SOFTGPU / "libcuda.so.1", **environment: str) -> None:
+        self.driver = driver
         self.folder = Path(tempfile.mkdtemp(prefix="bbt-"))
         self.runtime = self.folder / "r"
         self.runtime.mkdir(mode=0o700)
         self.node_id, self.allocation_id, self.tenant_id = uuid.uuid4(), uuid.uuid4(), uuid.uuid4()
         self.key, self.client_key = SigningKey(Ed25519PrivateKey.generate()), Ed25519PrivateKey.generate()
-        self.env = softgpu_environment(self.folder / "gpu")
-        self.gpus = gpu_uuids(self.env)
+        self.env = softgpu_environment(self.folder / "gpu") | environment
+        self.gpus = NULL_DRIVER_GPUS if driver == NULL_DRIVER else gpu_uuids(self.env)
         self.fence = (1, 5)
         self.partitions = (Partition(self.gpus[0], 1 << 30, 50),)
         self.authority = load_authority(self.folder)
         self._write_certificate()
+        self.wanted_port = 39445 if driver != NULL_DRIVER else 39446
         self.control = LauncherControl(self.runtime / "agent.sock")
         self.launcher = self._start()
         self.grant()
@@ -84,8 +92,8 @@ class LocalNode:
     def _start(self, **environment: str) -> subprocess.Popen[bytes]:
         command = [
             str(PROGRAMS / "busbar-launcher"), "--runtime", str(self.runtime), "--agent-socket", str(self.runtime / "agent.sock"),
-            "--session-program", str(PROGRAMS / "busbar-session"), "--driver", str(SOFTGPU / "libcuda.so.1"),
-            "--certificate", str(self.folder / "launcher.pem"), "--key", str(self.folder / "launcher.key"), "--port", "39445",
+            "--session-program", str(PROGRAMS / "busbar-session"), "--driver", str(self.driver),
+            "--certificate", str(self.folder / "launcher.pem"), "--key", str(self.folder / "launcher.key"), "--port", str(self.wanted_port),
         ]  # fmt: skip
         with (self.folder / "launcher.log").open("ab") as log:
             process = subprocess.Popen(command, env=self.env | environment, stdout=log, stderr=log)

@@ -1,0 +1,150 @@
+// Modules hold any function that is asked for. The parameters of PTX kernels are read, so that launches carry what they carry on a GPU.
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "null_driver/driver.h"
+#include "server/validity.h"
+
+namespace {
+struct Module;
+struct Function { Module* module; std::string name; std::vector<std::pair<size_t, size_t>> layout; };
+struct Module {
+  std::mutex mutex;
+  std::string ptx;
+  std::map<std::string, Function*> functions;
+  std::map<std::string, CUdeviceptr> globals;
+};
+
+size_t bytes_of(const std::string& type) { return type.find("64") != std::string::npos ? 8 : type.find("32") != std::string::npos ? 4 : type.find("16") != std::string::npos ? 2 : 1; }
+
+// .param .u64 name, .param .align 8 .b8 name[40]
+void read_layout(const std::string& ptx, Function& f) {
+  std::smatch found;
+  if (!std::regex_search(ptx, found, std::regex("\\.entry\\s+" + f.name + "\\s*\\(([^)]*)\\)"))) return;
+  std::string list = found[1];
+  static const std::regex parameter(R"(\.param(?:\s+\.align\s+(\d+))?\s+\.(\w+)(?:\s+\.ptr[^,\[]*)?\s+[\w$%]+(?:\[(\d+)\])?)");
+  size_t at = 0;
+  for (std::sregex_iterator it(list.begin(), list.end(), parameter), end; it != end; ++it) {
+    size_t element = bytes_of((*it)[2]), align = (*it)[1].matched ? (size_t)std::stoul((*it)[1]) : element, n = (*it)[3].matched ? element * std::stoul((*it)[3]) : element;
+    at = (at + align - 1) / align * align;
+    f.layout.emplace_back(at, n);
+    at += n;
+  }
+}
+}  // namespace
+
+#undef cuModuleLoadDataEx
+API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned, CUjit_option*, void**) {
+  auto* m = new Module;
+  auto* p = (const char*)image;
+  if (*p == '.' || *p == '/' || *p == '\n' || *p == ' ') m->ptx = p;
+  *out = (CUmodule)m;
+  return CUDA_SUCCESS;
+}
+API CUresult cuModuleUnload(CUmodule h) { auto* m = (Module*)h; for (auto& [n, f] : m->functions) delete f; delete m; return CUDA_SUCCESS; }
+API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) {
+  auto* m = (Module*)h;
+  std::lock_guard lock(m->mutex);
+  if (!m->ptx.empty() && m->ptx.find(name) == std::string::npos) return CUDA_ERROR_NOT_FOUND;
+  Function*& f = m->functions[name];
+  if (!f) { f = new Function{m, name, {}}; read_layout(m->ptx, *f); }
+  *out = (CUfunction)f;
+  return CUDA_SUCCESS;
+}
+API CUresult cuModuleGetFunctionCount(unsigned* n, CUmodule h) { *n = (unsigned)((Module*)h)->functions.size() + 1; return CUDA_SUCCESS; }
+API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned n, CUmodule h) {
+  CUfunction any;
+  cuModuleGetFunction(&any, h, "any");
+  unsigned i = 0;
+  for (auto& [name, f] : ((Module*)h)->functions) if (i < n) out[i++] = (CUfunction)f;
+  return CUDA_SUCCESS;
+}
+API CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* n, CUmodule h, const char* name) {
+  auto* m = (Module*)h;
+  std::lock_guard lock(m->mutex);
+  CUdeviceptr& at = m->globals[name];
+  if (!at) cuMemAlloc(&at, 1 << 20);                        // larger than any symbol that is asked for
+  if (p) *p = at;
+  if (n) *n = 1 << 20;
+  return CUDA_SUCCESS;
+}
+API CUresult cuFuncLoad(CUfunction) { return CUDA_SUCCESS; }
+API CUresult cuFuncGetName(const char** name, CUfunction f) { *name = ((Function*)f)->name.c_str(); return CUDA_SUCCESS; }
+API CUresult cuFuncGetParamInfo(CUfunction h, size_t i, size_t* offset, size_t* bytes) {
+  auto* f = (Function*)h;
+  if (i >= f->layout.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = f->layout[i].first;
+  *bytes = f->layout[i].second;
+  return CUDA_SUCCESS;
+}
+API CUresult cuFuncGetAttribute(int* v, CUfunction_attribute a, CUfunction) {
+  switch (a) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *v = 1024; break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *v = 32; break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION: case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *v = 90; break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *v = 232448; break;
+    default: *v = 0;
+  }
+  return CUDA_SUCCESS;
+}
+API CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
+API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
+API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, CUfunction, int, size_t) { *n = 8; return CUDA_SUCCESS; }
+API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, CUfunction, int, size_t, unsigned) { *n = 8; return CUDA_SUCCESS; }
+API CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* n, CUfunction, int, int) { *n = 100000; return CUDA_SUCCESS; }
+API CUresult cuOccupancyMaxActiveClusters(int* n, CUfunction, const CUlaunchConfig*) { *n = 16; return CUDA_SUCCESS; }
+API CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, void**) { return CUDA_SUCCESS; }
+API CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**) { return CUDA_SUCCESS; }
+API CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState*) { return CUDA_ERROR_NOT_SUPPORTED; }
+API CUresult cuLinkAddData_v2(CUlinkState, CUjitInputType, void*, size_t, const char*, unsigned, CUjit_option*, void**) { return CUDA_ERROR_NOT_SUPPORTED; }
+API CUresult cuLinkComplete(CUlinkState, void**, size_t*) { return CUDA_ERROR_NOT_SUPPORTED; }
+API CUresult cuLinkDestroy(CUlinkState) { return CUDA_ERROR_NOT_SUPPORTED; }
+API CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* p, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  std::memset(map, 0, sizeof *map);
+  std::memcpy(map, &p, sizeof p);
+  return CUDA_SUCCESS;
+}
+
+// ---- the self-test of NVIDIA's runtime: answered here alone, so that its call protocol can be tested without a GPU ----
+namespace {
+void* g_runtime_table[13] = {(void*)sizeof g_runtime_table};
+CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]);
+void* g_integrity_table[3] = {(void*)sizeof g_integrity_table, (void*)prove};
+
+CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]) {
+  int driver = 0, count = 0;
+  cuDriverGetVersion(&driver);
+  cuDeviceGetCount(&count);
+  std::vector<busbar::ValidityDevice> devices;
+  for (int d = 0; d < count; ++d) {
+    busbar::ValidityDevice v{};
+    CUuuid u;
+    cuDeviceGetUuid_v2(&u, d);
+    std::memcpy(v.uuid, u.bytes, 16);
+    cuDeviceGetAttribute(&v.domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, d);
+    cuDeviceGetAttribute(&v.bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, d);
+    cuDeviceGetAttribute(&v.slot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, d);
+    devices.push_back(v);
+  }
+  busbar::ValidityQuestion q{(uint32_t)driver, version, (uint32_t)getpid(), (uint32_t)pthread_self(), (uint64_t)g_runtime_table, (uint64_t)g_integrity_table, (uint64_t)g_integrity_table[1], seconds};
+  auto answer = busbar::validity_answer(q, devices);
+  const char* wrong = std::getenv("NULL_DRIVER_FAILS_VALIDITY");
+  out[0] = answer[0] ^ (wrong ? 1 : 0);
+  out[1] = answer[1];
+  return CUDA_SUCCESS;
+}
+}  // namespace
+
+API CUresult cuGetExportTable(const void** table, const CUuuid* id) {
+  *table = (uint8_t)id->bytes[0] == 0x6b ? (void*)g_runtime_table : (uint8_t)id->bytes[0] == 0xd4 ? (void*)g_integrity_table : nullptr;
+  return *table ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
