@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "client/call.h"
+#include "client/nvml_door.h"
 #include "server/validity.h"
 
 namespace busbar::client {
@@ -38,6 +39,7 @@ CUresult primary_handle(CUcontext* out, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 CUresult load_compilers() { return CUDA_SUCCESS; }
+CUresult not_supported() { return CUDA_ERROR_NOT_SUPPORTED; }   // what it would fill in is not known; libraries go on without it
 
 // ---- hooks: flags of a profiler, one a function; none is set ----
 constexpr size_t kHooks = 4096, kOtherHooks = 64;
@@ -163,7 +165,7 @@ const Slot* table_of(Table t) {
       sized<integrity, 3>({{1, (Slot)prove}}),
       sized<tools_context, 95>({{4, (Slot)context_number}}),
       sized<tools_module, 64>({{7, (Slot)each_function}}),
-      sized<tensor, 64>({}),
+      sized<tensor, 64>({{4, (Slot)not_supported}}),
   };
   return all[t];
 }
@@ -205,5 +207,6 @@ void destroy_context_storage(CUcontext) {}
 API CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   if (!table || !id) return CUDA_ERROR_INVALID_VALUE;
   *table = nullptr;
+  if (!std::memcmp(id, busbar::client::kNvmlDoor, 16)) { *table = busbar::client::nvml_door(); return CUDA_SUCCESS; }
   return busbar::client::export_table(table, id);
 }

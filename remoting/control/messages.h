@@ -54,7 +54,7 @@ struct SessionList { uint64_t generation; uint32_t count, port; };
 struct SessionStart {
   uint8_t id[16];
   uint8_t key[32];                                             // of the session's TLS, exported from the first handshake
-  uint32_t partitions, reserved;
+  uint32_t partitions, client_pid;
   Partition partition[wire::kMaxDevices];
   char ledger_path[kMaxPathBytes], image_folder[kMaxPathBytes], driver[kMaxPathBytes], socket_path[kMaxPathBytes];
 };

@@ -58,6 +58,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   std::memcpy(start.partition, grant.allocation.partition, sizeof start.partition);
   std::string images = settings_.runtime + "/images/" + hex(grant.allocation.tenant, 16);
   mkdir(images.c_str(), 0700);
+  start.client_pid = request.pid;
   copy_text(start.ledger_path, sizeof start.ledger_path, grant.ledger_path);
   copy_text(start.image_folder, sizeof start.image_folder, images);
   copy_text(start.driver, sizeof start.driver, settings_.driver);

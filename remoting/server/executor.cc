@@ -157,6 +157,7 @@ bool Executor::reply_call(const Record& r) {
 #ifdef BUSBAR_NVIDIA_RUNTIME
     case Op::validity: validity(s_, r.decoder()); return true;
 #endif
+    case Op::nvml_sample: body = nvml_sample; break;
     case Op::tensor_map: tensor_map(s_, r.decoder()); return true;
     case Op::reserve_addresses: reserve_addresses(s_, r.decoder()); return true;
     case Op::free_addresses: free_addresses(s_, r.decoder()); return true;

@@ -14,7 +14,7 @@
 
 namespace busbar::server {
 
-constexpr uint32_t kMagic = 0x4c425342, kVersion = 1;
+constexpr uint32_t kMagic = 0x4c425342, kVersion = 2;
 
 uint64_t process_start_time(pid_t pid) {
   char path[64], text[1024];
@@ -67,7 +67,7 @@ Ledger* Ledger::create(const std::string& path, const uint64_t* limits, uint32_t
   return l;
 }
 
-Ledger* Ledger::join(const std::string& path) {
+Ledger* Ledger::join(const std::string& path, uint32_t client_pid) {
   LedgerFile* file = map(path, false);
   if (!file) return nullptr;
   auto* l = new Ledger;
@@ -76,7 +76,7 @@ Ledger* Ledger::join(const std::string& path) {
   l->reap();
   for (uint32_t i = 0; i < kLedgerSessions && l->slot_ < 0; ++i)
     if (file->slots[i].pid == 0) {
-      file->slots[i] = {getpid(), process_start_time(getpid()), {}};
+      file->slots[i] = {getpid(), client_pid, process_start_time(getpid()), {}};
       l->slot_ = (int)i;
     }
   l->unlock();
@@ -121,6 +121,15 @@ void Ledger::give_back(uint32_t partition, uint64_t bytes) {
   uint64_t& held = file_->slots[slot_].leased_bytes[partition];
   held -= std::min(held, bytes);
   unlock();
+}
+
+std::vector<wire::NvmlProcess> Ledger::processes(uint32_t partition) {
+  std::vector<wire::NvmlProcess> list;
+  lock();
+  reap();
+  for (auto& s : file_->slots) if (s.pid) list.push_back({s.client_pid, 0, s.leased_bytes[partition]});
+  unlock();
+  return list;
 }
 
 uint64_t Ledger::leased(uint32_t partition) {

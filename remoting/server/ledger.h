@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "wire/format.h"
+#include "wire/nvml_sample.h"
 
 namespace busbar::server {
 
@@ -19,6 +21,7 @@ struct LedgerFile {
   uint64_t limit_bytes[wire::kMaxDevices];
   struct Slot {
     pid_t pid;
+    uint32_t client_pid;                                   // of the program, on its own machine
     uint64_t start_time;
     uint64_t leased_bytes[wire::kMaxDevices];
   } slots[kLedgerSessions];
@@ -31,13 +34,14 @@ class Ledger {
   // Launcher: makes or updates the file. Null when it cannot be.
   static Ledger* create(const std::string& path, const uint64_t* limits, uint32_t partitions);
   // Session server: takes a slot.
-  static Ledger* join(const std::string& path);
+  static Ledger* join(const std::string& path, uint32_t client_pid);
   ~Ledger();
 
   bool reserve(uint32_t partition, uint64_t bytes);        // false: the allocation's memory is used up
   void give_back(uint32_t partition, uint64_t bytes);
   uint64_t limit(uint32_t partition) const { return file_->limit_bytes[partition]; }
   uint64_t leased(uint32_t partition);                     // by all live sessions
+  std::vector<wire::NvmlProcess> processes(uint32_t partition);   // programs of this allocation, and what they hold
   uint64_t leased_here(uint32_t partition) const { return file_->slots[slot_].leased_bytes[partition]; }
 
  private:

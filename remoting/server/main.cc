@@ -9,6 +9,7 @@
 
 #include "control/messages.h"
 #include "server/executor.h"
+#include "server/nvml.h"
 #include "server/sandbox.h"
 
 namespace {
@@ -95,8 +96,9 @@ int main(int argc, char** argv) {
   std::string error;
   std::vector<DeviceState> devices;
   if (!cu.load(start->driver, error) || !find_devices(cu, *start, devices, error)) leave(error, 3);
-  Ledger* ledger = Ledger::join(start->ledger_path);
+  Ledger* ledger = Ledger::join(start->ledger_path, start->client_pid);
   if (!ledger) leave("the ledger cannot be opened", 3);
+  load_nvml(start->driver);
   Isolation isolation = enter_sandbox();
   transport::Secret key;
   std::memcpy(key.data(), start->key, key.size());

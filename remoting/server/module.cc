@@ -128,11 +128,12 @@ void list_functions(Session& s, wire::Decoder in) {
   if (CUresult r = s.cu.cuModuleGetFunctionCount(&count, m)) return s.reply(reply, r);
   std::vector<CUfunction> list(count);
   if (CUresult r = count ? s.cu.cuModuleEnumerateFunctions(list.data(), count, m) : CUDA_SUCCESS) return s.reply(reply, r);
+  std::erase(list, nullptr);
   std::string out;
-  append<uint32_t>(out, count);
+  append<uint32_t>(out, (uint32_t)list.size());
   for (auto f : list) {
-    const char* name = "";
-    s.cu.cuFuncGetName(&name, f);
+    const char* name = nullptr;
+    if (s.cu.cuFuncGetName(&name, f) || !name) name = "";
     append<uint32_t>(out, (uint32_t)std::strlen(name));
     out += name;
   }

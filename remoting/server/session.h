@@ -157,6 +157,7 @@ void map_memory(Session& s, wire::Decoder in);
 void unmap_memory(Session& s, wire::Decoder in);
 void set_access(Session& s, wire::Decoder in);
 
+void nvml_sample(Session& s, wire::Decoder in);              // nvml.cc
 void tensor_map(Session& s, wire::Decoder in);               // tensor_map.cc
 void validity(Session& s, wire::Decoder in);                 // validity.cc
 

@@ -85,6 +85,7 @@ enum class Op : uint16_t {
   graph_function_done = 0x109c,
   kernel_node = 0x10a0, copy_node = 0x10a1, host_node = 0x10a2,                                   // reply: add, or change parameters
   kernel_node_params = 0x10a3, copy_node_params = 0x10a4, host_node_params = 0x10a5,              // reply
+  nvml_sample = 0x106a,       // reply: see nvml_sample.h
   tensor_map = 0x1069,        // reply
   validity = 0x1068,          // reply: NVIDIA's self-test, asked of the node's driver
   goodbye = 0x1070,

@@ -54,16 +54,19 @@ API CUresult cuModuleUnload(CUmodule h) { auto* m = (Module*)h; for (auto& [n, f
 API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) {
   auto* m = (Module*)h;
   std::lock_guard lock(m->mutex);
-  if (!m->ptx.empty() && m->ptx.find(name) == std::string::npos) return CUDA_ERROR_NOT_FOUND;
+  if (!m->ptx.empty() && std::strcmp(name, "any") && m->ptx.find(name) == std::string::npos) return CUDA_ERROR_NOT_FOUND;
   Function*& f = m->functions[name];
   if (!f) { f = new Function{m, name, {}}; read_layout(m->ptx, *f); }
   *out = (CUfunction)f;
   return CUDA_SUCCESS;
 }
-API CUresult cuModuleGetFunctionCount(unsigned* n, CUmodule h) { *n = (unsigned)((Module*)h)->functions.size() + 1; return CUDA_SUCCESS; }
-API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned n, CUmodule h) {
+API CUresult cuModuleGetFunctionCount(unsigned* n, CUmodule h) {   // at least one: whoever lists them wants one
   CUfunction any;
   cuModuleGetFunction(&any, h, "any");
+  *n = (unsigned)((Module*)h)->functions.size();
+  return CUDA_SUCCESS;
+}
+API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned n, CUmodule h) {
   unsigned i = 0;
   for (auto& [name, f] : ((Module*)h)->functions) if (i < n) out[i++] = (CUfunction)f;
   return CUDA_SUCCESS;

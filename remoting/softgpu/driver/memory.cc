@@ -303,8 +303,7 @@ API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdevi
 }
 
 API CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void** data, CUdeviceptr p) {
-  CURRENT(c);
-  (void)c;
+  if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
   if (!which || !data) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(driver()->mutex);
   const Allocation* a = find_allocation(p);

@@ -1,0 +1,68 @@
+#include "nvml/devices.h"
+
+#include <dlfcn.h>
+#include <time.h>
+
+#include <cstdio>
+
+namespace busbar::nvml {
+
+namespace {
+constexpr double kFreshSeconds = 0.05;
+double now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (double)t.tv_sec + (double)t.tv_nsec / 1e9; }
+
+const client::NvmlDoor* find_door() {
+  void* cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  auto tables = cuda ? (CUresult (*)(const void**, const CUuuid*))dlsym(cuda, "cuGetExportTable") : nullptr;
+  const void* door = nullptr;
+  CUuuid id;
+  __builtin_memcpy(&id, client::kNvmlDoor, sizeof id);
+  return tables && !tables(&door, &id) ? (const client::NvmlDoor*)door : nullptr;
+}
+}  // namespace
+
+Library& library() { static auto* l = new Library; return *l; }
+
+nvmlReturn_t open_devices() {
+  Library& l = library();
+  if (!l.door) l.door = find_door();
+  if (!l.door) return NVML_ERROR_LIBRARY_NOT_FOUND;
+  int count = l.door->open();
+  if (count < 0) return NVML_ERROR_DRIVER_NOT_LOADED;
+  for (int i = (int)l.devices.size(); i < count; ++i) {
+    auto* d = new Device;
+    d->index = i;
+    l.door->identity(i, &d->identity);
+    l.devices.push_back(d);
+  }
+  return NVML_SUCCESS;
+}
+
+Device* device_of(nvmlDevice_t handle) {
+  for (Device* d : library().devices) if ((nvmlDevice_t)d == handle) return d;
+  return nullptr;
+}
+
+nvmlReturn_t refresh(Device& d) {
+  if (d.sampled_seconds >= 0 && now() - d.sampled_seconds < kFreshSeconds) return NVML_SUCCESS;
+  d.processes.resize(wire::kNvmlProcesses);
+  if (!library().door->sample(d.index, &d.sample, d.processes.data())) return NVML_ERROR_GPU_IS_LOST;
+  d.processes.resize(d.sample.processes);
+  d.sampled_seconds = now();
+  return NVML_SUCCESS;
+}
+
+std::string uuid_text(const Device& d) {
+  char out[48];
+  auto* b = (const unsigned char*)d.identity.uuid.bytes;
+  std::snprintf(out, sizeof out, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+  return out;
+}
+
+std::string bus_id(const Device& d) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%08X:%02X:%02X.0", d.identity.domain, d.identity.bus, d.identity.slot);
+  return out;
+}
+
+}  // namespace busbar::nvml
