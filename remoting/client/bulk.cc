@@ -100,7 +100,7 @@ uint64_t Link::upload(const void* data, uint64_t bytes) {
 }
 
 uint64_t Link::expect(const Rows& to, uint64_t offset, uint64_t bytes) {
-  if (bytes > wire::kMaxRecordBytes) open_bulk();         // without it the bytes come over the link
+  if (bytes > wire::kMaxRecordBytes && !shared_) open_bulk();   // without it the bytes come over the link
   std::lock_guard lock(mutex_);
   uint64_t id = next_id();
   incoming_[id] = {to, offset, bytes, bytes};

@@ -69,7 +69,7 @@ CUresult send_part(Call& call, const CUDA_MEMCPY3D& p, const Rows& source, uint6
     at = gathered.data();
   }
   if (n <= wire::kMaxInlineBytes) return submit_copy(call, p, Mode::in, 0, 0, at, (uint32_t)n);
-  uint64_t transfer = call.link()->upload(at, n);
+  uint64_t transfer = call.link()->on_one_machine() ? call.link()->lay_out(at, n) : call.link()->upload(at, n);
   return transfer ? submit_copy(call, p, Mode::in, 0, transfer) : call.link()->error();
 }
 

@@ -105,6 +105,13 @@ void Heap::release(uint64_t at, uint64_t bytes, Done done) {
   return_empty_leases();
 }
 
+uint64_t Heap::leased_bytes() {
+  std::lock_guard lock(mutex_);
+  uint64_t total = 0;
+  for (auto& [at, bytes] : leases_) total += bytes;
+  return total;
+}
+
 uint64_t Heap::allocated_bytes() { std::lock_guard lock(mutex_); return allocated_; }
 
 }  // namespace busbar::client

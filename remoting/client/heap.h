@@ -26,6 +26,7 @@ class Heap {
   // The range goes back once `done` holds.
   void release(uint64_t at, uint64_t bytes, Done done);
   uint64_t allocated_bytes();
+  uint64_t leased_bytes();                                  // what of it the node counts
 
  private:
   bool take(uint64_t bytes, uint64_t& at);

@@ -11,7 +11,7 @@
 namespace busbar::client {
 
 namespace {
-struct GraphFunction { CUDA_HOST_NODE_PARAMS params; Link* link; std::weak_ptr<GraphModel> model; };
+struct GraphFunction { CUDA_HOST_NODE_PARAMS params; Link* link; std::shared_ptr<GraphModel> model; };
 
 struct HostFunctions {
   struct Entry { std::function<void()> run; Stream* stream; Link* link; };
@@ -71,11 +71,9 @@ void run_in_graph(uint64_t id, uint64_t round) {
   GraphFunction f = it->second;
   lock.unlock();
   f.params.fn(f.params.userData);
-  if (auto model = f.model.lock()) {
-    std::vector<HostCopy> copies;
-    { std::lock_guard all(model->mutex); copies = model->copies; }
-    for (auto& c : copies) if (c.in) send_input(f.link, 0, 0, nullptr, c);
-  }
+  std::vector<HostCopy> copies;
+  { std::lock_guard all(f.model->mutex); copies = f.model->copies; }
+  for (auto& c : copies) if (c.in) send_input(f.link, 0, 0, nullptr, c);
   answer(f.link, wire::Op::graph_function_done, round);
 }
 

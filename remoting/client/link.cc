@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -19,6 +20,9 @@ namespace busbar::client {
 using transport::Tls;
 
 namespace {
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23                // Linux 5.14; older kernels say EINVAL
+#endif
 constexpr int kConnectMs = 5000, kHandshakeMs = 15'000, kOpenMs = 60'000;
 // Rounds of looking at ring and socket before the thread sleeps. On few cores a spinning thread takes the time of the one it waits for.
 const int kIdleRounds = std::thread::hardware_concurrency() < 4 ? 60 : 2000;
@@ -39,7 +43,7 @@ bool Link::open(const NodeTicket& node, const std::string& ca_pem, const transpo
   node_id_ = node.node_id;
   for (auto& e : node.endpoints) {
     std::string why;
-    if (open_at(e, node, ca_pem, key, why)) { std::thread([this] { run(); }).detach(); return true; }
+    if (open_at(e, node, ca_pem, key, why)) { start_threads(); return true; }
     error += (error.empty() ? "" : "; ") + e.address + ":" + std::to_string(e.port) + ": " + why;
   }
   if (node.endpoints.empty()) error = "the node has no data-plane endpoint";
@@ -64,7 +68,7 @@ bool Link::open_at(const Endpoint& e, const NodeTicket& node, const std::string&
   if (reply.status) { error = reply.message; return false; }
   std::memcpy(session_id_, reply.session, sizeof session_id_);
   endpoint_ = e;
-  return Tls::with_key(first.release_fd(), transport::Role::client, session_key_, kHandshakeMs, tls_, error);
+  return Tls::with_key(first.release_fd(), transport::Role::client, session_key_, kHandshakeMs, tls_, error) && choose_transport(reply.machine, error);
 }
 
 // ---- the thread of the link ----
@@ -84,6 +88,12 @@ bool Link::receive_some() {
   ssize_t n = tls_.read_some(inbox_.data() + before, kReceiveBytes);
   inbox_.resize(before + (size_t)std::max<ssize_t>(n, 0));
   if (n < 0) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the session server on the node ended"); return false; }
+  if (n > 0) parse_frames();
+  return n > 0;
+}
+
+// Whole frames of the inbox. False when one is malformed.
+bool Link::parse_frames() {
   size_t at = 0;
   wire::FrameHeader h;
   while (inbox_.size() - at >= sizeof h) {
@@ -94,7 +104,7 @@ bool Link::receive_some() {
     at += sizeof h + h.bytes;
   }
   if (at) { inbox_.erase(inbox_.begin(), inbox_.begin() + (ptrdiff_t)at); announce(); }
-  return n > 0;
+  return true;
 }
 
 void Link::run() {
@@ -125,7 +135,7 @@ void Link::announce() {
 void Link::fail(CUresult error, const std::string& why) {
   uint32_t none = 0;
   if (error_.compare_exchange_strong(none, error) && !why.empty() && !leaving_) std::fprintf(stderr, "busbar: node %s: %s\n", node_id_.c_str(), why.c_str());
-  if (error == CUDA_ERROR_DEVICE_UNAVAILABLE) ring_.close();
+  if (error == CUDA_ERROR_DEVICE_UNAVAILABLE) records_->close();
   announce();
 }
 
@@ -146,6 +156,14 @@ bool Link::frame(const wire::FrameHeader& h, const uint8_t* p) {
       return true;
     }
     case wire::Frame::push: { uint64_t transfer = d.get<uint64_t>(), offset = d.get<uint64_t>(), n = d.left(); return deliver(transfer, offset, d.raw(n), n); }
+    case wire::Frame::push_shared: {
+      uint64_t transfer = d.get<uint64_t>(), offset = d.get<uint64_t>(), n = d.get<uint64_t>();
+      uint32_t chunk = d.get<uint32_t>();
+      if (!d.ok() || !shared_ || chunk >= transport::kSharedChunks || n > transport::kSharedChunkBytes) return false;
+      bool fine = deliver(transfer, offset, shared_->chunk(false, chunk), n);
+      shared_->free_chunk(false, chunk);
+      return fine;
+    }
     case wire::Frame::host_function: { uint64_t id = d.get<uint64_t>(); if (on_host_function) on_host_function(id); return d.ok(); }
     case wire::Frame::graph_function: { uint64_t id = d.get<uint64_t>(), round = d.get<uint64_t>(); if (on_graph_function) on_graph_function(id, round); return d.ok(); }
     case wire::Frame::graph_output: {
@@ -178,6 +196,10 @@ void Link::completion(wire::Decoder d) {
 
 // Into the program's memory. An unmapped page is an error of the session, never a crash of the program.
 bool Link::write_program_memory(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+  // Pages that are there and writable are written like any memory; the kernel's own copy is slow and kept for small pieces.
+  constexpr uint64_t kLargeBytes = 64 << 10, kPage = 4096;
+  uint64_t begin = (uint64_t)to & ~(kPage - 1), end = ((uint64_t)to + bytes + kPage - 1) & ~(kPage - 1);
+  if (bytes >= kLargeBytes && madvise((void*)begin, end - begin, MADV_POPULATE_WRITE) == 0) { std::memcpy(to, from, bytes); return true; }
   for (uint64_t done = 0; done < bytes;) {
     iovec source{(uint8_t*)from + done, bytes - done}, target{to + done, bytes - done};
     ssize_t n = process_vm_writev(getpid(), &source, 1, &target, 1, 0);
@@ -219,6 +241,7 @@ bool Link::deliver(uint64_t transfer, uint64_t offset, const void* p, uint64_t b
 
 // ---- callers ----
 CUresult Link::wait(const std::function<bool()>& done) {
+  if (shared_ && help(done)) return error();
   for (int i = 0; i < kSpinRounds; ++i) {
     if (done()) return error();
     if (error()) return error();

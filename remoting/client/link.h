@@ -15,6 +15,7 @@
 
 #include "client/rows.h"
 #include "transport/ring.h"
+#include "transport/shared_memory.h"
 #include "transport/tls.h"
 #include "wire/decode.h"
 #include "wire/encode.h"
@@ -42,7 +43,7 @@ class Link {
   // Connects, proves the key, opens a session. False with a sentence that says which endpoint failed and why.
   bool open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, std::string& error);
 
-  uint64_t submit(const uint8_t* record, uint32_t bytes) { return ring_.submit(record, bytes); }
+  uint64_t submit(const uint8_t* record, uint32_t bytes) { return records_->submit(record, bytes); }
   Answer ask(uint64_t id, const uint8_t* record, uint32_t bytes);   // submits and waits
   uint64_t next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -58,6 +59,9 @@ class Link {
   uint64_t expect(const Rows& to, uint64_t offset, uint64_t bytes);   // it fills the packed range [offset, offset + bytes) of the rows
   // Bytes of a graph's copy that come before the graph is done. `rows` stay known for the life of the link.
   void know_staging(uint32_t staging, const Rows& rows) { std::lock_guard lock(mutex_); staged_[staging] = rows; }
+  // Bytes for the node in shared memory: what a record names in the place of a transfer. 0: there is none, or the link failed.
+  uint64_t lay_out(const void* data, uint64_t bytes);
+  bool on_one_machine() const { return shared_ != nullptr; }
   bool open_bulk();
   std::function<void(uint64_t)> on_host_function;
   std::function<void(uint64_t id, uint64_t round)> on_graph_function;
@@ -67,7 +71,14 @@ class Link {
 
  private:
   bool open_at(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, std::string& error);
+  bool choose_transport(uint32_t machine, std::string& error);
+  void start_threads();
   void run();
+  void run_shared();
+  void watch_socket();
+  bool receive_shared();
+  bool help(const std::function<bool()>& done);
+  bool parse_frames();
   bool send_some();
   bool receive_some();
   bool frame(const wire::FrameHeader& h, const uint8_t* p);
@@ -80,6 +91,10 @@ class Link {
   bool write_bulk(const void* p, size_t n);
   void announce();
   transport::Ring ring_;
+  transport::Ring* records_ = &ring_;
+  std::unique_ptr<transport::SharedMemory> shared_;                  // null: records and frames go over TLS
+  std::mutex receive_mutex_;                                         // who reads frames: the link's thread, or one that waits
+  std::atomic<bool> peer_gone_{false};
   transport::Tls tls_;
   std::vector<uint8_t> inbox_;
   const uint8_t* sending_ = nullptr;

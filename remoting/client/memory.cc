@@ -83,8 +83,9 @@ API CUresult cuMemGetInfo(size_t* free, size_t* total) {
   Answer a = d->link->ask(id, e.finish(), e.size());
   if (a.status) return (CUresult)a.status;
   wire::Decoder in(a.body.data(), a.body.size());
-  uint64_t limit = in.get<uint64_t>(), leased = in.get<uint64_t>(), mine = in.get<uint64_t>();
-  uint64_t used = leased - std::min(leased, mine) + (d->heap ? d->heap->allocated_bytes() : mine);   // what we leased and do not use is free to us
+  uint64_t limit = in.get<uint64_t>(), leased = in.get<uint64_t>();
+  uint64_t used = leased;
+  if (d->heap) used = leased - std::min(leased, d->heap->leased_bytes()) + d->heap->allocated_bytes();   // what we leased and do not use is free to us
   *total = limit;
   *free = limit - std::min(limit, used);
   return in.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
@@ -159,7 +160,7 @@ static CUresult submit_in(Context* c, Stream* s, CUdeviceptr to, const void* fro
     uint64_t n = bytes - done <= wire::kMaxInlineBytes ? bytes - done : std::min<uint64_t>(bytes - done, wire::kMaxChunkBytes);
     const char* at = (const char*)from + done;
     bool inlined = n <= wire::kMaxInlineBytes;
-    uint64_t transfer = inlined ? 0 : link->upload(at, n);
+    uint64_t transfer = inlined ? 0 : link->on_one_machine() ? link->lay_out(at, n) : link->upload(at, n);
     if (!inlined && !transfer) return link->error();
     wire::Encoder<wire::kMaxInlineBytes + 64> e(wire::Op::copy_in, c->id, s->id);
     e.put((uint64_t)to + done).put(n).put(transfer);

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "launcher/sessions.h"
+#include "transport/shared_memory.h"
 
 extern char** environ;
 
@@ -54,6 +55,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   if (RAND_bytes(start.id, sizeof start.id) != 1 || !tls.export_key(wire::kExporterLabel, key)) { answer(1, "no session key could be made"); return; }
   std::memcpy(start.key, key.data(), key.size());
   std::memcpy(reply.session, start.id, sizeof start.id);
+  reply.machine = transport::machine_mark();
   start.partitions = grant.allocation.partitions;
   std::memcpy(start.partition, grant.allocation.partition, sizeof start.partition);
   std::string images = settings_.runtime + "/images/" + hex(grant.allocation.tenant, 16);

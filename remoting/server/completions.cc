@@ -16,6 +16,18 @@ constexpr uint64_t kLinkPushBytes = 64 << 10;      // larger answers go over the
 void Completions::add(Mark m) {
   std::lock_guard lock(mutex_);
   pending_[m.stream].push_back(std::move(m));
+  pending_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Completions::poll() {
+  if (!pending_count_.load(std::memory_order_relaxed)) return;
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock && !publishing_) poll_heads(lock);
+}
+
+void Completions::settle() {
+  if (!pending_count_.load(std::memory_order_relaxed)) return;
+  std::lock_guard lock(mutex_);
   added_.notify_one();
 }
 
@@ -45,6 +57,12 @@ void Completions::publish(Mark& m, CUresult error) {
   uint64_t bulk_total = 0;
   for (auto& d : m.deliveries) {
     bool large = d.bytes > kLinkPushBytes;
+    if (d.chunk >= 0) {
+      struct __attribute__((packed)) { uint64_t transfer, offset, bytes; uint32_t chunk; } head{d.transfer, d.offset, d.bytes, (uint32_t)d.chunk};
+      if (error == CUDA_SUCCESS) s_.link.send(wire::Frame::push_shared, &head, sizeof head);
+      else s_.link.shared()->free_chunk(false, (uint32_t)d.chunk);
+      continue;
+    }
     if (error == CUDA_SUCCESS && !(large && s_.staging.send_bulk(d.transfer, d.offset, d.staging.data, d.bytes, bulk_total))) {
       uint64_t head[2] = {d.transfer, d.offset};
       s_.link.send(wire::Frame::push, head, sizeof head, d.staging.data, d.bytes);
@@ -52,6 +70,7 @@ void Completions::publish(Mark& m, CUresult error) {
     s_.staging.give(d.staging);
   }
   for (auto& p : m.consumed) s_.staging.give(p);
+  for (uint32_t chunk : m.consumed_chunks) s_.link.shared()->free_chunk(true, chunk);
   if (m.consumed_bytes) s_.credit(m.consumed_bytes);
   struct { uint32_t stream, error; uint64_t position, bulk; } body{m.stream, (uint32_t)error, m.position, bulk_total};
   s_.link.send(wire::Frame::completion, &body, sizeof body);
@@ -69,10 +88,13 @@ bool Completions::poll_heads(std::unique_lock<std::mutex>& lock) {
     if (r && !error_) { error_ = r; error_position_ = queue.front().position; }
     Mark m = std::move(queue.front());
     queue.pop_front();
+    pending_count_.fetch_sub(1, std::memory_order_relaxed);
+    publishing_ = true;                                  // one at a time: the order of a stream is kept
     if (m.event) recycled_[m.context].push_back(m.event);
     lock.unlock();
     publish(m, r);
     lock.lock();
+    publishing_ = false;
     any = true;
     it = pending_.begin();
   }
@@ -83,6 +105,7 @@ void Completions::run() {
   std::unique_lock lock(mutex_);
   int rounds = 0;
   while (!stopping_) {
+    if (publishing_) { lock.unlock(); std::this_thread::yield(); lock.lock(); continue; }
     if (poll_heads(lock)) { rounds = 0; continue; }
     if (pending_.empty()) { rounds = 0; added_.wait(lock, [&] { return stopping_ || !pending_.empty(); }); continue; }
     if (++rounds < kSpinRounds) { lock.unlock(); std::this_thread::yield(); lock.lock(); continue; }

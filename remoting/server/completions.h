@@ -1,5 +1,6 @@
 // Publishes what the GPU has finished. The truth is a CUDA event; the client reads a counter.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -13,7 +14,7 @@
 namespace busbar::server {
 
 // Bytes for the client, to be sent before the counter that announces them.
-struct Delivery { uint64_t transfer = 0, offset = 0; Pinned staging; uint64_t bytes = 0; };
+struct Delivery { uint64_t transfer = 0, offset = 0; Pinned staging; uint64_t bytes = 0; int chunk = -1; };   // chunk: of shared memory, instead of staging
 
 struct Mark {
   CUevent event = nullptr;
@@ -22,6 +23,7 @@ struct Mark {
   std::vector<Delivery> deliveries;
   std::vector<Pinned> consumed;          // staging of host-to-device copies; its bytes become credit
   uint64_t consumed_bytes = 0;
+  std::vector<uint32_t> consumed_chunks; // of shared memory
   uint64_t host_function = 0;
 };
 
@@ -30,7 +32,12 @@ class Completions {
   Completions(Session& session, std::function<void()> wake) : s_(session), wake_(std::move(wake)), thread_([this] { run(); }) {}
   ~Completions() { stop(); }
 
+  // Nobody is woken: the executor looks by itself for a while, then says settle().
   void add(Mark m);
+  // Publishes what is done. From the executor, between records; cheap when nothing is pending.
+  void poll();
+  // The executor will not look any more: the thread takes over what is pending.
+  void settle();
   // The first asynchronous error; every counter that follows carries it.
   void fail(CUresult error, uint64_t position);
   CUresult error();
@@ -47,10 +54,11 @@ class Completions {
   std::mutex mutex_;
   std::condition_variable added_;
   std::map<uint32_t, std::deque<Mark>> pending_;     // by stream
+  std::atomic<uint32_t> pending_count_{0};
   std::map<uint32_t, std::vector<CUevent>> recycled_;
   CUresult error_ = CUDA_SUCCESS;
   uint64_t error_position_ = 0;
-  bool stopping_ = false;
+  bool stopping_ = false, publishing_ = false;
   std::thread thread_;
 };
 

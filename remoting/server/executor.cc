@@ -10,6 +10,7 @@ namespace {
 #include "server_calls.inc"
 
 constexpr size_t kReceiveBytes = 256 << 10;
+constexpr int kSpinRounds = 4000;
 
 const GeneratedCall* generated(uint16_t opcode) {
   static const auto table = [] { std::vector<const GeneratedCall*> t(0x1000); for (auto& c : kGeneratedCalls) t[c.opcode] = &c; return t; }();
@@ -66,7 +67,8 @@ std::string Executor::run() {
   uint64_t at = 0;
   while (!leaving_) {
     bool quiet = buffer.size() == at;
-    if (!s_.link.receive(buffer, kReceiveBytes, quiet ? 1000 : 0)) return "the client is gone";
+    if (quiet && !spin(buffer)) { completions_.settle(); if (!s_.link.receive(buffer, kReceiveBytes, 1000)) return "the client is gone"; }
+    else if (!quiet && !s_.link.receive(buffer, kReceiveBytes, 0)) return "the client is gone";
     while (at < buffer.size() && !leaving_) {
       uint64_t used = 0;
       if (!take(buffer.data() + at, buffer.size() - at, used)) return "malformed record at " + std::to_string(position_);
@@ -77,9 +79,23 @@ std::string Executor::run() {
     else if (at > (1 << 20)) { buffer.erase(buffer.begin(), buffer.begin() + (ptrdiff_t)at); at = 0; }
     queues_.progress();
     mark_dirty();
-    if (buffer.size() > at && !s_.link.receive(buffer, kReceiveBytes, 1000)) return "the client is gone";   // an unfinished record
+    completions_.poll();
+    if (buffer.size() > at) { completions_.settle(); if (!s_.link.receive(buffer, kReceiveBytes, 1000)) return "the client is gone"; }   // an unfinished record
   }
   return "";
+}
+
+// Looks for records and for finished work before it sleeps: a wake-up costs more than most of what is waited for.
+// True when records came.
+bool Executor::spin(std::vector<uint8_t>& buffer) {
+  if (!s_.link.shared()) return false;
+  for (int i = 0; i < kSpinRounds && s_.link.alive(); ++i) {
+    s_.link.receive(buffer, kReceiveBytes, 0);
+    if (!buffer.empty()) return true;
+    completions_.poll();
+    __builtin_ia32_pause();
+  }
+  return false;
 }
 
 bool Executor::take(const uint8_t* p, uint64_t n, uint64_t& used) {
@@ -110,7 +126,6 @@ bool Executor::handle(const Record& r) {
     case Op::copy_rows: case Op::stage: case Op::launch_graph: case Op::capture_host_function:
       return admit(r);
     case Op::begin_capture: case Op::end_capture: case Op::capture_info: case Op::update_capture: return stream_reply(r);
-    case Op::graph_function_done: graph_function_done(s_, r.decoder()); return true;
     case Op::return_memory: case Op::release: case Op::unload_module: case Op::destroy_stream: case Op::destroy_event: case Op::destroy_context:
       global(r);
       return true;
@@ -179,6 +194,7 @@ bool Executor::reply_call(const Record& r) {
     case Op::host_node_params: host_node_params(s_, r.decoder()); return true;
     case Op::instantiate: body = instantiate; break;
     case Op::stage_now: body = stage_now; break;
+    case Op::graph_function_done: body = graph_function_done; break;   // behind the bytes that it wrote
     case Op::load_module: body = load_module; break;
     case Op::get_function: body = get_function; break;
     case Op::link: body = link_images; break;
@@ -212,7 +228,7 @@ Expected bytes_for(const Record& r) {
 
 std::vector<Gate> Executor::gates_for(const Record& r, const StreamState& st) const {
   std::vector<Gate> gates;
-  if (Expected e = bytes_for(r); e.transfer && !s_.staging.has(e.transfer, e.bytes)) gates.push_back({0, 0, e.transfer, e.bytes});
+  if (Expected e = bytes_for(r); e.transfer && !(e.transfer & wire::kSharedTransfer) && !s_.staging.has(e.transfer, e.bytes)) gates.push_back({0, 0, e.transfer, e.bytes});
   if (queues_.idle()) return gates;
   for (auto& [id, other] : s_.streams) {
     bool ordered = (st.legacy && other.blocking && other.context == st.context) || (st.blocking && other.legacy && other.context == st.context);

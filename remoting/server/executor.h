@@ -38,6 +38,7 @@ class Executor {
   void nudge();
 
  private:
+  bool spin(std::vector<uint8_t>& buffer);
   bool take(const uint8_t* p, uint64_t n, uint64_t& used);
   bool handle(const Record& r);
   bool reply_call(const Record& r);
@@ -50,6 +51,8 @@ class Executor {
   void launch(const Record& r, StreamState& st);
   void copy_in(const Record& r, StreamState& st);
   void copy_out(const Record& r, StreamState& st);
+  const uint8_t* shared_bytes(uint64_t transfer, uint64_t bytes);
+  int shared_room(uint64_t bytes);
   bool take_bytes(wire::Decoder& in, uint64_t transfer, uint64_t bytes, std::vector<uint8_t>& out, uint64_t& consumed);
   void copy_rows(const Record& r, StreamState& st);
   void stage(const Record& r, StreamState& st);

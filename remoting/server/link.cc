@@ -6,12 +6,43 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 
 namespace busbar::server {
 
-Link::Link(transport::Tls tls) : tls_(std::move(tls)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Link::Link(transport::Tls tls, std::unique_ptr<transport::SharedMemory> shared) : tls_(std::move(tls)), shared_(std::move(shared)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (shared_) std::thread([this] { watch_client(); }).detach();
+}
 
-void Link::wake() { uint64_t one = 1; (void)!::write(wake_fd_, &one, 8); }
+void Link::wake() {
+  if (shared_) { woken_ = true; shared_->records().wake(); return; }
+  uint64_t one = 1;
+  (void)!::write(wake_fd_, &one, 8);
+}
+
+// The connection carries nothing more: whatever happens on it is its end.
+void Link::watch_client() {
+  uint8_t byte;
+  for (;;) {
+    if (!transport::socket_ready(tls_.fd(), false, 1000)) continue;
+    if (tls_.read_some(&byte, 1) != 0) break;
+  }
+  alive_ = false;
+  wake();
+}
+
+bool Link::receive_shared(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
+  size_t before = buffer.size();
+  for (bool waited = false;; waited = true) {
+    if (!shared_->records().take(buffer, most)) { alive_ = false; return false; }
+    in_ += buffer.size() - before;
+    if (buffer.size() > before) return true;
+    if (!alive_) return false;
+    if (waited || timeout_ms == 0 || woken_.exchange(false)) return true;
+    if (shared_->records().park() && !woken_) shared_->records().sleep(timeout_ms);
+    shared_->records().unpark();
+  }
+}
 
 void Link::flush() {
   while (sent_ < outbox_.size()) {
@@ -29,6 +60,14 @@ void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const voi
   wire::FrameHeader h{(uint32_t)(head_bytes + body_bytes), (uint16_t)kind, 0};
   std::lock_guard lock(mutex_);
   if (!alive_) return;
+  if (shared_) {
+    shared_->write(&h, sizeof h, alive_);
+    shared_->write(head, head_bytes, alive_);
+    if (body_bytes) shared_->write(body, body_bytes, alive_);
+    shared_->announce();
+    out_ += sizeof h + h.bytes;
+    return;
+  }
   outbox_.append((const char*)&h, sizeof h);
   outbox_.append((const char*)head, head_bytes);
   if (body_bytes) outbox_.append((const char*)body, body_bytes);
@@ -37,6 +76,7 @@ void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const voi
 }
 
 bool Link::receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
+  if (shared_) return receive_shared(buffer, most, timeout_ms);
   bool waited = false;
   for (;;) {
     bool writing;

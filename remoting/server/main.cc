@@ -1,4 +1,5 @@
 // The session server: one process for one client process. Started by the launcher with a socket as descriptor 3.
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,6 +43,22 @@ bool find_devices(Driver& cu, const control::SessionStart& start, std::vector<De
     if (!found) { error = "a granted GPU is not on this node"; return false; }
   }
   return true;
+}
+
+// The client may offer memory; then it says on the connection what it chose.
+std::unique_ptr<transport::SharedMemory> meet_client(int meeting, transport::Tls& tls, const transport::Secret& key, wire::TransportChoice& choice) {
+  std::unique_ptr<transport::SharedMemory> shared;
+  choice.transport = UINT32_MAX;
+  for (int rounds = 0; rounds < 8; ++rounds) {
+    pollfd p[2] = {{tls.fd(), POLLIN, 0}, {meeting, POLLIN, 0}};
+    if (!tls.pending() && poll(p, meeting < 0 ? 1 : 2, kHandshakeMs) <= 0) break;
+    if (meeting >= 0 && p[1].revents) { if (auto m = transport::accept_memory(meeting, key)) shared = std::move(m); continue; }
+    if (!tls.read_all(&choice, sizeof choice, kHandshakeMs)) choice.transport = UINT32_MAX;
+    break;
+  }
+  if (meeting >= 0) close(meeting);
+  if (choice.transport == (uint32_t)wire::Transport::tls) shared = nullptr;
+  return shared;
 }
 
 uint32_t isolation_bits(const Isolation& i) { return (i.seccomp ? 1u : 0u) | (i.no_new_privs ? 2u : 0u) | (i.resource_limits ? 4u : 0u); }
@@ -99,6 +116,7 @@ int main(int argc, char** argv) {
   Ledger* ledger = Ledger::join(start->ledger_path, start->client_pid);
   if (!ledger) leave("the ledger cannot be opened", 3);
   load_nvml(start->driver);
+  int meeting = transport::listen_for_memory(start->id);
   Isolation isolation = enter_sandbox();
   transport::Secret key;
   std::memcpy(key.data(), start->key, key.size());
@@ -106,7 +124,10 @@ int main(int argc, char** argv) {
   close(kStartFd);
   transport::Tls tls;
   if (!transport::Tls::with_key(client, transport::Role::server, key, kHandshakeMs, tls, error)) leave("handshake with the client: " + error, 4);
-  auto* link = new Link(std::move(tls));
+  wire::TransportChoice choice{};
+  auto shared = meet_client(meeting, tls, key, choice);
+  if (choice.transport > 1 || (choice.transport == 1) != (shared != nullptr)) leave("the client chose no transport", 4);
+  auto* link = new Link(std::move(tls), std::move(shared));
   auto* staging = new Staging(cu, [link] { link->wake(); });
   auto* session = new Session(cu, *link, *staging, *ledger, devices, start->image_folder);
   auto* executor = new Executor(*session);

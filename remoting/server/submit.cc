@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <thread>
 
 #include "server/executor.h"
 
@@ -35,6 +36,26 @@ void Executor::launch(const Record& r, StreamState& st) {
   check(s_.cu.cuLaunchKernelEx(&config, f, nullptr, extra), r.position, st);
 }
 
+// The chunk of shared memory that a record names in the place of a transfer; null when it names none.
+const uint8_t* Executor::shared_bytes(uint64_t transfer, uint64_t bytes) {
+  uint32_t chunk = (uint32_t)transfer;
+  if (!(transfer & wire::kSharedTransfer) || !s_.link.shared() || chunk >= transport::kSharedChunks || bytes > transport::kSharedChunkBytes) return nullptr;
+  return s_.link.shared()->chunk(true, chunk);
+}
+
+// Room for bytes on their way to the client, in shared memory; -1 where there is none. Waits while all of it is in use.
+int Executor::shared_room(uint64_t bytes) {
+  constexpr uint64_t kInlineBytes = 16 << 10;                            // less is sent with the frame
+  if (!s_.link.shared() || bytes <= kInlineBytes) return -1;
+  for (;;) {
+    int chunk = s_.link.shared()->take_chunk(false);
+    if (chunk >= 0 || !s_.link.alive()) return chunk;
+    completions_.poll();
+    completions_.settle();
+    std::this_thread::yield();
+  }
+}
+
 // address, bytes, transfer (0: the bytes follow)
 void Executor::copy_in(const Record& r, StreamState& st) {
   wire::Decoder in = r.decoder();
@@ -47,7 +68,10 @@ void Executor::copy_in(const Record& r, StreamState& st) {
     check(s_.cu.cuMemcpyHtoDAsync(to + offset, p.data, n, st.handle), r.position);
     m.consumed.push_back(p);
   };
-  if (!transfer) {
+  if (const uint8_t* shared = shared_bytes(transfer, bytes)) {          // the driver reads them where they lie
+    check(s_.cu.cuMemcpyHtoDAsync(to, shared, bytes, st.handle), r.position);
+    m.consumed_chunks.push_back((uint32_t)transfer);
+  } else if (!transfer) {
     const uint8_t* from = bytes <= wire::kMaxInlineBytes ? in.raw(bytes) : nullptr;
     if (!in.ok() || !from) { malformed_ = true; return; }
     copy(from, bytes, 0);
@@ -72,11 +96,12 @@ void Executor::copy_out(const Record& r, StreamState& st) {
     uint64_t n = std::min<uint64_t>(bytes - offset, wire::kMaxChunkBytes);
     bool last = offset + n == bytes;
     Mark m;
-    Pinned p = s_.staging.take(std::max<uint64_t>(n, 1));
+    int chunk = shared_room(n);
+    Pinned p = chunk >= 0 ? Pinned{s_.link.shared()->chunk(false, (uint32_t)chunk), 0} : s_.staging.take(std::max<uint64_t>(n, 1));
     if (!p.data) { check(CUDA_ERROR_OUT_OF_MEMORY, r.position); return mark(st, r.position); }
     CUresult e = n ? s_.cu.cuMemcpyDtoHAsync(p.data, from + offset, n, st.handle) : CUDA_SUCCESS;
     check(e, r.position);
-    m.deliveries.push_back({transfer, offset, p, n});
+    m.deliveries.push_back({transfer, offset, p, n, chunk});
     mark(st, last ? r.position : r.position - 1, std::move(m));   // only the last chunk completes the record
     if (last) return;
   }
@@ -85,6 +110,11 @@ void Executor::copy_out(const Record& r, StreamState& st) {
 // The bytes of a record: inline, or those of its transfer. False when the record is malformed.
 bool Executor::take_bytes(wire::Decoder& in, uint64_t transfer, uint64_t bytes, std::vector<uint8_t>& out, uint64_t& consumed) {
   consumed = 0;
+  if (const uint8_t* shared = shared_bytes(transfer, bytes)) {
+    out.assign(shared, shared + bytes);
+    s_.link.shared()->free_chunk(true, (uint32_t)transfer);
+    return true;
+  }
   if (!transfer) {
     const uint8_t* from = bytes <= wire::kMaxInlineBytes ? in.raw(bytes) : nullptr;
     if (from) out.assign(from, from + bytes);

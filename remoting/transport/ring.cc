@@ -5,47 +5,58 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <new>
 
+#include "wire/format.h"
+
 namespace busbar::transport {
 
-static long futex(std::atomic<uint32_t>* word, int op, uint32_t value) { return syscall(SYS_futex, word, op, value, nullptr, nullptr, 0); }
+static long futex(std::atomic<uint32_t>* word, int op, uint32_t value, const timespec* patience = nullptr) { return syscall(SYS_futex, word, op, value, patience, nullptr, 0); }
+
+uint8_t* map_twice(int fd, uint64_t offset, uint64_t bytes) {
+  auto* area = (uint8_t*)mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (area == MAP_FAILED) return nullptr;
+  for (uint64_t i = 0; i < 2; ++i)
+    if (mmap(area + i * bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, (off_t)offset) == MAP_FAILED) { munmap(area, 2 * bytes); return nullptr; }
+  return area;
+}
 
 Ring::Ring(uint64_t bytes) : capacity_(bytes) {
   int fd = memfd_create("busbar-ring", MFD_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fd < 0 || wake_fd_ < 0 || ftruncate(fd, (off_t)bytes)) throw std::bad_alloc();
-  auto* area = (uint8_t*)mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (area == MAP_FAILED) throw std::bad_alloc();
-  for (int i = 0; i < 2; ++i)
-    if (mmap(area + (uint64_t)i * bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) throw std::bad_alloc();
+  if (fd < 0 || wake_fd_ < 0 || ftruncate(fd, (off_t)bytes) || !(memory_ = map_twice(fd, 0, bytes))) throw std::bad_alloc();
   ::close(fd);
-  memory_ = area;
 }
 
-Ring::~Ring() { munmap(memory_, 2 * capacity_); ::close(wake_fd_); }
+Ring::~Ring() {
+  if (wake_fd_ < 0) return;                       // the memory is somebody else's
+  munmap(memory_, 2 * capacity_);
+  ::close(wake_fd_);
+}
 
 bool Ring::wait_for_room(uint64_t tail, uint32_t bytes) {
-  full_waiters_.fetch_add(1);
-  uint32_t epoch = head_epoch_.load();
-  if (tail + bytes - head_.load() > capacity_ && !closed_.load()) futex(&head_epoch_, FUTEX_WAIT, epoch);
-  full_waiters_.fetch_sub(1);
-  return !closed_.load();
+  head_->full_waiters.fetch_add(1);
+  uint32_t epoch = head_->head_epoch.load();
+  timespec patience{0, 100'000'000};              // a consumer of another process may have died
+  if (tail + bytes - head_->head.load() > capacity_ && !head_->closed.load()) futex(&head_->head_epoch, FUTEX_WAIT, epoch, &patience);
+  head_->full_waiters.fetch_sub(1);
+  return !head_->closed.load();
 }
 
 uint64_t Ring::submit(const uint8_t* record, uint32_t bytes) {
   int cancel;
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);   // a thread that dies between reserve and publish would leave a hole
-  uint64_t tail = tail_.load(std::memory_order_relaxed);
+  uint64_t tail = head_->tail.load(std::memory_order_relaxed);
   for (;;) {
-    if (closed_.load(std::memory_order_relaxed)) { pthread_setcancelstate(cancel, nullptr); return 0; }
-    if (tail + bytes - head_.load(std::memory_order_acquire) > capacity_) {
+    if (head_->closed.load(std::memory_order_relaxed)) { pthread_setcancelstate(cancel, nullptr); return 0; }
+    if (tail + bytes - head_->head.load(std::memory_order_acquire) > capacity_) {
       wait_for_room(tail, bytes);
-      tail = tail_.load(std::memory_order_relaxed);
-    } else if (tail_.compare_exchange_weak(tail, tail + bytes, std::memory_order_relaxed)) break;
+      tail = head_->tail.load(std::memory_order_relaxed);
+    } else if (head_->tail.compare_exchange_weak(tail, tail + bytes, std::memory_order_relaxed)) break;
   }
   uint8_t* at = memory_ + tail % capacity_;
   std::memcpy(at + 8, record + 8, bytes - 8);
@@ -53,13 +64,13 @@ uint64_t Ring::submit(const uint8_t* record, uint32_t bytes) {
   std::memcpy(&first, record, 8);
   reinterpret_cast<std::atomic<uint64_t>*>(at)->store(first, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (parked_.load(std::memory_order_relaxed) && parked_.exchange(0)) { uint64_t one = 1; (void)!write(wake_fd_, &one, 8); }
+  if (head_->parked.load(std::memory_order_relaxed) && head_->parked.exchange(0)) wake();
   pthread_setcancelstate(cancel, nullptr);
   return tail + bytes;
 }
 
 const uint8_t* Ring::readable(uint64_t most, uint64_t& bytes) const {
-  uint64_t head = head_.load(std::memory_order_relaxed), at = 0;
+  uint64_t head = head_->head.load(std::memory_order_relaxed), at = 0;
   const uint8_t* begin = memory_ + head % capacity_;
   while (at < capacity_) {
     uint64_t word = reinterpret_cast<const std::atomic<uint64_t>*>(begin + at)->load(std::memory_order_acquire);
@@ -73,30 +84,64 @@ const uint8_t* Ring::readable(uint64_t most, uint64_t& bytes) const {
   return begin;
 }
 
+bool Ring::empty() const {
+  uint64_t head = head_->head.load(std::memory_order_relaxed);
+  return reinterpret_cast<const std::atomic<uint64_t>*>(memory_ + head % capacity_)->load(std::memory_order_acquire) == 0;
+}
+
+// Each length is read once and checked; what is parsed later is the copy.
+bool Ring::take(std::vector<uint8_t>& out, uint64_t most) {
+  uint64_t head = head_->head.load(std::memory_order_relaxed), at = 0;
+  if (head % 16) return false;
+  const uint8_t* begin = memory_ + head % capacity_;
+  while (at < most) {
+    uint64_t word = reinterpret_cast<const std::atomic<uint64_t>*>(begin + at)->load(std::memory_order_acquire);
+    if (!word) break;
+    uint32_t record = (uint32_t)word;
+    if (record < sizeof(wire::RecordHeader) || record > wire::kMaxRecordBytes || record % 16 || at + record > capacity_) return false;
+    size_t before = out.size();
+    out.resize(before + record);
+    std::memcpy(out.data() + before, &word, 8);
+    std::memcpy(out.data() + before + 8, begin + at + 8, record - 8);
+    at += record;
+  }
+  if (at) consume(at);
+  return true;
+}
+
 void Ring::consume(uint64_t bytes) {
-  uint64_t head = head_.load(std::memory_order_relaxed);
+  uint64_t head = head_->head.load(std::memory_order_relaxed);
   std::memset(memory_ + head % capacity_, 0, bytes);
-  head_.store(head + bytes, std::memory_order_release);
+  head_->head.store(head + bytes, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (full_waiters_.load()) { head_epoch_.fetch_add(1); futex(&head_epoch_, FUTEX_WAKE, INT32_MAX); }
+  if (head_->full_waiters.load()) { head_->head_epoch.fetch_add(1); futex(&head_->head_epoch, FUTEX_WAKE, INT32_MAX); }
 }
 
 bool Ring::park() {
-  parked_.store(1);
+  head_->parked.store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  uint64_t bytes;
-  readable(1, bytes);
-  if (bytes == 0) return true;
-  parked_.store(0);
+  if (empty()) return true;
+  head_->parked.store(0);
   return false;
+}
+
+void Ring::sleep(int timeout_ms) {
+  timespec patience{timeout_ms / 1000, (timeout_ms % 1000) * 1'000'000};
+  futex(&head_->parked, FUTEX_WAIT, 1, &patience);
+}
+
+void Ring::wake() {
+  if (wake_fd_ >= 0) { uint64_t one = 1; (void)!write(wake_fd_, &one, 8); return; }
+  head_->parked.store(0);
+  futex(&head_->parked, FUTEX_WAKE, INT32_MAX);
 }
 
 void Ring::drain_wake() { uint64_t n; (void)!read(wake_fd_, &n, 8); }
 
 void Ring::close() {
-  closed_.store(1);
-  head_epoch_.fetch_add(1);
-  futex(&head_epoch_, FUTEX_WAKE, INT32_MAX);
+  head_->closed.store(1);
+  head_->head_epoch.fetch_add(1);
+  futex(&head_->head_epoch, FUTEX_WAKE, INT32_MAX);
 }
 
 }  // namespace busbar::transport

@@ -213,7 +213,7 @@ bool Tls::peer_public_key(Secret& out) const {
 
 bool Tls::export_key(const char* label, Secret& out) const { return SSL_export_keying_material(ssl_, out.data(), out.size(), label, std::strlen(label), nullptr, 0, 0) == 1; }
 
-bool Tls::pending() const { return ssl_ && SSL_pending(ssl_) > 0; }
+bool Tls::pending() const { return ssl_ && SSL_has_pending(ssl_); }
 
 ssize_t Tls::read_some(void* p, size_t n) {
   ERR_clear_error();

@@ -35,9 +35,15 @@ static_assert(sizeof(Preamble) == 16);
 
 // ---- launcher and client, inside TLS, before the session server takes over ----
 struct OpenRequest { uint32_t protocol, pid; char program[56]; };
-struct OpenReply { uint32_t status, reserved; uint8_t session[16]; char message[232]; };
+struct OpenReply { uint32_t status, machine; uint8_t session[16]; char message[232]; };
 static_assert(sizeof(OpenRequest) == 64 && sizeof(OpenReply) == 256);
 constexpr char kExporterLabel[] = "EXPORTER-busbar-session-v1";
+
+// The first bytes of a session, on its TLS connection: what carries the records.
+enum class Transport : uint32_t { tls = 0, shared_memory = 1 };
+struct TransportChoice { uint32_t transport, reserved[3]; };
+static_assert(sizeof(TransportChoice) == 16);
+constexpr uint64_t kSharedTransfer = 1ull << 63;        // in the place of a transfer: the chunk of shared memory that holds the bytes
 
 // ---- client to session server: records ----
 // `bytes` counts the header and is a multiple of 16. The end of a record in the byte stream is its position.
@@ -100,6 +106,7 @@ enum class Frame : uint16_t {
   credit = 5,                 // u64 bulk bytes consumed since the start
   session_error = 6,          // u32 error, text
   graph_function = 7,         // u64 id, u64 round: a graph waits for this host function of the program
+  push_shared = 9,            // u64 transfer, u64 offset, u64 bytes, u32 chunk: they lie in shared memory, and the chunk goes back to the node
   graph_output = 8,           // u32 staging, u32 0, u64 offset, bytes: what a graph's copy brought, before such a function
 };
 struct FrameHeader { uint32_t bytes; uint16_t kind; uint16_t flags; };   // bytes: of what follows the header

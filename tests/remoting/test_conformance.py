@@ -10,7 +10,7 @@ import pytest
 
 from tests.remoting.node import LocalNode, direct_environment
 
-PROGRAMS = ("streams", "host_functions", "memory", "errors", "threads")
+PROGRAMS = ("streams", "host_functions", "memory", "errors", "threads", "graphs", "copies")
 
 
 def output(program: Path, env: dict[str, str]) -> str:
@@ -19,14 +19,16 @@ def output(program: Path, env: dict[str, str]) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("arena", ["with arenas", "without arenas"])
+MODES = {"shared memory": {}, "TLS": {"BUSBAR_TRANSPORT": "tls"}, "without arenas": {"BUSBAR_ARENA": "0"}}
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_prints_the_same_directly_and_remoted(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, name: str, arena: str) -> None:
+def test_a_program_prints_the_same_directly_and_remoted(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, name: str, mode: str) -> None:
     program = compiled(name)
     direct = output(program, direct_environment(tmp_path))
     assert "WRONG" not in direct
-    more = {} if arena == "with arenas" else {"BUSBAR_ARENA": "0"}
-    assert output(program, node.remote_environment(**more)) == direct
+    assert output(program, node.remote_environment(**MODES[mode])) == direct
 
 
 def test_memory_is_given_back_between_sessions(node: LocalNode, compiled: Callable[[str], Path]) -> None:

@@ -35,7 +35,7 @@ CUresult release_memory(uint64_t base) {
     d->allocations.erase(it);
   }
   if (a.kind == Allocation::registered) return CUDA_SUCCESS;
-  if (a.kind == Allocation::device) forget_ipc(a.base);
+  if (a.kind == Allocation::device) { forget_ipc(a.base); forget_pool_memory(a.base, a.bytes); }
   unmap_private(a.base, round_up(a.bytes, 4096));
   if (a.kind == Allocation::device) device_at(a.ordinal)->engine->refund(a.charged);
   return CUDA_SUCCESS;

@@ -33,17 +33,15 @@ Pool* current_pool(int ordinal) {
   return it != chosen().end() && known(it->second) ? it->second : default_pool(ordinal);
 }
 
-void give_back(uint64_t p) {
-  uint64_t bytes = 0;
-  { std::lock_guard lock(driver()->mutex); auto it = driver()->allocations.find(p); if (it != driver()->allocations.end()) bytes = it->second.bytes; }
-  if (release_memory(p)) return;
+}  // namespace
+
+void forget_pool_memory(uint64_t base, uint64_t bytes) {
   std::lock_guard lock(pools_mutex());
-  auto it = owners().find(p);
+  auto it = owners().find(base);
   if (it == owners().end()) return;
   if (known(it->second)) { std::lock_guard own(it->second->mutex); it->second->used -= std::min(it->second->used, bytes); }
   owners().erase(it);
 }
-}  // namespace
 
 }  // namespace softgpu
 
@@ -79,7 +77,7 @@ API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream hs) {
     if (it == driver()->allocations.end() || it->second.kind != Allocation::device) return CUDA_ERROR_INVALID_VALUE;
   }
   if (s->capture) { invalidate(*s->capture); return CUDA_ERROR_NOT_SUPPORTED; }
-  enqueue(s, [p] { give_back(p); return CUDA_SUCCESS; });
+  enqueue(s, [p] { release_memory(p); return CUDA_SUCCESS; });
   return CUDA_SUCCESS;
 }
 

@@ -140,6 +140,7 @@ CUresult wait_for(const StreamRef& s, uint64_t position);
 CUresult wait_for_context(Context* c);
 
 bool registered_memory(uint64_t address, uint32_t bytes);   // host memory that was registered: kernels may touch it
+void forget_pool_memory(uint64_t base, uint64_t bytes);      // an allocation that may have come from a pool is freed
 void forget_ipc(uint64_t base);                              // an allocation that may have been shared is freed
 CUresult allocate_memory(Context* c, size_t bytes, CUdeviceptr* out);
 bool valid_device_range(uint64_t address, size_t bytes);

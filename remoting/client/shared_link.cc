@@ -1,0 +1,103 @@
+// A link whose two ends are on one machine: records and frames in shared memory. A thread that waits reads the frames itself, so
+// that no other thread stands between the node and it.
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "client/link.h"
+
+namespace busbar::client {
+
+namespace {
+constexpr int kChoiceMs = 15'000;
+constexpr size_t kReceiveBytes = 256 << 10;
+constexpr int kHelperRounds = 20'000, kIdleRounds = 200;   // of looking at the frames before a thread sleeps
+constexpr int kSleepMs = 1000;
+
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+}  // namespace
+
+// BUSBAR_TRANSPORT=tls keeps to the network even on one machine.
+bool Link::choose_transport(uint32_t machine, std::string& error) {
+  const char* wish = std::getenv("BUSBAR_TRANSPORT");
+  bool here = machine == transport::machine_mark() && !(wish && !std::strcmp(wish, "tls"));
+  if (here) shared_ = transport::offer_memory(session_id_, session_key_);
+  if (shared_) records_ = &shared_->records();
+  wire::TransportChoice choice{(uint32_t)(shared_ ? wire::Transport::shared_memory : wire::Transport::tls), {}};
+  if (tls_.write_all(&choice, sizeof choice, kChoiceMs)) return true;
+  error = "the session server did not take the connection over";
+  return false;
+}
+
+void Link::start_threads() {
+  if (!shared_) { std::thread([this] { run(); }).detach(); return; }
+  std::thread([this] { run_shared(); }).detach();
+  std::thread([this] { watch_socket(); }).detach();
+}
+
+// The connection carries nothing more: whatever happens on it is its end.
+void Link::watch_socket() {
+  block_signals();
+  uint8_t byte;
+  while (!error()) {
+    if (!transport::socket_ready(tls_.fd(), false, kSleepMs)) continue;
+    if (tls_.read_some(&byte, 1) != 0) break;
+  }
+  peer_gone_ = true;
+  shared_->wake_reader();
+}
+
+// Call with receive_mutex_.
+bool Link::receive_shared() {
+  if (!shared_->read(inbox_, kReceiveBytes)) return false;
+  parse_frames();
+  return true;
+}
+
+void Link::run_shared() {
+  block_signals();
+  int idle = 0;
+  while (!error()) {
+    bool moved = false;
+    if (receive_mutex_.try_lock()) { moved = receive_shared(); receive_mutex_.unlock(); }
+    if (moved) { idle = 0; continue; }
+    if (peer_gone_ && !shared_->frames_waiting()) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the session server on the node ended"); break; }
+    if (++idle < kIdleRounds) { __builtin_ia32_pause(); continue; }
+    shared_->sleep_for_frames(kSleepMs);
+    idle = 0;
+  }
+  shared_->records().close();
+}
+
+// Reads frames until `done`; false when it took too long and somebody else should.
+bool Link::help(const std::function<bool()>& done) {
+  shared_->help(true);
+  bool finished = false;
+  for (int i = 0; i < kHelperRounds && !finished && !error(); ++i) {
+    if (shared_->frames_waiting() && receive_mutex_.try_lock()) { receive_shared(); receive_mutex_.unlock(); }
+    else __builtin_ia32_pause();
+    finished = done();
+    if (i % 256 == 255) std::this_thread::yield();
+  }
+  shared_->help(false);
+  if (shared_->frames_waiting()) shared_->wake_reader();     // nobody was woken for these
+  return finished;
+}
+
+uint64_t Link::lay_out(const void* data, uint64_t bytes) {
+  int chunk = -1;
+  if (!shared_ || bytes > transport::kSharedChunkBytes) return 0;
+  if (wait([&] { return chunk >= 0 || (chunk = shared_->take_chunk(true)) >= 0; })) return 0;
+  std::memcpy(shared_->chunk(true, (uint32_t)chunk), data, bytes);
+  return wire::kSharedTransfer | (uint64_t)chunk;
+}
+
+}  // namespace busbar::client
