@@ -1,4 +1,8 @@
-"""`./bench remoting`: driver calls remoted over TCP and TLS, beside the driver itself and the raw floor, interleaved in one run."""
+"""`./bench remoting`: driver calls through shared memory and through TCP+TLS, over the null driver, beside the driver itself and the raw floors.
+
+Everything is measured in turn in one run; figures are medians of the repetitions. The null driver does nothing, so that what is left is the cost of the
+calls and of the way there. Rows that need a core for each end say so: on two cores four client threads and the node share them.
+"""
 
 from __future__ import annotations
 
@@ -6,88 +10,89 @@ import argparse
 import json
 import os
 import platform
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 from deploy.supervisor import BUILD
-from tests.remoting.node import LocalNode, direct_environment
+from tests.remoting.node import NULL_DRIVER, LocalNode
 
 REPETITIONS = 5
-PINGS = 2000
-PROGRAM = BUILD / "bench" / "driver_calls"
-TARGETS = {"launch_enqueue_p50_ns": 200.0, "launch_enqueue_p99_ns": 1000.0}
-SYNCHRONISE_ABOVE_PING_US = 15.0
+BENCH = BUILD / "bench"
+TRANSPORTS = {"shm": {}, "tls": {"BUSBAR_TRANSPORT": "tls"}}
+Values = dict[str, float]
+FLOORS = {"shm": ("spin_ping_us", "memory_stream_gib_s"), "tls": ("tls_ping_us", "tls_stream_gib_s")}
 
 
-def tcp_ping_us() -> float:
-    """Median round trip of 64 bytes over loopback, both ends blocking: what no remoting can be faster than."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def echo() -> None:
-            peer, _ = server.accept()
-            with peer:
-                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                while data := peer.recv(64):
-                    peer.sendall(data)
-
-        threading.Thread(target=echo, daemon=True).start()
-        with socket.create_connection(server.getsockname()) as s:
-            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            times = []
-            for _ in range(PINGS):
-                begun = time.perf_counter_ns()
-                s.sendall(bytes(64))
-                s.recv(64)
-                times.append(time.perf_counter_ns() - begun)
-    return statistics.median(times) / 1e3
-
-
-def measure(env: dict[str, str]) -> dict[str, float]:
-    out = subprocess.run([PROGRAM], env=env, capture_output=True, text=True, check=True, timeout=300).stdout
-    values: dict[str, float] = json.loads(out)
+def measure(program: str, env: dict[str, str], *arguments: str) -> Values:
+    out = subprocess.run([BENCH / program, *arguments], env=env, capture_output=True, text=True, check=True, timeout=300).stdout
+    values: Values = json.loads(out)
     return values
 
 
+def median(runs: list[Values]) -> Values:
+    return {name: statistics.median(r[name] for r in runs) for name in runs[0]}
+
+
+def row(name: str, unit: str, value: float, target: float | None, met: Callable[[float, float], bool], **more: object) -> dict[str, object]:
+    out: dict[str, object] = {"name": name, "value": round(value, 3), "unit": unit} | more
+    if target is not None:
+        out |= {"target": target, "met": met(value, target)}
+    return out
+
+
+def at_most(value: float, target: float) -> bool:
+    return value <= target
+
+
+def at_least(value: float, target: float) -> bool:
+    return value >= target
+
+
+def rows_of(x: str, v: Values, direct: Values, floor: Values) -> list[dict[str, object]]:
+    """The rows of one transport. A figure "added" is what is above the floor of the same run."""
+    ping, stream = floor[FLOORS[x][0]], floor[FLOORS[x][1]]
+    added = 3.0 if x == "shm" else 15.0
+    plain = [
+        ("enqueue_p50_ns", "ns", 200.0), ("enqueue_p99_ns", "ns", 1000.0), ("launches_per_s_1t", "1/s", None), ("launches_per_s_2t", "1/s", None),
+        ("event_record_query_ns", "ns", 500.0), ("h2d_64b_ns", "ns", 300.0), ("alloc_2mib_us", "us", 2.0), ("init_to_first_kernel_ms", "ms", 5.0),
+        ("start_round_trips", "", 5.0), ("training_step_waits", "", 1.0), ("training_step_us", "us", None),
+    ]  # fmt: skip
+    rows = [row(f"{x}_{name}", unit, v[name], target, at_most, direct=direct[name]) for name, unit, target in plain]
+    four = 0.9 * v["launches_per_s_1t"]
+    rows.append(row(f"{x}_launches_per_s_4t", "1/s", v["launches_per_s_4t"], round(four), at_least, direct=direct["launches_per_s_4t"], needs="a core for each end"))
+    rows.append(row(f"{x}_sync_added_us", "us", v["sync_us"] - ping, added, at_most, whole=v["sync_us"], floor=ping))
+    rows.append(row(f"{x}_d2h_4b_added_us", "us", v["d2h_4b_us"] - ping, added, at_most, whole=v["d2h_4b_us"], floor=ping))
+    for kind in ("h2d_64mib", "d2h_64mib", "h2d_64mib_pageable", "d2h_64mib_pageable"):
+        target = None if "pageable" in kind else 0.95
+        rows.append(row(f"{x}_{kind}_link_ratio", "", v[f"{kind}_gib_s"] / stream, target, at_least, gib_s=v[f"{kind}_gib_s"], floor_gib_s=stream))
+    return rows
+
+
 def run() -> dict[str, object]:
-    node, folder = LocalNode(), Path(tempfile.mkdtemp(prefix="busbar-bench-"))
-    direct, remoted, pings = [], [], []
+    node, folder = LocalNode(NULL_DRIVER), Path(tempfile.mkdtemp(prefix="busbar-bench-"))
+    direct_env = os.environ | {"LD_LIBRARY_PATH": str(NULL_DRIVER.parent)}
+    direct: list[Values] = []
+    floors: list[Values] = []
+    decode: list[Values] = []
+    remoted: dict[str, list[Values]] = {x: [] for x in TRANSPORTS}
     try:
-        for _ in range(REPETITIONS):
-            direct.append(measure(direct_environment(folder)))
-            remoted.append(measure(node.remote_environment()))
-            pings.append(tcp_ping_us())
+        for i in range(REPETITIONS):
+            direct.append(measure("driver_calls", direct_env))
+            floors.append(measure("floors", dict(os.environ)))
+            decode.append(measure("server_decode", dict(os.environ), str(NULL_DRIVER), str(folder / f"ledger{i}")))
+            for x, more in TRANSPORTS.items():
+                remoted[x].append(measure("driver_calls", node.remote_environment(**more)))
     finally:
         node.stop()
-    results = [row(name, [d[name] for d in direct], [r[name] for r in remoted]) for name in remoted[0]]
-    ping = statistics.median(pings)
-    above = statistics.median(r["launch_and_synchronise_p50_us"] for r in remoted) - ping
-    results.append({"name": "tcp_ping_us", "value": round(ping, 2), "unit": "us"})
-    results.append(
-        {
-            "name": "synchronise_above_ping_us",
-            "value": round(above, 2),
-            "unit": "us",
-            "target": SYNCHRONISE_ABOVE_PING_US,
-            "met": above <= SYNCHRONISE_ABOVE_PING_US,
-        }
-    )
-    return {"machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "driver": "software GPU"}, "results": results}
-
-
-def row(name: str, direct: list[float], remoted: list[float]) -> dict[str, object]:
-    value, beside = statistics.median(remoted), statistics.median(direct)
-    ratio = round(value / beside, 2) if beside else None
-    out: dict[str, object] = {"name": name, "value": value, "unit": name.rsplit("_", 1)[-1], "direct": beside, "ratio": ratio}
-    out["spread"] = [min(remoted), max(remoted)]
-    if name in TARGETS:
-        out |= {"target": TARGETS[name], "met": value <= TARGETS[name]}
-    return out
+    floor = median(floors)
+    rows = [r for x in TRANSPORTS for r in rows_of(x, median(remoted[x]), median(direct), floor)]
+    rows.append(row("server_decode_ns", "ns", median(decode)["server_decode_ns"], 150.0, at_most))
+    rows += [row(name, "us" if name.endswith("us") else "GiB/s", value, None, at_most) for name, value in floor.items()]
+    return {"machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "driver": "null driver"}, "results": rows}
 
 
 def main() -> None:
@@ -99,9 +104,9 @@ def main() -> None:
         print(json.dumps(report))
         return
     for r in report["results"]:  # type: ignore[attr-defined]
-        beside = f"direct {r['direct']}" if "direct" in r else ""
-        verdict = {True: "met", False: "missed"}.get(r.get("met"), "")
-        print(f"{r['name']:32} {r['value']:>12} {beside:20} {verdict}")
+        verdict = {True: "met", False: "MISSED"}.get(r.get("met"), "")
+        target = f"target {r['target']}" if "target" in r else ""
+        print(f"{r['name']:36} {r['value']:>14} {r['unit']:6} {target:22} {verdict}")
 
 
 if __name__ == "__main__":

@@ -67,18 +67,19 @@ bool Link::open_at(const Endpoint& e, const NodeTicket& node, const std::string&
   reply.message[sizeof reply.message - 1] = 0;
   if (reply.status) { error = reply.message; return false; }
   std::memcpy(session_id_, reply.session, sizeof session_id_);
+  waits_ += 4;                                            // TCP, TLS, the launcher's answer, TLS with the session server
   endpoint_ = e;
   return Tls::with_key(first.release_fd(), transport::Role::client, session_key_, kHandshakeMs, tls_, error) && choose_transport(reply.machine, error);
 }
 
 // ---- the thread of the link ----
 bool Link::send_some() {
-  if (!sending_bytes_) { sending_ = ring_.readable(64 << 10, sending_bytes_); sent_ = 0; }
+  if (!sending_bytes_) { sending_ = ring_->readable(64 << 10, sending_bytes_); sent_ = 0; }
   if (!sending_bytes_) return false;
   ssize_t n = tls_.write_some(sending_ + sent_, sending_bytes_ - sent_);
   if (n < 0) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the connection to the node broke"); return false; }
   sent_ += (uint64_t)n;
-  if (sent_ == sending_bytes_) { ring_.consume(sending_bytes_); sending_bytes_ = 0; }
+  if (sent_ == sending_bytes_) { ring_->consume(sending_bytes_); sending_bytes_ = 0; }
   return n > 0;
 }
 
@@ -117,11 +118,11 @@ void Link::run() {
     moved = receive_some() || moved;
     if (moved) { idle = 0; continue; }
     if (++idle < kIdleRounds) { if (idle > 100) std::this_thread::yield(); continue; }
-    if (!sending_bytes_ && !ring_.park()) { idle = 0; continue; }
-    pollfd p[2] = {{tls_.fd(), (short)(POLLIN | (sending_bytes_ ? POLLOUT : 0)), 0}, {ring_.wake_fd(), POLLIN, 0}};
+    if (!sending_bytes_ && !ring_->park()) { idle = 0; continue; }
+    pollfd p[2] = {{tls_.fd(), (short)(POLLIN | (sending_bytes_ ? POLLOUT : 0)), 0}, {ring_->wake_fd(), POLLIN, 0}};
     poll(p, 2, 10'000);
-    if (p[1].revents) ring_.drain_wake();
-    ring_.unpark();
+    if (p[1].revents) ring_->drain_wake();
+    ring_->unpark();
     idle = 0;
   }
   tls_.close();
@@ -261,6 +262,7 @@ Answer Link::ask(uint64_t id, const uint8_t* record, uint32_t bytes) {
   std::atomic_ref<uint32_t> status(answer.status);
   answer.status = UINT32_MAX;
   { std::lock_guard lock(mutex_); answers_[id] = &answer; }
+  note_wait();
   if (submit(record, bytes)) wait([&] { return status.load(std::memory_order_acquire) != UINT32_MAX; });
   std::lock_guard lock(mutex_);
   answers_.erase(id);

@@ -45,6 +45,8 @@ class Link {
 
   uint64_t submit(const uint8_t* record, uint32_t bytes) { return records_->submit(record, bytes); }
   Answer ask(uint64_t id, const uint8_t* record, uint32_t bytes);   // submits and waits
+  void note_wait() { waits_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t waits() const { return waits_; }                          // how often a thread stood still for the node, the opening included
   uint64_t next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
 
   void watch(uint32_t stream, Progress* progress);                   // completions of this stream go there
@@ -90,8 +92,8 @@ class Link {
   void bulk_lost();
   bool write_bulk(const void* p, size_t n);
   void announce();
-  transport::Ring ring_;
-  transport::Ring* records_ = &ring_;
+  std::unique_ptr<transport::Ring> ring_;                            // of this process, where TLS carries what is in it
+  transport::Ring* records_ = nullptr;
   std::unique_ptr<transport::SharedMemory> shared_;                  // null: records and frames go over TLS
   std::mutex receive_mutex_;                                         // who reads frames: the link's thread, or one that waits
   std::atomic<bool> peer_gone_{false};
@@ -99,7 +101,7 @@ class Link {
   std::vector<uint8_t> inbox_;
   const uint8_t* sending_ = nullptr;
   uint64_t sending_bytes_ = 0, sent_ = 0;
-  std::atomic<uint64_t> ids_{1};
+  std::atomic<uint64_t> ids_{1}, waits_{0};
   std::atomic<uint32_t> error_{0}, epoch_{0}, sleepers_{0};
   std::mutex mutex_;                                                 // answers, progress, transfers
   std::unordered_map<uint64_t, Answer*> answers_;

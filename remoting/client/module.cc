@@ -9,21 +9,24 @@
 namespace busbar::client {
 
 namespace {
-constexpr uint64_t kSendAtOnceBytes = 64 << 10;     // smaller images travel with the first request
+constexpr uint32_t kSendAtOnceBytes = 48 << 10;
 
 std::string image_for(Context* c, const void* image) {
   auto& a = c->device->attributes;
   return image_bytes(image, a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR], a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR]);
 }
 
+// The name of an image is its hash. Small ones travel with it; of others the node may have kept the bytes.
 Answer request_load(Context* c, uint32_t module, const std::string& bytes, bool send) {
   Link* link = c->device->link;
+  bool inlined = bytes.size() <= kSendAtOnceBytes;
   uint8_t hash[32];
   SHA256((const uint8_t*)bytes.data(), bytes.size(), hash);
-  uint64_t transfer = send ? link->upload(bytes.data(), bytes.size()) : 0, id = link->next_id();
-  if (send && !transfer) return {(uint32_t)link->error(), ""};
-  wire::Encoder<> e(wire::Op::load_module, c->id);
-  e.put(id).put(module).put<uint32_t>(0).put((uint64_t)bytes.size()).put(transfer).raw(hash, 32);
+  uint64_t transfer = send && !inlined ? link->upload(bytes.data(), bytes.size()) : 0, id = link->next_id();
+  if (send && !inlined && !transfer) return {(uint32_t)link->error(), ""};
+  wire::Encoder<kSendAtOnceBytes + 256> e(wire::Op::load_module, c->id);
+  e.put(id).put(module).put<uint32_t>(inlined).put((uint64_t)bytes.size()).put(transfer).raw(hash, 32);
+  if (inlined) e.raw(bytes.data(), (uint32_t)bytes.size());
   return link->ask(id, e.finish(), e.size());
 }
 }  // namespace
@@ -32,7 +35,7 @@ CUresult load_module(Context* c, const void* image, std::string* log, Module*& o
   std::string bytes = image_for(c, image);
   if (bytes.empty()) return CUDA_ERROR_INVALID_IMAGE;
   uint32_t id = session()->next_number++;
-  Answer a = request_load(c, id, bytes, bytes.size() <= kSendAtOnceBytes);
+  Answer a = request_load(c, id, bytes, false);
   if (a.status == wire::kNeedImage) a = request_load(c, id, bytes, true);
   if (a.status) { if (log) *log = a.body; return (CUresult)a.status; }
   auto* m = new Module;

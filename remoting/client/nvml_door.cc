@@ -42,10 +42,15 @@ bool sample(int index, wire::NvmlSample* out, wire::NvmlProcess* processes) {
 }
 
 int driver_version() { return session() ? session()->driver_version : 13000; }
+uint64_t waits() {
+  uint64_t total = 0;
+  if (session()) for (auto& l : session()->links) total += l->waits();
+  return total;
+}
 }  // namespace
 
 const NvmlDoor* nvml_door() {
-  static const NvmlDoor door{open_devices, identity, sample, driver_version};
+  static const NvmlDoor door{open_devices, identity, sample, driver_version, waits};
   return &door;
 }
 

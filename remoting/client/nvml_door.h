@@ -20,6 +20,7 @@ struct NvmlDoor {
   // Blocks for one round trip. `processes` has room for kNvmlProcesses.
   bool (*sample)(int device, wire::NvmlSample* out, wire::NvmlProcess* processes);
   int (*driver_version)();                                   // as cuDriverGetVersion says
+  uint64_t (*waits)();                                       // how often this process stood still for a node
 };
 
 const NvmlDoor* nvml_door();

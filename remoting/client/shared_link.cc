@@ -30,7 +30,8 @@ bool Link::choose_transport(uint32_t machine, std::string& error) {
   const char* wish = std::getenv("BUSBAR_TRANSPORT");
   bool here = machine == transport::machine_mark() && !(wish && !std::strcmp(wish, "tls"));
   if (here) shared_ = transport::offer_memory(session_id_, session_key_);
-  if (shared_) records_ = &shared_->records();
+  if (!shared_) ring_ = std::make_unique<transport::Ring>();
+  records_ = shared_ ? &shared_->records() : ring_.get();
   wire::TransportChoice choice{(uint32_t)(shared_ ? wire::Transport::shared_memory : wire::Transport::tls), {}};
   if (tls_.write_all(&choice, sizeof choice, kChoiceMs)) return true;
   error = "the session server did not take the connection over";

@@ -31,6 +31,7 @@ CUresult wait_for(Stream* s, uint64_t position) {
   Link* link = s->context->device->link;
   auto done = [&] { return s->progress.completed.load(std::memory_order_acquire) >= position; };
   if (position == 0 || done()) return link->error();
+  link->note_wait();
   return link->wait(done);     // the node marks a stream as soon as its ring runs dry, so no request is needed
 }
 

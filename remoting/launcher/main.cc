@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "launcher/sessions.h"
@@ -81,6 +82,24 @@ std::string peer_name(int fd) {
   return std::string(host) + ":" + port;
 }
 
+// Certificates are renewed daily: the files are read again when they changed.
+SSL_CTX* current_context(const Settings& settings, std::string& why) {
+  static std::mutex mutex;
+  static SSL_CTX* kept = nullptr;
+  static timespec read_at[2] = {};
+  struct stat now[2] = {};
+  std::lock_guard lock(mutex);
+  if (stat(settings.certificate.c_str(), &now[0]) || stat(settings.key.c_str(), &now[1])) { why = "the certificate's files are missing"; return nullptr; }
+  auto same = [&](int i) { return now[i].st_mtim.tv_sec == read_at[i].tv_sec && now[i].st_mtim.tv_nsec == read_at[i].tv_nsec; };
+  if (!kept || !same(0) || !same(1)) {
+    if (kept) SSL_CTX_free(kept);
+    kept = transport::launcher_context(settings.certificate, settings.key, why);
+    for (int i = 0; i < 2; ++i) read_at[i] = now[i].st_mtim;
+  }
+  if (kept) SSL_CTX_up_ref(kept);
+  return kept;
+}
+
 // One client. Until its ticket proves right, it gets no byte back.
 void serve_client(int fd, const Settings& settings, Grants& grants, Sessions& sessions) {
   std::string who = peer_name(fd), why;
@@ -93,7 +112,7 @@ void serve_client(int fd, const Settings& settings, Grants& grants, Sessions& se
   if (p.purpose != (uint32_t)wire::Purpose::open || !grants.admit(body, p.bytes, ticket, grant, why)) { std::fprintf(stderr, "%s: refused: %s\n", who.c_str(), why.c_str()); close(fd); return; }
   transport::Secret peer;
   transport::Tls tls;
-  SSL_CTX* context = transport::launcher_context(settings.certificate, settings.key, why);   // read afresh: certificates are renewed daily
+  SSL_CTX* context = current_context(settings, why);
   if (!context || !transport::Tls::accept_client(fd, context, kHandshakeMs, tls, why)) std::fprintf(stderr, "%s: handshake: %s\n", who.c_str(), why.c_str());
   else if (!tls.peer_public_key(peer) || std::memcmp(peer.data(), ticket.body.client_key, peer.size())) std::fprintf(stderr, "%s: refused: the client does not hold the ticket's key\n", who.c_str());
   else {
@@ -163,6 +182,7 @@ int main(int argc, char** argv) {
   int listener = listen_tcp(settings.listen_address, settings.port), agent = control::listen_at(agent_socket.c_str());
   if (listener < 0 || agent < 0) { std::fprintf(stderr, "cannot listen on %s or %s:%d\n", agent_socket.c_str(), settings.listen_address.c_str(), settings.port); return 1; }
   std::fprintf(stderr, "launcher listens on %s:%d, %u sessions adopted\n", settings.listen_address.c_str(), settings.port, adopted);
+  std::thread([&] { sessions.keep_spare(); }).detach();
   std::thread([&] { accept_clients(listener, settings, grants, sessions); }).detach();
   std::thread([&] { serve_agent(agent, grants, sessions, settings.port); }).detach();
   for (;;) {

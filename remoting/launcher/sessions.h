@@ -32,6 +32,8 @@ class Sessions {
   void open(transport::Tls tls, const Ticket& ticket, const Grant& grant, const wire::OpenRequest& request, const std::string& client_address);
   bool attach(const uint8_t* session, int client_fd);   // a bulk connection for a running session
 
+  void keep_spare();                                // starts the process of the next session, so that nobody waits for its driver
+
   // adopt.cc: sessions that an earlier launcher started and that still run.
   unsigned adopt();
 
@@ -40,6 +42,9 @@ class Sessions {
   void end_all(const char* reason);
 
  private:
+  struct Waiting { pid_t pid = -1; int fd = -1; };
+  Waiting spawn() const;
+  Waiting take_spare();
   void save(const Session& s) const;
   void close_session(Session& s, const std::string& reason);
   std::string socket_path(const uint8_t* id) const;
@@ -49,6 +54,7 @@ class Sessions {
   Grants& grants_;
   std::mutex mutex_;
   std::map<std::string, Session> sessions_;         // by id in hexadecimal
+  Waiting spare_;
 };
 
 }  // namespace busbar::launcher

@@ -4,6 +4,7 @@
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ namespace busbar::launcher {
 namespace {
 constexpr int kStartSeconds = 30;      // loading a driver and creating its first context takes seconds on some GPUs
 
-pid_t spawn_program(const std::string& program, int start_fd) {
+pid_t spawn_program(const std::string& program, const std::string& driver, int start_fd) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
@@ -32,7 +33,7 @@ pid_t spawn_program(const std::string& program, int start_fd) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  char* argv[] = {const_cast<char*>(program.c_str()), nullptr};
+  char* argv[] = {const_cast<char*>(program.c_str()), const_cast<char*>("--driver"), const_cast<char*>(driver.c_str()), nullptr};
   pid_t pid = -1;
   if (posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environ)) pid = -1;
   posix_spawn_file_actions_destroy(&actions);
@@ -40,8 +41,42 @@ pid_t spawn_program(const std::string& program, int start_fd) {
   return pid;
 }
 
+void be_patient(int fd) {
+  timeval patience{kStartSeconds, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+}
+
 void copy_text(char* to, size_t room, const std::string& from) { std::snprintf(to, room, "%s", from.c_str()); }
 }  // namespace
+
+// A process that has loaded the driver and waits to be told whose session it is. `fd` is -1 when it cannot be had.
+Sessions::Waiting Sessions::spawn() const {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return {};
+  pid_t pid = spawn_program(settings_.session_program, settings_.driver, pair[1]);
+  ::close(pair[1]);
+  if (pid < 0) { ::close(pair[0]); return {}; }
+  be_patient(pair[0]);
+  return {pid, pair[0]};
+}
+
+Sessions::Waiting Sessions::take_spare() {
+  Waiting w;
+  { std::lock_guard lock(mutex_); std::swap(w, spare_); }
+  char byte;
+  bool gone = w.fd >= 0 && recv(w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  if (gone) { ::close(w.fd); waitpid(w.pid, nullptr, WNOHANG); w = {}; }
+  return w.fd >= 0 ? w : spawn();
+}
+
+// One process is ready before it is asked for: loading a driver is most of what a program would wait for.
+void Sessions::keep_spare() {
+  { std::lock_guard lock(mutex_); if (spare_.fd >= 0) return; }
+  Waiting fresh = spawn();
+  std::lock_guard lock(mutex_);
+  if (spare_.fd < 0) spare_ = fresh;
+  else if (fresh.fd >= 0) ::close(fresh.fd);               // somebody was faster; it ends by itself
+}
 
 void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant, const wire::OpenRequest& request, const std::string& client_address) {
   control::SessionStart start{};
@@ -66,12 +101,9 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   copy_text(start.driver, sizeof start.driver, settings_.driver);
   copy_text(start.socket_path, sizeof start.socket_path, socket_path(start.id));
 
-  int pair[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) { answer(1, "the node is out of descriptors"); return; }
-  pid_t pid = spawn_program(settings_.session_program, pair[1]);
-  ::close(pair[1]);
-  timeval patience{kStartSeconds, 0};
-  setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  Waiting process = take_spare();
+  if (process.fd < 0) { answer(1, "the node is out of descriptors or processes"); return; }
+  pid_t pid = process.pid;
   Session s;
   std::memcpy(s.record.id, start.id, 16);
   std::memcpy(s.record.allocation, grant.allocation.id, 16);
@@ -89,8 +121,8 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   std::string id = hex(start.id, 16);
   if (pid > 0) { std::lock_guard lock(mutex_); sessions_[id] = s; save(s); }
   control::Header h;
-  bool ready = pid > 0 && control::send_message(pair[0], control::Kind::start, &start, sizeof start, tls.fd()) && control::receive_message(pair[0], h, nullptr, 0) && h.kind == (uint32_t)control::Kind::ok;
-  ::close(pair[0]);
+  bool ready = pid > 0 && control::send_message(process.fd, control::Kind::start, &start, sizeof start, tls.fd()) && control::receive_message(process.fd, h, nullptr, 0) && h.kind == (uint32_t)control::Kind::ok;
+  ::close(process.fd);
   if (!ready) {
     answer(2, pid > 0 ? "the session server could not start; the launcher's log on the node says why" : "the session server program is missing on the node");
     if (pid > 0) kill(pid, SIGKILL);
@@ -103,6 +135,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   }
   answer(0, "");
   ::close(tls.release_fd());                         // the session server holds its own copy
+  keep_spare();
 }
 
 }  // namespace busbar::launcher

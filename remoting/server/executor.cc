@@ -69,12 +69,9 @@ std::string Executor::run() {
     bool quiet = buffer.size() == at;
     if (quiet && !spin(buffer)) { completions_.settle(); if (!s_.link.receive(buffer, kReceiveBytes, 1000)) return "the client is gone"; }
     else if (!quiet && !s_.link.receive(buffer, kReceiveBytes, 0)) return "the client is gone";
-    while (at < buffer.size() && !leaving_) {
-      uint64_t used = 0;
-      if (!take(buffer.data() + at, buffer.size() - at, used)) return "malformed record at " + std::to_string(position_);
-      if (!used) break;
-      at += used;
-    }
+    uint64_t used = 0;
+    if (!process(buffer.data() + at, buffer.size() - at, used)) return "malformed record at " + std::to_string(position_);
+    at += used;
     if (at == buffer.size()) { buffer.clear(); at = 0; }
     else if (at > (1 << 20)) { buffer.erase(buffer.begin(), buffer.begin() + (ptrdiff_t)at); at = 0; }
     queues_.progress();
@@ -83,6 +80,17 @@ std::string Executor::run() {
     if (buffer.size() > at) { completions_.settle(); if (!s_.link.receive(buffer, kReceiveBytes, 1000)) return "the client is gone"; }   // an unfinished record
   }
   return "";
+}
+
+bool Executor::process(const uint8_t* p, uint64_t n, uint64_t& used) {
+  used = 0;
+  while (used < n && !leaving_) {
+    uint64_t one = 0;
+    if (!take(p + used, n - used, one)) return false;
+    if (!one) break;
+    used += one;
+  }
+  return true;
 }
 
 // Looks for records and for finished work before it sleeps: a wake-up costs more than most of what is waited for.

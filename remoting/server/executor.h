@@ -34,6 +34,8 @@ class Executor {
 
   // Runs until the client leaves. The reason is empty for an orderly end.
   std::string run();
+  // Whole records from the front of `p`; how many bytes they were. False when one is malformed.
+  bool process(const uint8_t* p, uint64_t n, uint64_t& used);
   // Bulk bytes came or a parked stream may go on: from any thread.
   void nudge();
 

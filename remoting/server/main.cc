@@ -26,10 +26,18 @@ constexpr int kHandshakeMs = 15'000;
   std::_Exit(code);            // threads still wait on the driver; the kernel frees what this process held
 }
 
+// What takes longest, before the session is known: this process may wait for one.
+bool load_driver(Driver& cu, const std::string& path, std::string& error) {
+  if (!cu.load(path, error)) return false;
+  if (CUresult r = cu.cuInit(0)) { error = "cuInit answered " + std::to_string((int)r); return false; }
+  load_nvml(path);
+  transport::warm_up();
+  return true;
+}
+
 // The granted GPUs, in the order of the grant.
 bool find_devices(Driver& cu, const control::SessionStart& start, std::vector<DeviceState>& out, std::string& error) {
   int count = 0;
-  if (CUresult r = cu.cuInit(0)) { error = "cuInit answered " + std::to_string((int)r); return false; }
   cu.cuDeviceGetCount(&count);
   for (uint32_t p = 0; p < start.partitions; ++p) {
     bool found = false;
@@ -103,19 +111,20 @@ void serve_control(int listener, Session& s, Executor& executor, transport::Secr
 int main(int argc, char** argv) {
   if (argc == 2 && !std::strcmp(argv[1], "--version")) { std::printf("busbar-session, protocol %u\n", wire::kProtocolVersion); return 0; }
   signal(SIGPIPE, SIG_IGN);
+  Driver cu;
+  std::string error;
+  if (argc != 3 || std::strcmp(argv[1], "--driver")) leave("usage: busbar-session --driver LIBRARY, with a socket as descriptor 3", 2);
+  bool loaded = load_driver(cu, argv[2], error);
   control::Header h;
   auto* start = new control::SessionStart;
   int client = -1;
   if (!control::receive_message(kStartFd, h, start, sizeof *start, &client) || h.kind != (uint32_t)control::Kind::start || client < 0 || start->partitions > wire::kMaxDevices) leave("no start message", 2);
   int listener = control::listen_at(start->socket_path);
   if (listener < 0) leave("the control socket cannot be made", 2);
-  Driver cu;
-  std::string error;
   std::vector<DeviceState> devices;
-  if (!cu.load(start->driver, error) || !find_devices(cu, *start, devices, error)) leave(error, 3);
+  if (!loaded || !find_devices(cu, *start, devices, error)) leave(error, 3);
   Ledger* ledger = Ledger::join(start->ledger_path, start->client_pid);
   if (!ledger) leave("the ledger cannot be opened", 3);
-  load_nvml(start->driver);
   int meeting = transport::listen_for_memory(start->id);
   Isolation isolation = enter_sandbox();
   transport::Secret key;

@@ -73,16 +73,17 @@ bool image_of(Session& s, uint64_t reply, const uint8_t* hash, uint64_t bytes, u
 }
 }  // namespace
 
-// module, bytes, transfer, 32 bytes of hash
+// module, whether the bytes follow, bytes, transfer, 32 bytes of hash
 void load_module(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
-  uint32_t id = in.get<uint32_t>();
-  in.get<uint32_t>();
+  uint32_t id = in.get<uint32_t>(), inlined = in.get<uint32_t>();
   uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
   const uint8_t* hash = in.raw(32);
+  const uint8_t* here = inlined && bytes <= in.left() ? in.raw(bytes) : nullptr;
   if (!in.ok() || bytes > wire::kMaxImageBytes || s.too_many_modules()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   std::string image;
-  if (!image_of(s, reply, hash, bytes, transfer, image)) return;
+  if (here) image.assign((const char*)here, bytes);
+  else if (!image_of(s, reply, hash, bytes, transfer, image)) return;
   std::string log(kLogBytes, '\0');
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void* values[] = {log.data(), (void*)(uintptr_t)log.size()};

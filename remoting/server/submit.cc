@@ -92,8 +92,10 @@ void Executor::copy_out(const Record& r, StreamState& st) {
   wire::Decoder in = r.decoder();
   uint64_t from = in.get<uint64_t>(), bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
   if (!in.ok()) { malformed_ = true; return; }
-  for (uint64_t offset = 0; offset < bytes || bytes == 0; offset += wire::kMaxChunkBytes) {
-    uint64_t n = std::min<uint64_t>(bytes - offset, wire::kMaxChunkBytes);
+  constexpr uint64_t kSharedPieceBytes = 1 << 20;          // small, so that both ends copy at the same time
+  uint64_t piece = s_.link.shared() ? kSharedPieceBytes : wire::kMaxChunkBytes;
+  for (uint64_t offset = 0; offset < bytes || bytes == 0; offset += piece) {
+    uint64_t n = std::min<uint64_t>(bytes - offset, piece);
     bool last = offset + n == bytes;
     Mark m;
     int chunk = shared_room(n);
@@ -104,6 +106,7 @@ void Executor::copy_out(const Record& r, StreamState& st) {
     m.deliveries.push_back({transfer, offset, p, n, chunk});
     mark(st, last ? r.position : r.position - 1, std::move(m));   // only the last chunk completes the record
     if (last) return;
+    completions_.poll();                                   // what is there already goes out while the next is copied
   }
 }
 

@@ -17,18 +17,18 @@ namespace busbar::transport {
 
 static long futex(std::atomic<uint32_t>* word, int op, uint32_t value, const timespec* patience = nullptr) { return syscall(SYS_futex, word, op, value, patience, nullptr, 0); }
 
-uint8_t* map_twice(int fd, uint64_t offset, uint64_t bytes) {
+uint8_t* map_twice(int fd, uint64_t offset, uint64_t bytes, bool populate) {
   auto* area = (uint8_t*)mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (area == MAP_FAILED) return nullptr;
   for (uint64_t i = 0; i < 2; ++i)
-    if (mmap(area + i * bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, (off_t)offset) == MAP_FAILED) { munmap(area, 2 * bytes); return nullptr; }
+    if (mmap(area + i * bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0), fd, (off_t)offset) == MAP_FAILED) { munmap(area, 2 * bytes); return nullptr; }
   return area;
 }
 
 Ring::Ring(uint64_t bytes) : capacity_(bytes) {
   int fd = memfd_create("busbar-ring", MFD_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fd < 0 || wake_fd_ < 0 || ftruncate(fd, (off_t)bytes) || !(memory_ = map_twice(fd, 0, bytes))) throw std::bad_alloc();
+  if (fd < 0 || wake_fd_ < 0 || ftruncate(fd, (off_t)bytes) || !(memory_ = map_twice(fd, 0, bytes, true))) throw std::bad_alloc();
   ::close(fd);
 }
 

@@ -55,6 +55,6 @@ class Ring {
 };
 
 // `bytes` of a file, mapped twice in a row. Null when it cannot be.
-uint8_t* map_twice(int fd, uint64_t offset, uint64_t bytes);
+uint8_t* map_twice(int fd, uint64_t offset, uint64_t bytes, bool populate);   // populate: no page fault later
 
 }  // namespace busbar::transport

@@ -22,7 +22,7 @@ namespace busbar::transport {
 
 namespace {
 constexpr uint64_t kMagic = 0x3130534d52414253ull;
-constexpr uint64_t kHeadBytes = 4096, kRecordBytes = 1ull << 20, kFrameBytes = 2ull << 20;
+constexpr uint64_t kHeadBytes = 4096, kRecordBytes = 1ull << 20, kFrameBytes = 1ull << 20;
 constexpr uint64_t kRecordsAt = kHeadBytes, kFramesAt = kRecordsAt + kRecordBytes, kChunksAt = kFramesAt + kFrameBytes;
 constexpr uint64_t kAllBytes = kChunksAt + 2 * kSharedChunks * kSharedChunkBytes;
 static_assert(sizeof(SharedHead) <= kHeadBytes);
@@ -37,8 +37,8 @@ void* map(int fd, uint64_t at, uint64_t bytes) {
 
 SharedMemory::SharedMemory(int fd) {
   head_ = (SharedHead*)map(fd, 0, kHeadBytes);
-  records_memory_ = map_twice(fd, kRecordsAt, kRecordBytes);
-  frames_memory_ = map_twice(fd, kFramesAt, kFrameBytes);
+  records_memory_ = map_twice(fd, kRecordsAt, kRecordBytes, true);
+  frames_memory_ = map_twice(fd, kFramesAt, kFrameBytes, false);
   chunks_ = (uint8_t*)map(fd, kChunksAt, 2 * kSharedChunks * kSharedChunkBytes);
   if (ready()) records_ = std::make_unique<Ring>(&head_->records, records_memory_, kRecordBytes);
 }

@@ -160,6 +160,14 @@ bool Tls::connect_launcher(int fd, const std::string& ca_pem, const std::string&
   return true;
 }
 
+void warm_up() {
+  for (auto* method : {TLS_server_method(), TLS_client_method()}) {
+    SSL_CTX* c = context(method);
+    SSL_free(SSL_new(c));
+    SSL_CTX_free(c);
+  }
+}
+
 SSL_CTX* launcher_context(const std::string& certificate, const std::string& key, std::string& error) {
   SSL_CTX* c = context(TLS_server_method());
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, accept_any);

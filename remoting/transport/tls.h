@@ -48,6 +48,8 @@ class Tls {
   SSL* ssl_ = nullptr;
 };
 
+void warm_up();                                           // what OpenSSL does at its first use, done before somebody waits
+
 // Launcher's side, made once: null and a reason when files are missing or wrong.
 SSL_CTX* launcher_context(const std::string& certificate_path, const std::string& key_path, std::string& error);
 

@@ -70,6 +70,7 @@ API CUresult cuDeviceGetAttribute(int* v, CUdevice_attribute a, CUdevice d) {
 }
 
 API CUresult cuDevicePrimaryCtxRetain(CUcontext* c, CUdevice d) { *c = primary(d); return CUDA_SUCCESS; }
+API CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) { *flags = 0; *active = 1; return CUDA_SUCCESS; }
 API CUresult cuDevicePrimaryCtxRelease(CUdevice) { return CUDA_SUCCESS; }
 API CUresult cuCtxSetCurrent(CUcontext c) { t_current = c; return CUDA_SUCCESS; }
 API CUresult cuCtxGetCurrent(CUcontext* c) { *c = t_current; return CUDA_SUCCESS; }
@@ -82,6 +83,7 @@ API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) { *least = 0
 
 // ---- streams and events: whatever was asked for is done ----
 API CUresult cuStreamCreateWithPriority(CUstream* s, unsigned, int) { *s = (CUstream) new char; return CUDA_SUCCESS; }
+API CUresult cuStreamCreate(CUstream* s, unsigned flags) { return cuStreamCreateWithPriority(s, flags, 0); }
 API CUresult cuStreamDestroy(CUstream s) { delete (char*)s; return CUDA_SUCCESS; }
 API CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return CUDA_SUCCESS; }
 API CUresult cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }

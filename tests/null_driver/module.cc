@@ -50,6 +50,7 @@ API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned, CUji
   *out = (CUmodule)m;
   return CUDA_SUCCESS;
 }
+API CUresult cuModuleLoadData(CUmodule* out, const void* image) { return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
 API CUresult cuModuleUnload(CUmodule h) { auto* m = (Module*)h; for (auto& [n, f] : m->functions) delete f; delete m; return CUDA_SUCCESS; }
 API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) {
   auto* m = (Module*)h;
