@@ -63,7 +63,9 @@ def rows_of(x: str, v: Values, direct: Values, floor: Values) -> list[dict[str, 
     ]  # fmt: skip
     rows = [row(f"{x}_{name}", unit, v[name], target, at_most, direct=direct[name]) for name, unit, target in plain]
     four = 0.9 * v["launches_per_s_1t"]
-    rows.append(row(f"{x}_launches_per_s_4t", "1/s", v["launches_per_s_4t"], round(four), at_least, direct=direct["launches_per_s_4t"], needs="a core for each end"))
+    rows.append(
+        row(f"{x}_launches_per_s_4t", "1/s", v["launches_per_s_4t"], round(four), at_least, direct=direct["launches_per_s_4t"], needs="a core for each end")
+    )
     rows.append(row(f"{x}_sync_added_us", "us", v["sync_us"] - ping, added, at_most, whole=v["sync_us"], floor=ping))
     rows.append(row(f"{x}_d2h_4b_added_us", "us", v["d2h_4b_us"] - ping, added, at_most, whole=v["d2h_4b_us"], floor=ping))
     for kind in ("h2d_64mib", "d2h_64mib", "h2d_64mib_pageable", "d2h_64mib_pageable"):

@@ -1,6 +1,8 @@
 // The bulk connection of a link: large host bytes, both ways, opened when the first need it.
+#include <linux/futex.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,6 +15,10 @@
 namespace busbar::client {
 
 using transport::Tls;
+
+namespace {
+long futex(std::atomic<uint32_t>* word, int op, uint32_t value, const timespec* t) { return syscall(SYS_futex, word, op, value, t, nullptr, 0); }
+}  // namespace
 
 bool Link::open_bulk() {
   std::lock_guard one(bulk_send_mutex_);
@@ -38,6 +44,15 @@ bool Link::open_bulk() {
     bulk_lost();
   }).detach();
   return true;
+}
+
+// Until so many bytes have come over the bulk connection.
+void Link::wait_for_bulk(uint64_t bulk) {
+  while (bulk_received_.load() < bulk && bulk_open_ && !this->error()) {
+    uint32_t epoch = epoch_.load();
+    timespec patience{0, 1'000'000};
+    if (bulk_received_.load() < bulk) futex(&epoch_, FUTEX_WAIT_PRIVATE, epoch, &patience);
+  }
 }
 
 // Both connections break when a session ends; the link's last frame says why, so it has the first word.

@@ -89,6 +89,7 @@ class Link {
   bool deliver_output(uint32_t staging, uint64_t offset, const uint8_t* from, uint64_t bytes);
   bool deliver(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes);
   bool receive_bulk_frame();
+  void wait_for_bulk(uint64_t bytes);
   void bulk_lost();
   bool write_bulk(const void* p, size_t n);
   void announce();

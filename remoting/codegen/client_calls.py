@@ -35,7 +35,8 @@ def resolve(i: int, role: Role, counts: dict[str, str]) -> Lines:
         return [f"  uint32_t h{i} = 0;\n  if (CUresult r = call.{role.word}(a{i}, h{i})) return r;\n"]
     if role.is_object and role.verb in {"", "free"}:
         if role.count:
-            return [f"  for (size_t i = 0; a{i} && i < {counts[role.count]}; ++i) if (CUresult r = call.use(ObjectKind::{role.word}, (uint64_t)a{i}[i])) return r;\n"]
+            known = f"call.use(ObjectKind::{role.word}, (uint64_t)a{i}[i])"
+            return [f"  for (size_t i = 0; a{i} && i < {counts[role.count]}; ++i) if (CUresult r = {known}) return r;\n"]
         unless = f"a{i} && " if role.optional else ""
         return [f"  if ({unless}!call.known(ObjectKind::{role.word}, (uint64_t)a{i})) return unknown_object(ObjectKind::{role.word});\n"]
     return []

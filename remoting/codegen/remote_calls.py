@@ -49,7 +49,9 @@ def main() -> None:
     client += [client_calls.alias_stub(c, found[c.name], found[c.alias]) for c in calls.values() if c.alias]
     server = [BANNER] + [server_calls.dispatch(c, found[c.name]) for c in generated]
     server.append("static const GeneratedCall kGeneratedCalls[] = {\n")
-    server += [f'    {{{c.number:#06x}, "{c.name}", {str(c.kind == "reply").lower()}, {str("helper" in c.flags).lower()}, call_{c.name}}},\n' for c in generated]
+    server += [
+        f'    {{{c.number:#06x}, "{c.name}", {str(c.kind == "reply").lower()}, {str("helper" in c.flags).lower()}, call_{c.name}}},\n' for c in generated
+    ]
     server.append("};\n")
     arguments.output.mkdir(parents=True, exist_ok=True)
     write(arguments.output / "client_calls.cc", "".join(client))

@@ -19,7 +19,9 @@ PLAIN = {"stream", "event", "function", "module", "context", "device", "pointer"
 ROLE = re.compile(r"(?:(?P<verb>new|free|list):)?(?P<word>[a-z]*)(?P<optional>\?)?(?:\[(?P<count>\w+)\])?$")
 
 
-NAMES_SOMETHING = re.compile(r"CU(context|stream|event|function|module|kernel|library|graph|graphNode|graphExec|array|mipmappedArray|texObject|surfObject|device)$")
+NAMES_SOMETHING = re.compile(
+    r"CU(context|stream|event|function|module|kernel|library|graph|graphNode|graphExec|array|mipmappedArray|texObject|surfObject|device)$"
+)
 
 
 class RoleError(Exception):

@@ -44,9 +44,11 @@ def take_array(i: int, role: Role, kind: str, count: int) -> tuple[Lines, str]:
 
 
 def take_struct(i: int, role: Role, kind: str) -> tuple[Lines, str]:
+    refuse = f"  if (!s.accepts(a{i})) return CUDA_ERROR_INVALID_VALUE;\n"
     if not role.optional:
-        return [f"  auto a{i} = in.get<{kind}>();\n  if (!s.accepts(a{i})) return CUDA_ERROR_INVALID_VALUE;\n"], f"&a{i}"
-    return [f"  bool given{i} = in.get<uint8_t>();\n  {kind} a{i}{{}};\n  if (given{i}) a{i} = in.get<{kind}>();\n  if (!s.accepts(a{i})) return CUDA_ERROR_INVALID_VALUE;\n"], f"given{i} ? &a{i} : nullptr"
+        return [f"  auto a{i} = in.get<{kind}>();\n", refuse], f"&a{i}"
+    lines = [f"  bool given{i} = in.get<uint8_t>();\n  {kind} a{i}{{}};\n", f"  if (given{i}) a{i} = in.get<{kind}>();\n", refuse]
+    return lines, f"given{i} ? &a{i} : nullptr"
 
 
 def validate(i: int, role: Role) -> Lines:
@@ -100,7 +102,9 @@ def dispatch(call: spec.Call, prototype: Prototype) -> str:
     lines += [line for i, r in enumerate(roles) for line in validate(i, r)]
     count = next((f"a{i}" for i, r in enumerate(roles) if r.word == "count"), "0")
     lines += [f"  std::vector<{element(prototype, i)}> list{i}(given{i} ? {count} : 0);\n" for i, r in enumerate(roles) if r.is_list]
-    lines.append(f"  if (!s.cu.{call.name}) return CUDA_ERROR_NOT_SUPPORTED;\n  CUresult r = s.cu.{call.name}({', '.join(passed[i] for i in range(len(roles)))});\n  if (r) return r;\n")
+    arguments = ", ".join(passed[i] for i in range(len(roles)))
+    lines.append(f"  if (!s.cu.{call.name}) return CUDA_ERROR_NOT_SUPPORTED;\n")
+    lines.append(f"  CUresult r = s.cu.{call.name}({arguments});\n  if (r) return r;\n")
     belongs = owner(roles)
     lines += [line for i, r in enumerate(roles) if not r.is_list for line in give(i, r, belongs)]
     lines += [line for i, r in enumerate(roles) if r.is_list for line in give_list(i, r, belongs)]

@@ -27,6 +27,9 @@ struct Ticket {
 };
 
 // Layout and signature. False with a reason for the log; the client is told nothing.
+constexpr size_t kSignatureBytes = 64;
+bool signed_by(const control::TicketKey& key, const uint8_t* p, size_t n, const uint8_t* signature);   // signature.cc
+
 bool read_ticket(const uint8_t* p, size_t n, const control::TicketKey* keys, uint32_t key_count, Ticket& out, std::string& why);
 
 }  // namespace busbar::launcher

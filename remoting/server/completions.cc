@@ -28,6 +28,7 @@ void Completions::poll() {
 void Completions::settle() {
   if (!pending_count_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(mutex_);
+  if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { run(); });
   added_.notify_one();
 }
 

@@ -29,14 +29,14 @@ struct Mark {
 
 class Completions {
  public:
-  Completions(Session& session, std::function<void()> wake) : s_(session), wake_(std::move(wake)), thread_([this] { run(); }) {}
+  Completions(Session& session, std::function<void()> wake) : s_(session), wake_(std::move(wake)) {}
   ~Completions() { stop(); }
 
   // Nobody is woken: the executor looks by itself for a while, then says settle().
   void add(Mark m);
   // Publishes what is done. From the executor, between records; cheap when nothing is pending.
   void poll();
-  // The executor will not look any more: the thread takes over what is pending.
+  // The executor will not look any more: a thread takes over what is pending. It begins when it is first needed.
   void settle();
   // The first asynchronous error; every counter that follows carries it.
   void fail(CUresult error, uint64_t position);

@@ -11,10 +11,10 @@
 
 namespace busbar::server {
 
-// Runs the calls that may block for long, one after the other, while the executor goes on.
+// Runs the calls that may block for long, one after the other, while the executor goes on. Its thread begins with the first of them.
 class Helper {
  public:
-  explicit Helper(Session& s) : s_(s), thread_([this] { run(); }) {}
+  explicit Helper(Session& s) : s_(s) {}
   ~Helper();
   void post(CUcontext context, std::function<void()> work);
 
@@ -27,6 +27,11 @@ class Helper {
   bool stopping_ = false;
   std::thread thread_;
 };
+
+// dispatch.cc
+const GeneratedCall* generated(uint16_t opcode);           // null: no call of the specification
+struct Expected { uint64_t transfer = 0, bytes = 0; };
+Expected bytes_for(const Record& r);                       // the bulk bytes that a record cannot run without
 
 class Executor {
  public:

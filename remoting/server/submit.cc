@@ -103,6 +103,7 @@ void Executor::copy_out(const Record& r, StreamState& st) {
     if (!p.data) { check(CUDA_ERROR_OUT_OF_MEMORY, r.position); return mark(st, r.position); }
     CUresult e = n ? s_.cu.cuMemcpyDtoHAsync(p.data, from + offset, n, st.handle) : CUDA_SUCCESS;
     check(e, r.position);
+    if (e) last = true;                                    // whatever length was claimed
     m.deliveries.push_back({transfer, offset, p, n, chunk});
     mark(st, last ? r.position : r.position - 1, std::move(m));   // only the last chunk completes the record
     if (last) return;

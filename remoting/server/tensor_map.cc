@@ -8,7 +8,7 @@ namespace busbar::server {
 void tensor_map(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   auto q = in.get<wire::TensorMapRequest>();
-  alignas(64) CUtensorMap map = q.map;
+  CUtensorMap map = q.map;
   if (!in.ok() || q.rank > 5) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   auto type = (CUtensorMapDataType)q.type;
   auto interleave = (CUtensorMapInterleave)q.interleave;

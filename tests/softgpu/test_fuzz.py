@@ -8,7 +8,7 @@ from tests.suites.fuzz import build, run
 
 
 def test_an_operand_list_that_forgets_its_length_is_found(tmp_path: Path) -> None:
-    build(tmp_path / "fuzz", planted=True)
-    done = run(tmp_path / "fuzz", tmp_path, ["-max_total_time=120"])
+    build("ptx", tmp_path / "fuzz", planted=True)
+    done = run("ptx", tmp_path / "fuzz", tmp_path, ["-max_total_time=120"])
     assert done.returncode != 0
     assert "AddressSanitizer" in done.stderr

@@ -1,0 +1,58 @@
+// libFuzzer: what a session server, or whoever stands in its place, sends a client.
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#define private public                                      // the decoder is the link's own
+#include "client/link.h"
+#undef private
+
+using namespace busbar;
+using namespace busbar::client;
+
+namespace {
+// The input is a list of frames: kind, length, bytes; or raw bytes when it begins with 0xff.
+std::vector<uint8_t> frames_of(const uint8_t* p, size_t n) {
+  std::vector<uint8_t> out;
+  while (n >= 2) {
+    wire::FrameHeader h{p[1], (uint16_t)(p[0] % 12), 0};
+    p += 2;
+    n -= 2;
+    if (h.bytes > n) h.bytes = (uint32_t)n;
+    size_t at = out.size();
+    out.resize(at + sizeof h + h.bytes);
+    std::memcpy(out.data() + at, &h, sizeof h);
+    std::memcpy(out.data() + at + sizeof h, p, h.bytes);
+    p += h.bytes;
+    n -= h.bytes;
+  }
+  return out;
+}
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
+  static uint8_t memory[4096];
+  if (n < 2) return 0;
+  Link link;
+  link.leaving_ = true;                                     // nothing is printed
+  static transport::Ring ring(64 << 10);                    // made once: making them is slower than what is tested
+  static transport::SharedMemory* memory_of_both = [] { int fd = -1; auto m = transport::SharedMemory::create(fd); close(fd); return m.release(); }();
+  link.records_ = &ring;
+  if (data[0] & 1) link.shared_.reset(memory_of_both);
+  Progress progress;
+  Answer answer;
+  link.watch(1, &progress);
+  link.answers_[1] = &answer;
+  link.incoming_[2] = {Rows::flat(memory, sizeof memory), 0, sizeof memory, sizeof memory};
+  link.incoming_[3] = {{memory, 16, 64, 8, 1024, 2}, 0, 256, 256};
+  link.know_staging(4, Rows::flat(memory, 1024));
+  link.on_host_function = [](uint64_t) {};
+  link.on_graph_function = [](uint64_t, uint64_t) {};
+  if (data[1] == 0xff) link.inbox_.assign(data + 2, data + n);
+  else link.inbox_ = frames_of(data + 1, n - 1);
+  link.parse_frames();
+  link.shared_.release();
+  return 0;
+}
