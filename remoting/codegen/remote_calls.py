@@ -7,18 +7,20 @@ from pathlib import Path
 
 from remoting.codegen import client_calls, headers, server_calls, spec
 from remoting.codegen.libraries import BANNER, write
+from remoting.codegen.tested import tested
 
 # Some calls are deprecated; programs make them all the same.
 OLD_NAMES = '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Wdeprecated-declarations"\n{}#pragma GCC diagnostic pop\n'
 
 
-def coverage(calls: dict[str, spec.Call], refused: dict[str, str]) -> str:
+def coverage(calls: dict[str, spec.Call], refused: dict[str, str], tests: dict[str, str]) -> str:
     lines = [
         "# Coverage of the CUDA driver API\n\n",
         "Generated from `remoting/spec`; `./test` fails when it is stale.\n\n",
-        "| function | state | how, or why not |\n|---|---|---|\n",
+        "| function | state | test, how, or why not |\n|---|---|---|\n",
     ]
-    rows = [(c.name, "implemented", c.kind if not c.alias else f"{c.kind}, by {c.alias}") for c in calls.values()]
+    rows = [(c.name, "tested", tests[c.name]) for c in calls.values() if c.name in tests]
+    rows += [(c.name, "implemented", c.kind if not c.alias else f"{c.kind}, by {c.alias}") for c in calls.values() if c.name not in tests]
     rows += [(name, "refused", reason) for name, reason in refused.items()]
     lines += [f"| `{name}` | {state} | {how} |\n" for name, state, how in sorted(rows)]
     return "".join(lines)
@@ -36,7 +38,8 @@ def main() -> None:
     refused = spec.read_refused(arguments.spec / "cuda_driver.refused")
     spec.check_complete(calls, refused, set(found))
     if arguments.coverage:
-        write(arguments.coverage, coverage(calls, refused))
+        tests = tested(arguments.include / "cuda.h", arguments.spec.parent.parent / "tests")
+        write(arguments.coverage, coverage(calls, refused, tests))
         return
     generated = [c for c in calls.values() if c.number is not None]
     wrapped = [c for c in generated if c.body == "wrapped"]

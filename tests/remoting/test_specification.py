@@ -11,6 +11,7 @@ import pytest
 from deploy.supervisor import BUILD, ROOT, SOFTGPU
 from remoting.codegen import headers, spec
 from tests.remoting.conftest import cuda_include
+from tests.softgpu.test_programs import programs as cuda_python
 
 SPEC = ROOT / "remoting" / "spec"
 
@@ -77,3 +78,11 @@ def test_versions_map_to_the_symbols_that_nvidia_documents() -> None:
     assert table["cuDeviceGetUuid", 9020, False] == "cuDeviceGetUuid"
     assert table["cuCtxCreate", 3020, False] == "cuCtxCreate_v2"
     assert table["cuEventElapsedTime", 12080, False] == "cuEventElapsedTime_v2"
+
+
+def test_a_tested_row_names_a_program_that_exists() -> None:
+    rows = [line.split("|")[1:4] for line in (ROOT / "docs" / "coverage.md").read_text().splitlines() if "| tested |" in line]
+    programs = {p.stem for p in (ROOT / "tests" / "remoting" / "programs").glob("*.c")}
+    assert len(rows) > 90
+    for name, _, test in rows:
+        assert test.strip().rpartition("[")[2].rstrip("]") in programs | set(cuda_python("cuda_programs")), name
