@@ -123,6 +123,7 @@ CUresult settle_host_functions(const Call& call);                               
 CUresult allocate_device(Context* c, uint64_t bytes, uint64_t& at);
 CUresult release_device(const Region& r, Heap::Done done);
 Heap::Done all_work_done(Context* c);                                                                  // what is submitted now
+CUresult reserve_on_both_sides(Link* link, uint32_t context, uint64_t bytes, uint64_t wish, uint64_t& out);   // virtual_memory.cc
 bool free_managed(CUdeviceptr p, CUresult& r);                                                         // managed.cc
 void forget_pool_memory(uint64_t at, Heap::Done done);                                                 // pool.cc
 CUresult send_in(Context* c, CUdeviceptr to, const void* from, size_t bytes);                          // memory.cc: on the legacy stream; the bytes are taken

@@ -69,6 +69,7 @@ class Link {
   std::function<void(uint64_t id, uint64_t round)> on_graph_function;
 
   void goodbye();                                                    // at exit: bounded to one second
+  bool is_session(const uint8_t* id) const { return !__builtin_memcmp(id, session_id_, sizeof session_id_); }
   const std::string& node_id() const { return node_id_; }
 
  private:

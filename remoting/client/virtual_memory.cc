@@ -83,22 +83,29 @@ API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationPro
   return CUDA_SUCCESS;
 }
 
+CUresult busbar::client::reserve_on_both_sides(Link* link, uint32_t context, uint64_t bytes, uint64_t wish, uint64_t& out) {
+  std::lock_guard lock(memory().mutex);
+  for (int i = 0; i < kRounds; ++i) {
+    uint64_t at = take_addresses(bytes, i ? 0 : wish);
+    if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = ask_range(link, wire::Op::reserve_addresses, context, at, bytes);
+    if (r == CUDA_SUCCESS) { memory().reserved[at] = {bytes, link}; out = at; return r; }
+    munmap((void*)at, bytes);
+    if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;          // taken on the node: try elsewhere
+  }
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, CUdeviceptr wish, unsigned long long flags) {
   READY;
   if (!out || !bytes || bytes % wire::kGranularity || flags || (align & (align - 1)) || align > 1ull << 40) return CUDA_ERROR_INVALID_VALUE;
   Context* c = current_context();
   Link* link = c ? c->device->link : session()->devices.front()->link;
-  std::lock_guard lock(memory().mutex);
-  if (align > wire::kGranularity) memory().cursor = (memory().cursor + align - 1) & ~(align - 1);
-  for (int i = 0; i < kRounds; ++i) {
-    uint64_t at = take_addresses(bytes, i ? 0 : wish);
-    if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = ask_range(link, wire::Op::reserve_addresses, c ? c->id : 0, at, bytes);
-    if (r == CUDA_SUCCESS) { memory().reserved[at] = {bytes, link}; *out = at; return r; }
-    munmap((void*)at, bytes);
-    if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;          // taken on the node: try elsewhere
-  }
-  return CUDA_ERROR_OUT_OF_MEMORY;
+  if (align > wire::kGranularity) { std::lock_guard lock(memory().mutex); memory().cursor = (memory().cursor + align - 1) & ~(align - 1); }
+  uint64_t at = 0;
+  CUresult r = reserve_on_both_sides(link, c ? c->id : 0, bytes, wish, at);
+  if (!r) *out = at;
+  return r;
 }
 
 API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {

@@ -22,6 +22,7 @@ enum class Kind : uint32_t {
   attach = 201,          // empty, with the socket of a bulk connection
   status = 202,          // empty; the answer is SessionStatus
   end = 203,             // EndReason
+  share = 204,           // between session servers of one allocation: wire::IpcToken; the answer carries the memory
 };
 
 struct Partition { uint8_t gpu_uuid[16]; uint64_t memory_bytes; uint32_t compute_percent, reserved; };

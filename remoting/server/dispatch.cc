@@ -85,6 +85,9 @@ bool Executor::reply_call(const Record& r) {
     case Op::validity: validity(s_, r.decoder()); return true;
 #endif
     case Op::nvml_sample: body = nvml_sample; break;
+    case Op::ipc_export: ipc_export(s_, r.decoder()); return true;
+    case Op::ipc_open: ipc_open(s_, r.decoder()); return true;
+    case Op::ipc_close: ipc_close(s_, r.decoder()); return true;
     case Op::tensor_map: tensor_map(s_, r.decoder()); return true;
     case Op::reserve_addresses: reserve_addresses(s_, r.decoder()); return true;
     case Op::free_addresses: free_addresses(s_, r.decoder()); return true;

@@ -24,7 +24,7 @@ namespace busbar::server {
   CU(cuGraphAddMemcpyNode) CU(cuGraphMemcpyNodeSetParams) CU(cuGraphExecMemcpyNodeSetParams) CU(cuGraphMemcpyNodeGetParams) \
   CU(cuGraphAddHostNode) CU(cuGraphHostNodeSetParams) CU(cuGraphExecHostNodeSetParams) CU(cuGraphHostNodeGetParams) \
   CU(cuLaunchHostFunc) CU(cuMemcpy3DAsync) CU(cuArray3DCreate) CU(cuArrayDestroy) CU(cuMipmappedArrayCreate) CU(cuMipmappedArrayDestroy) \
-  CU(cuTensorMapEncodeTiled) CU(cuTensorMapEncodeIm2col) CU(cuTensorMapEncodeIm2colWide) CU(cuTensorMapReplaceAddress) CU(cuGetExportTable) CU(cuModuleGetFunctionCount) CU(cuModuleEnumerateFunctions) CU(cuFuncGetName) CU(cuOccupancyMaxActiveClusters) CU(cuOccupancyMaxPotentialClusterSize)
+  CU(cuMemExportToShareableHandle) CU(cuMemImportFromShareableHandle) CU(cuTensorMapEncodeTiled) CU(cuTensorMapEncodeIm2col) CU(cuTensorMapEncodeIm2colWide) CU(cuTensorMapReplaceAddress) CU(cuGetExportTable) CU(cuModuleGetFunctionCount) CU(cuModuleEnumerateFunctions) CU(cuFuncGetName) CU(cuOccupancyMaxActiveClusters) CU(cuOccupancyMaxPotentialClusterSize)
 
 struct Driver {
 #define CU(name) decltype(&::name) name = nullptr;

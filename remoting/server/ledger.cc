@@ -123,6 +123,14 @@ void Ledger::give_back(uint32_t partition, uint64_t bytes) {
   unlock();
 }
 
+bool Ledger::holds(pid_t pid) {
+  lock();
+  reap();
+  bool found = std::any_of(std::begin(file_->slots), std::end(file_->slots), [&](auto& s) { return s.pid == pid; });
+  unlock();
+  return found;
+}
+
 std::vector<wire::NvmlProcess> Ledger::processes(uint32_t partition) {
   std::vector<wire::NvmlProcess> list;
   lock();

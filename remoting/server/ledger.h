@@ -41,6 +41,7 @@ class Ledger {
   void give_back(uint32_t partition, uint64_t bytes);
   uint64_t limit(uint32_t partition) const { return file_->limit_bytes[partition]; }
   uint64_t leased(uint32_t partition);                     // by all live sessions
+  bool holds(pid_t pid);                                   // a session server of this allocation
   std::vector<wire::NvmlProcess> processes(uint32_t partition);   // programs of this allocation, and what they hold
   uint64_t leased_here(uint32_t partition) const { return file_->slots[slot_].leased_bytes[partition]; }
 

@@ -93,6 +93,14 @@ void serve_control(int listener, Session& s, Executor& executor, transport::Secr
             if (transport::Tls::with_key(attached, transport::Role::server, key, kHandshakeMs, tls, error)) s.staging.receive(std::move(tls));
             executor.nudge();
           }).detach();
+        } else if (h.kind == (uint32_t)control::Kind::share && h.bytes == sizeof(wire::IpcToken)) {
+          wire::IpcToken token;
+          std::memcpy(&token, &reason, sizeof token);
+          ucred peer{};
+          socklen_t n = sizeof peer;
+          int memory = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) ? -1 : shared_memory_of(s, token, peer.pid);
+          control::send_message(fd, memory < 0 ? control::Kind::refused : control::Kind::ok, nullptr, 0, memory);
+          if (memory >= 0) close(memory);
         } else if (h.kind == (uint32_t)control::Kind::end) {
           reason.text[sizeof reason.text - 1] = 0;
           struct { uint32_t error; char text[104]; } body{CUDA_ERROR_DEVICE_UNAVAILABLE, {}};
@@ -139,6 +147,8 @@ int main(int argc, char** argv) {
   auto* link = new Link(std::move(tls), std::move(shared));
   auto* staging = new Staging(cu, [link] { link->wake(); });
   auto* session = new Session(cu, *link, *staging, *ledger, devices, start->image_folder);
+  std::memcpy(session->id.data(), start->id, session->id.size());
+  session->socket_folder = std::string(start->socket_path).substr(0, std::string(start->socket_path).rfind('/'));
   auto* executor = new Executor(*session);
   serve_control(listener, *session, *executor, key, isolation_bits(isolation));
   std::string why = executor->run();

@@ -13,6 +13,7 @@ CUmemAllocationProp properties(CUdevice device) {
   CUmemAllocationProp p{};
   p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   p.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;   // another session of the allocation may want it
   return p;
 }
 
@@ -23,7 +24,12 @@ bool inside_arena(const DeviceState& d, uint64_t at, uint64_t bytes) {
 // Physical memory at an address the client chose. Undone completely when a step fails.
 CUresult back(Session& s, const DeviceState& d, uint64_t at, uint64_t bytes, CUmemGenericAllocationHandle* handle) {
   CUmemAllocationProp p = properties(d.device);
-  if (CUresult r = s.cu.cuMemCreate(handle, bytes, &p, 0)) return r;
+  CUresult made = s.cu.cuMemCreate(handle, bytes, &p, 0);
+  if (made == CUDA_ERROR_NOT_SUPPORTED || made == CUDA_ERROR_INVALID_VALUE) {   // a driver that shares nothing
+    p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    made = s.cu.cuMemCreate(handle, bytes, &p, 0);
+  }
+  if (made) return made;
   CUmemAccessDesc access{p.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CUresult r = s.cu.cuMemMap(at, bytes, 0, *handle, 0);
   if (r) { s.cu.cuMemRelease(*handle); return r; }
@@ -99,6 +105,7 @@ void return_memory(Session& s, wire::Decoder in) {
   if (!in.ok() || it == s.leases.end() || it->second.plain) return;
   s.cu.cuCtxSynchronize();                       // the client returns memory when its work is done; this is a second lock on that door
   s.cu.cuMemUnmap(it->first, it->second.bytes);
+  { std::lock_guard lock(s.shared_mutex); std::erase_if(s.shared, [&](auto& e) { return e.second == it->second.handle; }); }
   s.cu.cuMemRelease(it->second.handle);
   s.ledger.give_back(s.devices[it->second.device].partition, it->second.bytes);
   s.leases.erase(it);

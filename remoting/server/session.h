@@ -93,6 +93,10 @@ struct Session {
   std::map<uint64_t, uint64_t> reserved, mapped;            // the program's own: address to bytes, address to handle
   struct Physical { uint64_t bytes; uint32_t partition, mappings; bool released; };
   std::map<uint64_t, Physical> physical;                    // by handle
+  std::mutex shared_mutex;                                  // the control thread answers other sessions
+  std::map<std::array<uint8_t, 16>, CUmemGenericAllocationHandle> shared;   // by the secret of its token
+  std::array<uint8_t, 16> id{};
+  std::string socket_folder;                                // where the control sockets of all sessions lie
   std::string image_folder;                                 // of this tenant; empty: no cache
   CUcontext current = nullptr;
   uint64_t launches = 0;
@@ -158,6 +162,11 @@ void unmap_memory(Session& s, wire::Decoder in);
 void set_access(Session& s, wire::Decoder in);
 
 void nvml_sample(Session& s, wire::Decoder in);              // nvml.cc
+// ipc.cc
+void ipc_export(Session& s, wire::Decoder in);
+void ipc_open(Session& s, wire::Decoder in);
+void ipc_close(Session& s, wire::Decoder in);
+int shared_memory_of(Session& s, const wire::IpcToken& token, pid_t asker);   // a descriptor for another session of the allocation, or -1
 void tensor_map(Session& s, wire::Decoder in);               // tensor_map.cc
 void validity(Session& s, wire::Decoder in);                 // validity.cc
 

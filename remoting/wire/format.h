@@ -80,6 +80,7 @@ enum class Op : uint16_t {
   memory_info = 0x1060,
   reserve_addresses = 0x1061, free_addresses = 0x1062, create_memory = 0x1063, release_memory = 0x1064,   // reply: the program's own VMM
   map_memory = 0x1065, unmap_memory = 0x1066, set_access = 0x1067,
+  ipc_export = 0x106b, ipc_open = 0x106c, ipc_close = 0x106d,    // reply: memory of one session in another of the same allocation
   copy_rows = 0x1080,         // 2D, 3D and array copies: the copy, which side is the program's, a staging buffer or a transfer
   create_array = 0x1081, destroy_array = 0x1082,              // reply
   begin_capture = 0x1090, end_capture = 0x1091, capture_info = 0x1092, update_capture = 0x1093,   // reply
@@ -96,6 +97,15 @@ enum class Op : uint16_t {
   validity = 0x1068,          // reply: NVIDIA's self-test, asked of the node's driver
   goodbye = 0x1070,
 };
+
+// What a CUipcMemHandle holds: which session has the memory, and a secret that proves it was told.
+struct IpcToken {
+  char magic[8];
+  uint8_t session[16], secret[16];
+  uint64_t lease, bytes, offset;                          // the whole lease is shared, the pointer lies at `offset` in it
+};
+static_assert(sizeof(IpcToken) == 64);
+constexpr char kIpcMagic[8] = {'B', 'U', 'S', 'B', 'I', 'P', 'C', '1'};
 
 // ---- session server to client: frames ----
 enum class Frame : uint16_t {

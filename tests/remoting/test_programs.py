@@ -24,11 +24,8 @@ def run(node: LocalNode, module: str, name: str, folder: Path, **more: str) -> s
     return subprocess.run([sys.executable, "-m", f"tests.softgpu.{module}", name], env=env, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
 
 
-NOT_REMOTED = {"ipc"}  # cuIpc handles are refused with a reason: docs/coverage.md
-
-
 @pytest.mark.parametrize("transport", ["", "tls"], ids=["shared memory", "TLS"])
-@pytest.mark.parametrize("name", [p for p in programs("cuda_programs") if p not in NOT_REMOTED])
+@pytest.mark.parametrize("name", programs("cuda_programs"))
 def test_cuda_python(node: LocalNode, name: str, tmp_path: Path, transport: str) -> None:
     done = run(node, "cuda_programs", name, tmp_path, BUSBAR_TRANSPORT=transport)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]

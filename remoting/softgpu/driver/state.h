@@ -62,6 +62,7 @@ struct Physical {
   int fd = -1;
   uint64_t bytes = 0;
   int ordinal = 0, references = 1;                           // the handle and each mapping
+  bool imported = false;                                     // another process is charged for it
 };
 
 struct ModuleState;

@@ -1,5 +1,7 @@
 // Virtual memory management: addresses, physical memory and the mapping between them.
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "softgpu/driver/state.h"
@@ -47,7 +49,7 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const 
   if (!dev->engine->charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   int fd = memfd_create("softgpu", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, (off_t)bytes)) { if (fd >= 0) close(fd); dev->engine->refund(bytes); return CUDA_ERROR_OUT_OF_MEMORY; }
-  auto* m = new Physical{fd, bytes, dev->ordinal, 1};
+  auto* m = new Physical{fd, bytes, dev->ordinal, 1, false};
   remember(m);
   *out = (CUmemGenericAllocationHandle)m;
   return CUDA_SUCCESS;
@@ -56,7 +58,7 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const 
 static void drop(Physical* m) {   // call without the lock
   if (--m->references) return;
   close(m->fd);
-  device_at(m->ordinal)->engine->refund(m->bytes);
+  if (!m->imported) device_at(m->ordinal)->engine->refund(m->bytes);
   delete m;
 }
 
@@ -110,5 +112,28 @@ API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
     mmap((void*)p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   }
   drop(m);
+  return CUDA_SUCCESS;
+}
+
+// A descriptor for another process, and back.
+API CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle h, CUmemAllocationHandleType type, unsigned long long flags) {
+  if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+  auto* m = (Physical*)h;
+  if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !known(m)) return CUDA_ERROR_INVALID_VALUE;
+  int fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *(int*)out = fd;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* handle, CUmemAllocationHandleType type) {
+  if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
+  int fd = fcntl((int)(intptr_t)handle, F_DUPFD_CLOEXEC, 0);
+  struct stat st;
+  if (fd < 0 || fstat(fd, &st) || st.st_size % (off_t)kGranularity || !st.st_size) { if (fd >= 0) close(fd); return CUDA_ERROR_INVALID_VALUE; }
+  auto* m = new Physical{fd, (uint64_t)st.st_size, 0, 1, true};
+  remember(m);
+  *out = (CUmemGenericAllocationHandle)m;
   return CUDA_SUCCESS;
 }
