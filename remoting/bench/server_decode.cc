@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   Ledger::create(argv[2], &limit, 1);
   int fd = -1;
   auto client = transport::SharedMemory::create(fd);
-  auto* link = new Link(transport::Tls(), transport::SharedMemory::attach(fd));
+  auto* link = new Link(-1, transport::SharedMemory::attach(fd));
   auto* staging = new Staging(cu, [] {});
   auto* session = new Session(cu, *link, *staging, *Ledger::join(argv[2], 1), {{0, 0, {}}}, "");
   auto* executor = new Executor(*session);

@@ -17,6 +17,7 @@ namespace busbar::client {
 using transport::Tls;
 
 namespace {
+constexpr size_t kPartBytes = 128 << 10;
 long futex(std::atomic<uint32_t>* word, int op, uint32_t value, const timespec* t) { return syscall(SYS_futex, word, op, value, t, nullptr, 0); }
 }  // namespace
 
@@ -77,8 +78,11 @@ bool Link::receive_bulk_frame() {
   };
   wire::BulkHeader h;
   if (!read(&h, sizeof h) || h.bytes > wire::kMaxChunkBytes) return false;
-  std::vector<uint8_t> chunk(h.bytes);
-  if (!read(chunk.data(), chunk.size()) || !deliver(h.transfer, h.offset, chunk.data(), h.bytes)) return false;
+  thread_local std::vector<uint8_t> part(kPartBytes);        // small enough to stay in a cache until it is where it belongs
+  for (uint64_t at = 0; at < h.bytes; at += kPartBytes) {
+    uint64_t n = std::min<uint64_t>(kPartBytes, h.bytes - at);
+    if (!read(part.data(), n) || !deliver(h.transfer, h.offset + at, part.data(), n)) return false;
+  }
   bulk_received_ += h.bytes;
   return true;
 }

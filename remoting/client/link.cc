@@ -24,6 +24,7 @@ constexpr int kConnectMs = 5000, kHandshakeMs = 15'000, kOpenMs = 60'000;
 // Rounds of looking at ring and socket before the thread sleeps. On few cores a spinning thread takes the time of the one it waits for.
 const int kIdleRounds = std::thread::hardware_concurrency() < 4 ? 60 : 2000;
 constexpr int kSpinRounds = 4000;            // of a waiting program thread
+constexpr int kHelpedRounds = 100;           // of one for which another thread looks
 constexpr size_t kReceiveBytes = 256 << 10;
 
 long futex(std::atomic<uint32_t>* word, int op, uint32_t value, const timespec* t) { return syscall(SYS_futex, word, op, value, t, nullptr, 0); }
@@ -36,18 +37,18 @@ void copy_program_name(char* to, size_t room) {
 }
 }  // namespace
 
-bool Link::open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, std::string& error) {
+bool Link::open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, const std::vector<uint64_t>& free_addresses, std::string& description, std::string& error) {
   node_id_ = node.node_id;
   for (auto& e : node.endpoints) {
     std::string why;
-    if (open_at(e, node, ca_pem, key, why)) { start_threads(); return true; }
+    if (open_at(e, node, ca_pem, key, free_addresses, description, why)) { start_threads(); return true; }
     error += (error.empty() ? "" : "; ") + e.address + ":" + std::to_string(e.port) + ": " + why;
   }
   if (node.endpoints.empty()) error = "the node has no data-plane endpoint";
   return false;
 }
 
-bool Link::open_at(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, std::string& error) {
+bool Link::open_at(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, const std::vector<uint64_t>& free_addresses, std::string& description, std::string& error) {
   int fd = transport::connect_tcp(e.address, e.port, kConnectMs, error);
   if (fd < 0) return false;
   wire::Preamble p{{}, (uint32_t)wire::Purpose::open, (uint32_t)node.ticket.size()};
@@ -55,18 +56,51 @@ bool Link::open_at(const Endpoint& e, const NodeTicket& node, const std::string&
   std::string hello((const char*)&p, sizeof p);
   hello += node.ticket;
   Tls first;
-  wire::OpenRequest request{wire::kProtocolVersion, (uint32_t)getpid(), {}};
-  wire::OpenReply reply;
-  copy_program_name(request.program, sizeof request.program);
   if (::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != (ssize_t)hello.size()) { error = "the connection broke"; ::close(fd); return false; }
   if (!Tls::connect_launcher(fd, ca_pem, node.node_id, key, kHandshakeMs, first, error)) { error += " (a node answers nothing to a ticket that is expired, released or for another node)"; return false; }
-  if (!first.export_key(wire::kExporterLabel, session_key_) || !first.write_all(&request, sizeof request, kOpenMs) || !first.read_all(&reply, sizeof reply, kOpenMs)) { error = "the launcher did not open a session"; return false; }
+  if (!first.export_key(wire::kExporterLabel, session_key_)) { error = transport::openssl_error(); return false; }
+  endpoint_ = e;
+  return open_session(first, free_addresses, description, error);
+}
+
+// The request and, when no node of this machine can answer it, behind it the first message to the session server.
+bool Link::open_session(Tls& launcher, const std::vector<uint64_t>& free_addresses, std::string& description, std::string& error) {
+  wire::OpenRequest request{wire::kProtocolVersion, (uint32_t)getpid(), {}, {}, {}};
+  copy_program_name(request.program, sizeof request.program);
+  std::copy_n(free_addresses.begin(), std::min<size_t>(free_addresses.size(), wire::kArenaSlots), request.free_addresses);
+  transport::MeetingName name{};
+  int meeting = wants_shared_memory() && transport::same_machine(launcher.fd()) ? transport::listen_for_node(name) : -1;
+  std::memcpy(request.meeting, name.data(), name.size());
+  bool opened = launcher.write_all(&request, sizeof request, kOpenMs);
+  Tls next = Tls::prepare_with_key(launcher.fd(), transport::Role::client, session_key_);
+  int file = -1;
+  wire::OpenReply reply;
+  opened = opened && (meeting >= 0 || next.say_hello());
+  if (meeting >= 0) shared_ = transport::SharedMemory::create(file); else ring_ = std::make_unique<transport::Ring>();   // while the node works
+  opened = opened && read_reply(launcher, reply, description, error);
+  bool met = opened && reply.shared && shared_ && transport::share_with_node(meeting, session_key_, file);
+  if (!met) shared_ = nullptr;
+  if (meeting >= 0) ::close(meeting);
+  if (file >= 0) ::close(file);
+  if (!opened || (reply.shared && !met)) { next.release_fd(); if (error.empty()) error = "the launcher did not open a session"; return false; }
+  std::memcpy(session_id_, reply.session, sizeof session_id_);
+  waits_ += 3;                                            // TCP; the launcher's TLS; its answer, and with it the devices and the session server's part of the next step
+  socket_ = launcher.release_fd();
+  if (shared_) { records_ = &shared_->records(); next.release_fd(); return true; }
+  if (meeting >= 0) waits_ += 1;
+  if (!ring_) ring_ = std::make_unique<transport::Ring>();
+  records_ = ring_.get();
+  tls_ = std::move(next);
+  return tls_.finish_with_key(kHandshakeMs, error);
+}
+
+bool Link::read_reply(Tls& launcher, wire::OpenReply& reply, std::string& description, std::string& error) {
+  if (!launcher.read_all(&reply, sizeof reply, kOpenMs)) return false;
   reply.message[sizeof reply.message - 1] = 0;
   if (reply.status) { error = reply.message; return false; }
-  std::memcpy(session_id_, reply.session, sizeof session_id_);
-  waits_ += 4;                                            // TCP, TLS, the launcher's answer, TLS with the session server
-  endpoint_ = e;
-  return Tls::with_key(first.release_fd(), transport::Role::client, session_key_, kHandshakeMs, tls_, error) && choose_transport(reply.machine, error);
+  if (reply.description_bytes > wire::kMaxDescriptionBytes) return false;
+  description.resize(reply.description_bytes);
+  return launcher.read_all(description.data(), description.size(), kOpenMs);
 }
 
 // ---- the thread of the link ----
@@ -125,7 +159,7 @@ void Link::fail(CUresult error, const std::string& why) {
 // ---- callers ----
 CUresult Link::wait(const std::function<bool()>& done) {
   if (shared_ && help(done)) return error();
-  for (int i = 0; i < kSpinRounds; ++i) {
+  for (int i = 0; i < (shared_ ? kHelpedRounds : kSpinRounds); ++i) {
     if (done()) return error();
     if (error()) return error();
     if (i > 200) std::this_thread::yield();

@@ -38,10 +38,13 @@ struct Progress {
   bool done() const { return completed.load(std::memory_order_acquire) >= last.load(std::memory_order_acquire); }
 };
 
+bool wants_shared_memory();
+
 class Link {
  public:
-  // Connects, proves the key, opens a session. False with a sentence that says which endpoint failed and why.
-  bool open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, std::string& error);
+  // Connects, proves the key, opens a session. `free_addresses` are offered to the node; `description` is what it says of its
+  // devices. False with a sentence that says which endpoint failed and why.
+  bool open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, const std::vector<uint64_t>& free_addresses, std::string& description, std::string& error);
 
   uint64_t submit(const uint8_t* record, uint32_t bytes) { return records_->submit(record, bytes); }
   Answer ask(uint64_t id, const uint8_t* record, uint32_t bytes);   // submits and waits
@@ -73,8 +76,9 @@ class Link {
   const std::string& node_id() const { return node_id_; }
 
  private:
-  bool open_at(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, std::string& error);
-  bool choose_transport(uint32_t machine, std::string& error);
+  bool open_at(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, const std::vector<uint64_t>& free_addresses, std::string& description, std::string& error);
+  bool open_session(transport::Tls& launcher, const std::vector<uint64_t>& free_addresses, std::string& description, std::string& error);
+  bool read_reply(transport::Tls& launcher, wire::OpenReply& reply, std::string& description, std::string& error);
   void start_threads();
   void run();
   void run_shared();
@@ -98,8 +102,9 @@ class Link {
   transport::Ring* records_ = nullptr;
   std::unique_ptr<transport::SharedMemory> shared_;                  // null: records and frames go over TLS
   std::mutex receive_mutex_;                                         // who reads frames: the link's thread, or one that waits
-  std::atomic<bool> peer_gone_{false};
-  transport::Tls tls_;
+  std::atomic<bool> peer_gone_{false}, helping_{false};
+  int socket_ = -1;
+  transport::Tls tls_;                                               // over the socket, where it carries anything
   std::vector<uint8_t> inbox_;
   const uint8_t* sending_ = nullptr;
   uint64_t sending_bytes_ = 0, sent_ = 0;

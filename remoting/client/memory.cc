@@ -157,7 +157,7 @@ API CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr 
 static CUresult submit_in(Context* c, Stream* s, CUdeviceptr to, const void* from, size_t bytes) {
   Link* link = c->device->link;
   for (size_t done = 0; done < bytes;) {
-    uint64_t n = bytes - done <= wire::kMaxInlineBytes ? bytes - done : std::min<uint64_t>(bytes - done, wire::kMaxChunkBytes);
+    uint64_t n = bytes - done <= wire::kMaxInlineBytes ? bytes - done : std::min<uint64_t>(bytes - done, wire::kPieceBytes);
     const char* at = (const char*)from + done;
     bool inlined = n <= wire::kMaxInlineBytes;
     uint64_t transfer = inlined ? 0 : link->on_one_machine() ? link->lay_out(at, n) : link->upload(at, n);

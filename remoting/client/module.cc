@@ -17,7 +17,7 @@ std::string image_for(Context* c, const void* image) {
 }
 
 // The name of an image is its hash. Small ones travel with it; of others the node may have kept the bytes.
-Answer request_load(Context* c, uint32_t module, const std::string& bytes, bool send) {
+Answer request_load(Context* c, uint32_t module, uint32_t first_function, const std::string& bytes, bool send) {
   Link* link = c->device->link;
   bool inlined = bytes.size() <= kSendAtOnceBytes;
   uint8_t hash[32];
@@ -25,24 +25,55 @@ Answer request_load(Context* c, uint32_t module, const std::string& bytes, bool 
   uint64_t transfer = send && !inlined ? link->upload(bytes.data(), bytes.size()) : 0, id = link->next_id();
   if (send && !inlined && !transfer) return {(uint32_t)link->error(), ""};
   wire::Encoder<kSendAtOnceBytes + 256> e(wire::Op::load_module, c->id);
-  e.put(id).put(module).put<uint32_t>(inlined).put((uint64_t)bytes.size()).put(transfer).raw(hash, 32);
+  e.put(id).put(module).put<uint32_t>(inlined).put((uint64_t)bytes.size()).put(transfer).put((uint64_t)first_function).raw(hash, 32);
   if (inlined) e.raw(bytes.data(), (uint32_t)bytes.size());
   return link->ask(id, e.finish(), e.size());
+}
+
+Function* read_function(Module* m, const std::string& name, uint32_t number, wire::Decoder d) {
+  auto f = std::make_unique<Function>();
+  f->module = m;
+  f->name = name;
+  f->id = number;
+  for (int i = 0; i < 16; ++i) { f->attributes[i] = d.get<int32_t>(); f->attribute_status[i] = d.get<uint32_t>(); }
+  uint32_t count = d.get<uint32_t>();
+  for (uint32_t i = 0; i < count && d.ok(); ++i) {
+    Parameter p{d.get<uint32_t>(), d.get<uint32_t>()};
+    f->parameter_bytes = std::max(f->parameter_bytes, p.offset + p.bytes);
+    f->layout.push_back(p);
+  }
+  if (!d.ok() || f->parameter_bytes > 32764) return nullptr;
+  f->handle = session()->functions.add(f.get());
+  session()->function_numbers.add(f->id, f.get());
+  m->functions.emplace_back(name, f.get());
+  return f.release();
+}
+
+// The functions that came with the answer to the load.
+void read_functions(Module* m, const std::string& body) {
+  wire::Decoder d(body.data(), body.size());
+  while (d.ok() && d.left()) {
+    uint32_t number = d.get<uint32_t>();
+    std::string name(d.text());
+    auto about = d.text(wire::kMaxRecordBytes);
+    if (d.ok()) read_function(m, name, number, wire::Decoder(about.data(), about.size()));
+  }
 }
 }  // namespace
 
 CUresult load_module(Context* c, const void* image, std::string* log, Module*& out) {
   std::string bytes = image_for(c, image);
   if (bytes.empty()) return CUDA_ERROR_INVALID_IMAGE;
-  uint32_t id = session()->next_number++;
-  Answer a = request_load(c, id, bytes, false);
-  if (a.status == wire::kNeedImage) a = request_load(c, id, bytes, true);
+  uint32_t id = session()->next_number++, first = session()->next_function.fetch_add(wire::kFunctionsWithLoad);
+  Answer a = request_load(c, id, first, bytes, false);
+  if (a.status == wire::kNeedImage) a = request_load(c, id, first, bytes, true);
   if (a.status) { if (log) *log = a.body; return (CUresult)a.status; }
   auto* m = new Module;
   m->context = c;
   m->context_life = c->life;
   m->id = id;
   m->handle = session()->modules.add(m);
+  read_functions(m, a.body);
   note_module(m);
   out = m;
   return CUDA_SUCCESS;
@@ -54,29 +85,14 @@ CUresult get_function(Module* m, const char* name, Function*& out) {
   size_t n = std::strlen(name);
   if (n > wire::kMaxNameBytes - 64) return CUDA_ERROR_INVALID_VALUE;
   Link* link = m->context->device->link;
-  auto* f = new Function;
-  f->module = m;
-  f->name = name;
-  f->id = session()->next_function++;
+  uint32_t number = session()->next_function++;
   uint64_t id = link->next_id();
   wire::Encoder<wire::kMaxNameBytes + 64> e(wire::Op::get_function, m->context->id);
-  e.put(id).put(m->id).put(f->id).text(name);
+  e.put(id).put(m->id).put(number).text(name);
   Answer a = link->ask(id, e.finish(), e.size());
-  if (a.status) { delete f; return (CUresult)a.status; }
-  wire::Decoder d(a.body.data(), a.body.size());
-  for (int i = 0; i < 16; ++i) { f->attributes[i] = d.get<int32_t>(); f->attribute_status[i] = d.get<uint32_t>(); }
-  uint32_t count = d.get<uint32_t>();
-  for (uint32_t i = 0; i < count && d.ok(); ++i) {
-    Parameter p{d.get<uint32_t>(), d.get<uint32_t>()};
-    f->parameter_bytes = std::max(f->parameter_bytes, p.offset + p.bytes);
-    f->layout.push_back(p);
-  }
-  if (!d.ok() || f->parameter_bytes > 32764) { delete f; return CUDA_ERROR_UNKNOWN; }
-  f->handle = session()->functions.add(f);
-  session()->function_numbers.add(f->id, f);
-  m->functions.emplace_back(name, f);
-  out = f;
-  return CUDA_SUCCESS;
+  if (a.status) return (CUresult)a.status;
+  out = read_function(m, name, number, wire::Decoder(a.body.data(), a.body.size()));
+  return out ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
 CUresult module_of(Library* l, Context* c, Module*& out) {

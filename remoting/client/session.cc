@@ -17,11 +17,7 @@ namespace busbar::client {
 thread_local int t_per_thread_default = 0;
 
 namespace {
-constexpr int kAttributes = 160;
-constexpr uint64_t kArenaTimes = 4;
-constexpr int kArenaRounds = 4;
-constexpr uint64_t kFirstSlot = 0x210000000000ull, kSlotStep = 0x10000000000ull;   // 1 TiB apart, from 33 TiB on
-constexpr int kSlots = 14;
+constexpr uint64_t kFirstSlot = 0x210000000000ull;          // 33 TiB
 
 std::atomic<Session*> g_session{nullptr};
 std::atomic<bool> g_ended{false};
@@ -35,65 +31,67 @@ void at_exit() {
   if (s) for (auto& l : s->links) l->goodbye();
 }
 
-CUresult describe(Session* s, Link* link, uint32_t domain) {
-  uint64_t id = link->next_id();
-  wire::Encoder<> e(wire::Op::describe, 0);
-  e.put(id);
-  Answer a = link->ask(id, e.finish(), e.size());
-  if (a.status) return (CUresult)a.status;
-  wire::Decoder d(a.body.data(), a.body.size());
-  uint32_t protocol = d.get<uint32_t>();
-  int version = (int)d.get<uint32_t>();
-  s->software |= d.get<uint32_t>() != 0;
-  uint32_t count = d.get<uint32_t>();
-  if (protocol != wire::kProtocolVersion || count > wire::kMaxDevices) return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
-  if (!s->driver_version || version < s->driver_version) s->driver_version = version;
-  for (uint32_t i = 0; i < count; ++i) {
-    auto dev = std::make_unique<Device>();
-    dev->link = link;
-    dev->remote = i;
-    dev->pci_domain = domain;
-    if (const uint8_t* name = d.raw(sizeof dev->name)) std::memcpy(dev->name, name, sizeof dev->name - 1);
-    if (const uint8_t* uuid = d.raw(16)) std::memcpy(&dev->uuid, uuid, 16);
-    dev->memory_bytes = d.get<uint64_t>();
-    for (int k = 0; k < kAttributes; ++k) { dev->attributes.push_back(d.get<int32_t>()); dev->known.push_back(d.get<uint8_t>() != 0); }
-    dev->attributes[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID] = (int)domain;
-    s->devices.push_back(std::move(dev));
+// Addresses that nothing of this process uses, kept free until the node has chosen among them.
+std::vector<uint64_t> free_addresses() {
+  const char* off = std::getenv("BUSBAR_ARENA");
+  std::vector<uint64_t> free;
+  if (off && !std::strcmp(off, "0")) return free;
+  for (uint32_t slot = 0; slot < wire::kArenaSlots; ++slot) {
+    uint64_t at = kFirstSlot + slot * wire::kArenaSlotBytes;
+    void* p = mmap((void*)at, wire::kArenaSlotBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p == MAP_FAILED) continue;
+    if ((uint64_t)p == at) free.push_back(at); else munmap(p, wire::kArenaSlotBytes);
   }
-  return d.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+  return free;
 }
 
-// Reserved here without access, so that nothing else of this process lands there; then offered to the node.
-void agree_on_arena(Device* d, int first_slot) {
-  const char* off = std::getenv("BUSBAR_ARENA");
-  if (off && !std::strcmp(off, "0")) return;
-  uint64_t bytes = (d->memory_bytes * kArenaTimes + wire::kGranularity - 1) / wire::kGranularity * wire::kGranularity;
-  if (bytes > kSlotStep) return;
-  int rounds = 0;
-  for (int slot = first_slot; slot < kSlots && rounds < kArenaRounds; ++slot) {
-    uint64_t at = kFirstSlot + (uint64_t)slot * kSlotStep;
-    void* p = mmap((void*)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (p == MAP_FAILED) continue;
-    if ((uint64_t)p != at) { munmap(p, bytes); continue; }
-    ++rounds;
-    uint64_t id = d->link->next_id();
-    wire::Encoder<> e(wire::Op::reserve_arena, 0);
-    e.put(id).put(d->remote).put<uint32_t>(0).put(at).put(bytes);
-    if (d->link->ask(id, e.finish(), e.size()).status) { munmap(p, bytes); continue; }
-    auto request = [d](wire::Op op, uint64_t where, uint64_t n) {
-      uint64_t reply = d->link->next_id();
-      wire::Encoder<> r(op, d->primary ? d->primary->id : 0);
-      r.put(reply).put(d->remote).put<uint32_t>(0).put(where).put(n);
-      return (CUresult)d->link->ask(reply, r.finish(), r.size()).status;
-    };
-    d->heap = std::make_unique<Heap>(at, bytes, [request](uint64_t where, uint64_t n) { return request(wire::Op::lease_memory, where, n); },
-                                     [d](uint64_t where, uint64_t n) {
-                                       wire::Encoder<> r(wire::Op::return_memory, d->primary ? d->primary->id : 0);
-                                       r.put(where).put(n);
-                                       d->link->submit(r.finish(), r.size());
-                                     });
-    return;
-  }
+void give_up(const std::vector<uint64_t>& addresses) { for (uint64_t at : addresses) munmap((void*)at, wire::kArenaSlotBytes); }
+
+std::unique_ptr<Heap> make_heap(Device* d, uint64_t at, uint64_t bytes) {
+  auto lease = [d](uint64_t where, uint64_t n) {
+    uint64_t reply = d->link->next_id();
+    wire::Encoder<> r(wire::Op::lease_memory, d->primary ? d->primary->id : 0);
+    r.put(reply).put(d->remote).put<uint32_t>(0).put(where).put(n);
+    return (CUresult)d->link->ask(reply, r.finish(), r.size()).status;
+  };
+  auto give_back = [d](uint64_t where, uint64_t n) {
+    wire::Encoder<> r(wire::Op::return_memory, d->primary ? d->primary->id : 0);
+    r.put(where).put(n);
+    d->link->submit(r.finish(), r.size());
+  };
+  return std::make_unique<Heap>(at, bytes, lease, give_back);
+}
+
+// One device of the node's answer. Its arena leaves the list of free addresses.
+std::unique_ptr<Device> read_device(wire::Decoder& d, Link* link, uint32_t number, uint32_t domain, std::vector<uint64_t>& free) {
+  auto dev = std::make_unique<Device>();
+  dev->link = link;
+  dev->remote = number;
+  dev->pci_domain = domain;
+  if (const uint8_t* name = d.raw(sizeof dev->name)) std::memcpy(dev->name, name, sizeof dev->name - 1);
+  if (const uint8_t* uuid = d.raw(16)) std::memcpy(&dev->uuid, uuid, 16);
+  dev->memory_bytes = d.get<uint64_t>();
+  uint64_t arena = d.get<uint64_t>(), bytes = d.get<uint64_t>();
+  for (int k = 0; k < wire::kDeviceAttributes; ++k) { dev->attributes.push_back(d.get<int32_t>()); dev->known.push_back(d.get<uint8_t>() != 0); }
+  dev->attributes[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID] = (int)domain;
+  auto slot = std::find(free.begin(), free.end(), arena);
+  if (slot == free.end() || bytes > wire::kArenaSlotBytes) return dev;      // without one the node chooses addresses
+  free.erase(slot);
+  if (bytes < wire::kArenaSlotBytes) munmap((void*)(arena + bytes), wire::kArenaSlotBytes - bytes);
+  dev->heap = make_heap(dev.get(), arena, bytes);
+  return dev;
+}
+
+CUresult read_devices(Session* s, Link* link, uint32_t domain, const std::string& description, std::vector<uint64_t> free) {
+  wire::Decoder d(description.data(), description.size());
+  int version = (int)d.get<uint32_t>();
+  d.get<uint32_t>();                                       // a software GPU or a real one
+  uint32_t count = d.get<uint32_t>();
+  if (count > wire::kMaxDevices) return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+  if (!s->driver_version || version < s->driver_version) s->driver_version = version;
+  for (uint32_t i = 0; i < count; ++i) s->devices.push_back(read_device(d, link, i, domain, free));
+  give_up(free);
+  return d.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
 bool matches_uuid(const CUuuid& uuid, const std::string& wanted) {   // "GPU-" and any unambiguous beginning
@@ -139,16 +137,15 @@ CUresult open_session() {
   auto* s = new Session;
   for (auto& node : file.nodes) {
     auto link = std::make_unique<Link>();
-    std::string why;
+    std::string why, description;
+    std::vector<uint64_t> free = free_addresses();
     start_host_functions(link.get());
-    if (!link->open(node, file.ca_pem, file.private_key, why)) { std::fprintf(stderr, "busbar: node %s: %s\n", node.node_id.c_str(), why.c_str()); return CUDA_ERROR_NO_DEVICE; }
-    CUresult r = describe(s, link.get(), (uint32_t)s->links.size());
+    if (!link->open(node, file.ca_pem, file.private_key, free, description, why)) { give_up(free); std::fprintf(stderr, "busbar: node %s: %s\n", node.node_id.c_str(), why.c_str()); return CUDA_ERROR_NO_DEVICE; }
+    CUresult r = read_devices(s, link.get(), (uint32_t)s->links.size(), description, free);
     s->links.push_back(std::move(link));
     if (r) return r;
   }
   apply_visible_devices(s);
-  int slot = 0;
-  for (auto& d : s->devices) agree_on_arena(d.get(), slot++);
   static std::once_flag once;
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, after_fork_in_child); std::atexit(at_exit); });
   g_session.store(s, std::memory_order_release);

@@ -2,6 +2,7 @@
 // that no other thread stands between the node and it.
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,10 +14,10 @@
 namespace busbar::client {
 
 namespace {
-constexpr int kChoiceMs = 15'000;
 constexpr size_t kReceiveBytes = 256 << 10;
 constexpr int kHelperRounds = 20'000, kIdleRounds = 200;   // of looking at the frames before a thread sleeps
 constexpr int kSleepMs = 1000;
+const int kYieldEvery = std::thread::hardware_concurrency() < 4 ? 32 : 256;   // others need this core
 
 void block_signals() {
   sigset_t all;
@@ -25,17 +26,10 @@ void block_signals() {
 }
 }  // namespace
 
-// BUSBAR_TRANSPORT=tls keeps to the network even on one machine.
-bool Link::choose_transport(uint32_t machine, std::string& error) {
+// BUSBAR_TRANSPORT=tls keeps to the network whatever machine the node is.
+bool wants_shared_memory() {
   const char* wish = std::getenv("BUSBAR_TRANSPORT");
-  bool here = machine == transport::machine_mark() && !(wish && !std::strcmp(wish, "tls"));
-  if (here) shared_ = transport::offer_memory(session_id_, session_key_);
-  if (!shared_) ring_ = std::make_unique<transport::Ring>();
-  records_ = shared_ ? &shared_->records() : ring_.get();
-  wire::TransportChoice choice{(uint32_t)(shared_ ? wire::Transport::shared_memory : wire::Transport::tls), {}};
-  if (tls_.write_all(&choice, sizeof choice, kChoiceMs)) return true;
-  error = "the session server did not take the connection over";
-  return false;
+  return !wish || std::strcmp(wish, "tls");
 }
 
 void Link::start_threads() {
@@ -44,14 +38,10 @@ void Link::start_threads() {
   std::thread([this] { watch_socket(); }).detach();
 }
 
-// The connection carries nothing more: whatever happens on it is its end.
+// The connection carries nothing: whatever happens on it is its end.
 void Link::watch_socket() {
   block_signals();
-  uint8_t byte;
-  while (!error()) {
-    if (!transport::socket_ready(tls_.fd(), false, kSleepMs)) continue;
-    if (tls_.read_some(&byte, 1) != 0) break;
-  }
+  while (!error() && !transport::socket_ready(socket_, false, kSleepMs)) {}
   peer_gone_ = true;
   shared_->wake_reader();
 }
@@ -76,19 +66,22 @@ void Link::run_shared() {
     idle = 0;
   }
   shared_->records().close();
+  ::shutdown(socket_, SHUT_RDWR);                          // the node need not wait for the process to end
 }
 
-// Reads frames until `done`; false when it took too long and somebody else should.
+// Reads frames until `done`; false when it took too long and somebody else should. One thread does it for all that wait.
 bool Link::help(const std::function<bool()>& done) {
+  if (helping_.exchange(true, std::memory_order_acquire)) return false;
   shared_->help(true);
   bool finished = false;
   for (int i = 0; i < kHelperRounds && !finished && !error(); ++i) {
     if (shared_->frames_waiting() && receive_mutex_.try_lock()) { receive_shared(); receive_mutex_.unlock(); }
     else __builtin_ia32_pause();
     finished = done();
-    if (i % 256 == 255) std::this_thread::yield();
+    if (i % kYieldEvery == kYieldEvery - 1) std::this_thread::yield();
   }
   shared_->help(false);
+  helping_.store(false, std::memory_order_release);
   if (shared_->frames_waiting()) shared_->wake_reader();     // nobody was woken for these
   return finished;
 }

@@ -56,9 +56,13 @@ struct SessionStart {
   uint8_t id[16];
   uint8_t key[32];                                             // of the session's TLS, exported from the first handshake
   uint32_t partitions, client_pid;
+  uint8_t meeting[16];
+  uint64_t free_addresses[wire::kArenaSlots];
   Partition partition[wire::kMaxDevices];
   char ledger_path[kMaxPathBytes], image_folder[kMaxPathBytes], driver[kMaxPathBytes], socket_path[kMaxPathBytes];
 };
+// The answer to it: whether the client was met, and the description of the devices.
+struct SessionReady { uint32_t shared, bytes; uint8_t description[wire::kMaxDescriptionBytes]; };
 struct SessionStatus { uint64_t bytes_in, bytes_out, launches, memory_bytes; uint32_t isolation, running; };
 struct EndReason { char text[104]; };
 

@@ -18,7 +18,7 @@ using namespace busbar::server;
 namespace {
 #define CALL(r) (uint16_t)wire::Op::r
 const uint16_t kOpcodes[] = {
-    CALL(describe), CALL(reserve_arena), CALL(lease_memory), CALL(return_memory), CALL(allocate), CALL(release), CALL(create_context), CALL(destroy_context), CALL(create_stream),
+    CALL(lease_memory), CALL(return_memory), CALL(allocate), CALL(release), CALL(create_context), CALL(destroy_context), CALL(create_stream),
     CALL(destroy_stream), CALL(create_event), CALL(destroy_event), CALL(record_event), CALL(wait_event), CALL(elapsed_time), CALL(mark), CALL(load_module), CALL(unload_module),
     CALL(get_function), CALL(link), CALL(get_global), CALL(list_functions), CALL(active_clusters), CALL(cluster_size), CALL(launch), CALL(copy_in), CALL(copy_out), CALL(host_function),
     CALL(host_function_done), CALL(memory_info), CALL(reserve_addresses), CALL(free_addresses), CALL(create_memory), CALL(release_memory), CALL(map_memory), CALL(unmap_memory),
@@ -41,7 +41,7 @@ struct World {
     unlink(path.c_str());
     int fd = -1;
     client = transport::SharedMemory::create(fd);
-    link = new Link(transport::Tls(), transport::SharedMemory::attach(fd));
+    link = new Link(-1, transport::SharedMemory::attach(fd));
     close(fd);
     // A client takes what it is sent.
     std::thread([this] {

@@ -8,17 +8,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <thread>
 
 #include "launcher/sessions.h"
-#include "transport/shared_memory.h"
 
 extern char** environ;
 
 namespace busbar::launcher {
 
 namespace {
+constexpr auto kSpareDelay = std::chrono::milliseconds(100);   // the program that just came has the machine first
 constexpr int kStartSeconds = 30;      // loading a driver and creating its first context takes seconds on some GPUs
 
 pid_t spawn_program(const std::string& program, const std::string& driver, int start_fd) {
@@ -72,6 +75,7 @@ Sessions::Waiting Sessions::take_spare() {
 // One process is ready before it is asked for: loading a driver is most of what a program would wait for.
 void Sessions::keep_spare() {
   { std::lock_guard lock(mutex_); if (spare_.fd >= 0) return; }
+  std::this_thread::sleep_for(kSpareDelay);
   Waiting fresh = spawn();
   std::lock_guard lock(mutex_);
   if (spare_.fd < 0) spare_ = fresh;
@@ -90,12 +94,13 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   if (RAND_bytes(start.id, sizeof start.id) != 1 || !tls.export_key(wire::kExporterLabel, key)) { answer(1, "no session key could be made"); return; }
   std::memcpy(start.key, key.data(), key.size());
   std::memcpy(reply.session, start.id, sizeof start.id);
-  reply.machine = transport::machine_mark();
   start.partitions = grant.allocation.partitions;
   std::memcpy(start.partition, grant.allocation.partition, sizeof start.partition);
   std::string images = settings_.runtime + "/images/" + hex(grant.allocation.tenant, 16);
   mkdir(images.c_str(), 0700);
   start.client_pid = request.pid;
+  std::memcpy(start.meeting, request.meeting, sizeof start.meeting);
+  std::memcpy(start.free_addresses, request.free_addresses, sizeof start.free_addresses);
   copy_text(start.ledger_path, sizeof start.ledger_path, grant.ledger_path);
   copy_text(start.image_folder, sizeof start.image_folder, images);
   copy_text(start.driver, sizeof start.driver, settings_.driver);
@@ -120,10 +125,11 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   s.mine = 1;
   std::string id = hex(start.id, 16);
   if (pid > 0) { std::lock_guard lock(mutex_); sessions_[id] = s; save(s); }
-  control::Header h;
-  bool ready = pid > 0 && control::send_message(process.fd, control::Kind::start, &start, sizeof start, tls.fd()) && control::receive_message(process.fd, h, nullptr, 0) && h.kind == (uint32_t)control::Kind::ok;
-  ::close(process.fd);
+  control::Header h{};
+  auto about = std::make_unique<control::SessionReady>();
+  bool ready = pid > 0 && control::send_message(process.fd, control::Kind::start, &start, sizeof start, tls.fd()) && control::receive_message(process.fd, h, about.get(), sizeof *about) && h.kind == (uint32_t)control::Kind::ok && h.bytes == offsetof(control::SessionReady, description) + about->bytes;
   if (!ready) {
+    ::close(process.fd);
     answer(2, pid > 0 ? "the session server could not start; the launcher's log on the node says why" : "the session server program is missing on the node");
     if (pid > 0) kill(pid, SIGKILL);
     return;
@@ -133,7 +139,10 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     auto it = sessions_.find(id);
     if (it != sessions_.end() && it->second.record.state == (uint32_t)control::SessionState::opening) { it->second.record.state = (uint32_t)control::SessionState::running; save(it->second); }
   }
-  answer(0, "");
+  reply.shared = about->shared;
+  reply.description_bytes = about->bytes;
+  if (answer(0, "")) tls.write_all(about->description, about->bytes, 5000);
+  ::close(process.fd);                               // from here on the connection is the session server's
   ::close(tls.release_fd());                         // the session server holds its own copy
   keep_spare();
 }

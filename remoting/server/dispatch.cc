@@ -73,8 +73,6 @@ bool Executor::reply_call(const Record& r) {
   using Body = void (*)(Session&, wire::Decoder);
   Body body = nullptr;
   switch ((Op)r.head.opcode) {
-    case Op::describe: describe(s_, r.decoder()); return true;
-    case Op::reserve_arena: reserve_arena(s_, r.decoder()); return true;
     case Op::memory_info: memory_info(s_, r.decoder()); return true;
     case Op::create_context: create_context(r.decoder()); return true;
     case Op::elapsed_time: elapsed(r.decoder()); return true;

@@ -10,9 +10,8 @@
 
 namespace busbar::server {
 
-Link::Link(transport::Tls tls, std::unique_ptr<transport::SharedMemory> shared) : tls_(std::move(tls)), shared_(std::move(shared)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (shared_) std::thread([this] { watch_client(); }).detach();
-}
+Link::Link(transport::Tls tls) : tls_(std::move(tls)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Link::Link(int socket, std::unique_ptr<transport::SharedMemory> shared) : socket_(socket), shared_(std::move(shared)), wake_fd_(-1) { std::thread([this] { watch_client(); }).detach(); }
 
 void Link::wake() {
   if (shared_) { woken_ = true; shared_->records().wake(); return; }
@@ -20,13 +19,9 @@ void Link::wake() {
   (void)!::write(wake_fd_, &one, 8);
 }
 
-// The connection carries nothing more: whatever happens on it is its end.
+// The connection carries nothing: whatever happens on it is its end.
 void Link::watch_client() {
-  uint8_t byte;
-  for (;;) {
-    if (!transport::socket_ready(tls_.fd(), false, 1000)) continue;
-    if (tls_.read_some(&byte, 1) != 0) break;
-  }
+  while (!transport::socket_ready(socket_, false, 1000)) {}
   alive_ = false;
   wake();
 }

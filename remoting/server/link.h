@@ -14,8 +14,9 @@ namespace busbar::server {
 
 class Link {
  public:
-  // With `shared`, records and frames go through shared memory, and the connection only says when the client is gone.
-  Link(transport::Tls tls, std::unique_ptr<transport::SharedMemory> shared);
+  explicit Link(transport::Tls tls);
+  // Records and frames go through shared memory, and the connection only says when the client is gone.
+  Link(int socket, std::unique_ptr<transport::SharedMemory> shared);
 
   // Appends received bytes to `buffer`; waits up to `timeout_ms` for some. False when the client is gone.
   bool receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms);
@@ -34,6 +35,7 @@ class Link {
   bool receive_shared(std::vector<uint8_t>& buffer, size_t most, int timeout_ms);
   void watch_client();
   std::mutex mutex_;                 // guards tls_ and outbox_
+  int socket_ = -1;
   transport::Tls tls_;
   std::unique_ptr<transport::SharedMemory> shared_;
   std::atomic<bool> woken_{false};

@@ -1,9 +1,9 @@
 // The session server: one process for one client process. Started by the launcher with a socket as descriptor 3.
-#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -53,20 +53,14 @@ bool find_devices(Driver& cu, const control::SessionStart& start, std::vector<De
   return true;
 }
 
-// The client may offer memory; then it says on the connection what it chose.
-std::unique_ptr<transport::SharedMemory> meet_client(int meeting, transport::Tls& tls, const transport::Secret& key, wire::TransportChoice& choice) {
-  std::unique_ptr<transport::SharedMemory> shared;
-  choice.transport = UINT32_MAX;
-  for (int rounds = 0; rounds < 8; ++rounds) {
-    pollfd p[2] = {{tls.fd(), POLLIN, 0}, {meeting, POLLIN, 0}};
-    if (!tls.pending() && poll(p, meeting < 0 ? 1 : 2, kHandshakeMs) <= 0) break;
-    if (meeting >= 0 && p[1].revents) { if (auto m = transport::accept_memory(meeting, key)) shared = std::move(m); continue; }
-    if (!tls.read_all(&choice, sizeof choice, kHandshakeMs)) choice.transport = UINT32_MAX;
-    break;
-  }
-  if (meeting >= 0) close(meeting);
-  if (choice.transport == (uint32_t)wire::Transport::tls) shared = nullptr;
-  return shared;
+// What the launcher passes on to the client.
+bool report_ready(bool shared, const std::string& description) {
+  static control::SessionReady ready{};
+  ready.shared = shared;
+  ready.bytes = (uint32_t)description.size();
+  if (description.size() > sizeof ready.description) return false;
+  std::memcpy(ready.description, description.data(), description.size());
+  return control::send_message(kStartFd, control::Kind::ok, &ready, (uint32_t)(offsetof(control::SessionReady, description) + description.size()));
 }
 
 uint32_t isolation_bits(const Isolation& i) { return (i.seccomp ? 1u : 0u) | (i.no_new_privs ? 2u : 0u) | (i.resource_limits ? 4u : 0u); }
@@ -133,18 +127,21 @@ int main(int argc, char** argv) {
   if (!loaded || !find_devices(cu, *start, devices, error)) leave(error, 3);
   Ledger* ledger = Ledger::join(start->ledger_path, start->client_pid);
   if (!ledger) leave("the ledger cannot be opened", 3);
-  int meeting = transport::listen_for_memory(start->id);
-  Isolation isolation = enter_sandbox();
   transport::Secret key;
+  transport::MeetingName name;
   std::memcpy(key.data(), start->key, key.size());
-  control::send_message(kStartFd, control::Kind::ok, nullptr, 0);
-  close(kStartFd);
+  std::memcpy(name.data(), start->meeting, name.size());
+  int meeting = transport::meet_client(name, key);
+  std::string description = describe_devices(cu, *ledger, devices, {std::begin(start->free_addresses), std::end(start->free_addresses)});
+  Isolation isolation = enter_sandbox();
+  if (!report_ready(meeting >= 0, description)) leave("the launcher is gone", 2);
   transport::Tls tls;
-  if (!transport::Tls::with_key(client, transport::Role::server, key, kHandshakeMs, tls, error)) leave("handshake with the client: " + error, 4);
-  wire::TransportChoice choice{};
-  auto shared = meet_client(meeting, tls, key, choice);
-  if (choice.transport > 1 || (choice.transport == 1) != (shared != nullptr)) leave("the client chose no transport", 4);
-  auto* link = new Link(std::move(tls), std::move(shared));
+  std::unique_ptr<transport::SharedMemory> shared;
+  if (meeting >= 0 && !(shared = transport::take_memory(meeting, key, kHandshakeMs))) leave("the client shared no memory", 4);
+  control::receive_message(kStartFd, h, nullptr, 0);                   // ends when the launcher has said its last word on the connection
+  close(kStartFd);
+  if (!shared && !transport::Tls::with_key(client, transport::Role::server, key, kHandshakeMs, tls, error)) leave("handshake with the client: " + error, 4);
+  auto* link = shared ? new Link(client, std::move(shared)) : new Link(std::move(tls));
   auto* staging = new Staging(cu, [link] { link->wake(); });
   auto* session = new Session(cu, *link, *staging, *ledger, devices, start->image_folder);
   std::memcpy(session->id.data(), start->id, session->id.size());

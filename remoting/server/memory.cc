@@ -1,4 +1,4 @@
-// Devices, arenas, leases and what memory is left.
+// Leases and what memory is left.
 #include <algorithm>
 #include <cstring>
 
@@ -7,8 +7,6 @@
 namespace busbar::server {
 
 namespace {
-constexpr int kAttributes = 160;
-
 CUmemAllocationProp properties(CUdevice device) {
   CUmemAllocationProp p{};
   p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -43,47 +41,6 @@ CUresult back(Session& s, const DeviceState& d, uint64_t at, uint64_t bytes, CUm
   return r;
 }
 }  // namespace
-
-void describe(Session& s, wire::Decoder in) {
-  uint64_t reply = in.get<uint64_t>();
-  std::string out;
-  int version = 0;
-  s.cu.cuDriverGetVersion(&version);
-  append<uint32_t>(out, wire::kProtocolVersion);
-  append<uint32_t>(out, (uint32_t)version);
-  append<uint32_t>(out, s.cu.software);
-  append<uint32_t>(out, (uint32_t)s.devices.size());
-  for (auto& d : s.devices) {
-    char name[256] = {};
-    CUuuid uuid{};
-    s.cu.cuDeviceGetName(name, sizeof name, d.device);
-    s.cu.cuDeviceGetUuid(&uuid, d.device);
-    out.append(name, sizeof name);
-    out.append((const char*)&uuid, sizeof uuid);
-    append<uint64_t>(out, s.ledger.limit(d.partition));
-    for (int a = 0; a < kAttributes; ++a) {
-      int value = 0;
-      CUresult r = a ? s.cu.cuDeviceGetAttribute(&value, (CUdevice_attribute)a, d.device) : CUDA_ERROR_INVALID_VALUE;
-      append<int32_t>(out, value);
-      append<uint8_t>(out, r == CUDA_SUCCESS);
-    }
-  }
-  s.reply(reply, in.ok() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, out);
-}
-
-// Takes the client's address or none: an address elsewhere would be of no use to it.
-void reserve_arena(Session& s, wire::Decoder in) {
-  uint64_t reply = in.get<uint64_t>();
-  uint32_t device = in.get<uint32_t>();
-  in.get<uint32_t>();
-  uint64_t at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
-  if (!in.ok() || device >= s.devices.size() || bytes % wire::kGranularity || s.devices[device].arenas.size() >= 4) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  CUdeviceptr got = 0;
-  CUresult r = s.cu.cuMemAddressReserve(&got, bytes, wire::kGranularity, at, 0);
-  if (!r && got != at) { s.cu.cuMemAddressFree(got, bytes); r = CUDA_ERROR_OUT_OF_MEMORY; }
-  if (!r) s.devices[device].arenas.emplace_back(at, bytes);
-  s.reply(reply, r);
-}
 
 void lease_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();

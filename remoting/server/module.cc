@@ -51,7 +51,7 @@ void keep(const Session& s, const uint8_t* hash, const std::string& image) {
   if (!whole || std::rename(fresh.c_str(), path.c_str())) std::remove(fresh.c_str());
 }
 
-std::string joined(std::vector<std::vector<uint8_t>> chunks) {
+std::string joined(std::vector<Chunk> chunks) {
   std::string image;
   for (auto& c : chunks) image.append((const char*)c.data(), c.size());
   return image;
@@ -73,11 +73,60 @@ bool image_of(Session& s, uint64_t reply, const uint8_t* hash, uint64_t bytes, u
 }
 }  // namespace
 
-// module, whether the bytes follow, bytes, transfer, 32 bytes of hash
+// Attributes and the layout of the parameters; the function is loaded, so that no launch loads code.
+static CUresult describe_function(Session& s, CUfunction f, std::string& out) {
+  if (CUresult r = s.cu.cuFuncLoad(f)) return r;
+  for (int a = 0; a < kFunctionAttributes; ++a) {
+    int value = 0;
+    CUresult r = s.cu.cuFuncGetAttribute(&value, (CUfunction_attribute)a, f);
+    append<int32_t>(out, value);
+    append<uint32_t>(out, r);
+  }
+  std::string layout;
+  uint32_t count = 0;
+  size_t offset, bytes;
+  while (count < 4096 && s.cu.cuFuncGetParamInfo(f, count, &offset, &bytes) == CUDA_SUCCESS) { append<uint32_t>(layout, (uint32_t)offset); append<uint32_t>(layout, (uint32_t)bytes); ++count; }
+  append<uint32_t>(out, count);
+  out += layout;
+  return CUDA_SUCCESS;
+}
+
+static CUresult functions_of(Session& s, CUmodule m, unsigned most, std::vector<CUfunction>& list) {
+  unsigned count = 0;
+  if (!s.cu.cuModuleGetFunctionCount || !s.cu.cuModuleEnumerateFunctions || !s.cu.cuFuncGetName) return CUDA_ERROR_NOT_SUPPORTED;
+  if (CUresult r = s.cu.cuModuleGetFunctionCount(&count, m)) return r;
+  if (count > most) return CUDA_SUCCESS;
+  list.resize(count);
+  if (CUresult r = count ? s.cu.cuModuleEnumerateFunctions(list.data(), count, m) : CUDA_SUCCESS) return r;
+  std::erase(list, nullptr);
+  return CUDA_SUCCESS;
+}
+
+static std::string name_of(Session& s, CUfunction f) { const char* name = nullptr; return s.cu.cuFuncGetName(&name, f) || !name ? "" : name; }
+
+static void append_text(std::string& out, const std::string& text) { append<uint32_t>(out, (uint32_t)text.size()); out += text; }
+
+// What get_function would answer, for each function of a small module: the client has kept numbers for them. One that fails is left out.
+static std::string describe_small(Session& s, CUmodule m, uint32_t first) {
+  std::vector<CUfunction> list;
+  std::string out;
+  if (!first || functions_of(s, m, wire::kFunctionsWithLoad, list)) return out;
+  for (auto f : list) {
+    std::string about, name = name_of(s, f);
+    uint32_t number = first++;
+    if (name.empty() || describe_function(s, f, about) || !s.functions.add(number, f)) continue;
+    append<uint32_t>(out, number);
+    append_text(out, name);
+    append_text(out, about);
+  }
+  return out;
+}
+
+// module, whether the bytes follow, bytes, transfer, the first of the kept function numbers, 32 bytes of hash -> functions, or the log
 void load_module(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t id = in.get<uint32_t>(), inlined = in.get<uint32_t>();
-  uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
+  uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>(), first = in.get<uint64_t>();
   const uint8_t* hash = in.raw(32);
   const uint8_t* here = inlined && bytes <= in.left() ? in.raw(bytes) : nullptr;
   if (!in.ok() || bytes > wire::kMaxImageBytes || s.too_many_modules()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
@@ -91,53 +140,32 @@ void load_module(Session& s, wire::Decoder in) {
   CUresult r = s.cu.cuModuleLoadDataEx(&module, image.c_str(), 2, options, values);
   if (!r) { std::lock_guard lock(s.modules_mutex); s.modules[id] = module; }
   log.resize(std::strlen(log.c_str()));
-  s.reply(reply, r, r ? log : "");
+  s.reply(reply, r, r ? log : describe_small(s, module, (uint32_t)first));
 }
 
 // module, function number, name -> attributes and the layout of the parameters
 void get_function(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t module = in.get<uint32_t>(), id = in.get<uint32_t>();
-  std::string name(in.text());
+  std::string name(in.text()), out;
   CUmodule m = s.module(module);
   if (!in.ok() || !m) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   CUfunction f = nullptr;
   if (CUresult r = s.cu.cuModuleGetFunction(&f, m, name.c_str())) return s.reply(reply, r);
-  if (CUresult r = s.cu.cuFuncLoad(f)) return s.reply(reply, r);      // so that no launch loads code
-  std::string out;
-  for (int a = 0; a < kFunctionAttributes; ++a) {
-    int value = 0;
-    CUresult r = s.cu.cuFuncGetAttribute(&value, (CUfunction_attribute)a, f);
-    append<int32_t>(out, value);
-    append<uint32_t>(out, r);
-  }
-  std::string layout;
-  uint32_t count = 0;
-  size_t offset, bytes;
-  while (count < 4096 && s.cu.cuFuncGetParamInfo(f, count, &offset, &bytes) == CUDA_SUCCESS) { append<uint32_t>(layout, (uint32_t)offset); append<uint32_t>(layout, (uint32_t)bytes); ++count; }
-  append<uint32_t>(out, count);
-  s.reply(reply, s.functions.add(id, f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, out + layout);
+  if (CUresult r = describe_function(s, f, out)) return s.reply(reply, r);
+  s.reply(reply, s.functions.add(id, f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, out);
 }
 
 // module -> the names of its functions
 void list_functions(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   CUmodule m = s.module(in.get<uint32_t>());
-  unsigned count = 0;
   if (!in.ok() || !m) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
-  if (!s.cu.cuModuleGetFunctionCount || !s.cu.cuModuleEnumerateFunctions || !s.cu.cuFuncGetName) return s.reply(reply, CUDA_ERROR_NOT_SUPPORTED);
-  if (CUresult r = s.cu.cuModuleGetFunctionCount(&count, m)) return s.reply(reply, r);
-  std::vector<CUfunction> list(count);
-  if (CUresult r = count ? s.cu.cuModuleEnumerateFunctions(list.data(), count, m) : CUDA_SUCCESS) return s.reply(reply, r);
-  std::erase(list, nullptr);
+  std::vector<CUfunction> list;
+  if (CUresult r = functions_of(s, m, wire::kMaxListed, list)) return s.reply(reply, r);
   std::string out;
   append<uint32_t>(out, (uint32_t)list.size());
-  for (auto f : list) {
-    const char* name = nullptr;
-    if (s.cu.cuFuncGetName(&name, f) || !name) name = "";
-    append<uint32_t>(out, (uint32_t)std::strlen(name));
-    out += name;
-  }
+  for (auto f : list) append_text(out, name_of(s, f));
   s.reply(reply, CUDA_SUCCESS, out);
 }
 

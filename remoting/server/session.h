@@ -137,8 +137,7 @@ struct Record {
 };
 
 // memory.cc and module.cc: calls that answer. Run on the helper thread, or inline where they cannot block.
-void describe(Session& s, wire::Decoder in);
-void reserve_arena(Session& s, wire::Decoder in);
+std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState>& devices, std::vector<uint64_t> offered);
 void lease_memory(Session& s, wire::Decoder in);
 void return_memory(Session& s, wire::Decoder in);
 void allocate(Session& s, wire::Decoder in);

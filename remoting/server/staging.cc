@@ -26,6 +26,20 @@ Pinned Staging::take(uint64_t bytes) {
   return {(uint8_t*)p, c};
 }
 
+// What lies idle in the pool, for bytes that arrive; half of it at the most. Nothing is allocated: the reader has no context.
+Pinned Staging::spare(uint64_t bytes) {
+  uint64_t c = size_class(bytes);
+  std::lock_guard lock(pool_mutex_);
+  auto it = free_.find(c);
+  if (it == free_.end() || out_ + c > kPoolBytes / 2) return {};
+  out_ += c;
+  Pinned p{it->second, c};
+  free_.erase(it);
+  return p;
+}
+
+Chunk::~Chunk() { owner_->give(pinned_); }
+
 void Staging::give(Pinned p) {
   if (!p.data) return;
   std::lock_guard lock(pool_mutex_);
@@ -49,7 +63,7 @@ bool Staging::read_frame(transport::Tls& tls) {
     return true;
   };
   if (!read(&h, sizeof h) || h.bytes == 0 || h.bytes > wire::kMaxChunkBytes) return false;
-  std::vector<uint8_t> chunk(h.bytes);
+  Chunk chunk(*this, spare(h.bytes), h.bytes);
   if (!read(chunk.data(), chunk.size())) return false;
   std::lock_guard lock(mutex_);
   auto& in = incoming_[h.transfer];
@@ -79,7 +93,7 @@ bool Staging::wait(uint64_t transfer, uint64_t bytes, int timeout_ms) {
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { auto it = incoming_.find(transfer); return closed_ || (it != incoming_.end() && it->second.bytes >= bytes); }) && !closed_;
 }
 
-std::vector<std::vector<uint8_t>> Staging::collect(uint64_t transfer) {
+std::vector<Chunk> Staging::collect(uint64_t transfer) {
   std::lock_guard lock(mutex_);
   auto it = incoming_.find(transfer);
   if (it == incoming_.end()) return {};

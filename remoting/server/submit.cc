@@ -79,7 +79,10 @@ void Executor::copy_in(const Record& r, StreamState& st) {
     uint64_t offset = 0;
     for (auto& chunk : s_.staging.collect(transfer)) {
       uint64_t n = std::min<uint64_t>(chunk.size(), bytes - offset);
-      copy(chunk.data(), n, offset);
+      if (Pinned p = chunk.keep(); p.data) {
+        check(s_.cu.cuMemcpyHtoDAsync(to + offset, p.data, n, st.handle), r.position);
+        m.consumed.push_back(p);
+      } else copy(chunk.data(), n, offset);
       offset += n;
     }
     m.consumed_bytes = offset;
@@ -92,8 +95,7 @@ void Executor::copy_out(const Record& r, StreamState& st) {
   wire::Decoder in = r.decoder();
   uint64_t from = in.get<uint64_t>(), bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
   if (!in.ok()) { malformed_ = true; return; }
-  constexpr uint64_t kSharedPieceBytes = 1 << 20;          // small, so that both ends copy at the same time
-  uint64_t piece = s_.link.shared() ? kSharedPieceBytes : wire::kMaxChunkBytes;
+  constexpr uint64_t piece = wire::kPieceBytes;
   for (uint64_t offset = 0; offset < bytes || bytes == 0; offset += piece) {
     uint64_t n = std::min<uint64_t>(bytes - offset, piece);
     bool last = offset + n == bytes;
@@ -124,7 +126,7 @@ bool Executor::take_bytes(wire::Decoder& in, uint64_t transfer, uint64_t bytes, 
     if (from) out.assign(from, from + bytes);
     return from != nullptr;
   }
-  for (auto& chunk : s_.staging.collect(transfer)) out.insert(out.end(), chunk.begin(), chunk.end());
+  for (auto& chunk : s_.staging.collect(transfer)) out.insert(out.end(), chunk.data(), chunk.data() + chunk.size());
   consumed = out.size();
   return out.size() == bytes;
 }

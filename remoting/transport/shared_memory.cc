@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
+#include <openssl/rand.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -137,77 +138,82 @@ void SharedMemory::free_chunk(bool to_node, uint32_t i) { (to_node ? head_->to_n
 
 // ---- meeting ----
 namespace {
-constexpr char kProof[] = "busbar shared memory";
+constexpr int kPatienceMs = 200, kStrangers = 8;
 
-Secret proof(const Secret& key) {
+Secret proof(const Secret& key, const char* who) {
   Secret out;
   unsigned n = out.size();
-  HMAC(EVP_sha256(), key.data(), (int)key.size(), (const unsigned char*)kProof, sizeof kProof, out.data(), &n);
+  HMAC(EVP_sha256(), key.data(), (int)key.size(), (const unsigned char*)who, std::strlen(who), out.data(), &n);
   return out;
 }
 
-socklen_t name_of(const uint8_t* id, sockaddr_un& a) {
+bool proves(const Secret& given, const Secret& key, const char* who) {
+  Secret wanted = proof(key, who);
+  return !CRYPTO_memcmp(given.data(), wanted.data(), wanted.size());
+}
+
+constexpr char kNode[] = "busbar shared memory: node", kClient[] = "busbar shared memory: client";
+
+socklen_t name_of(const MeetingName& name, sockaddr_un& a) {
   a = {};
   a.sun_family = AF_UNIX;
-  int n = std::snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "busbar-session-");
-  for (int i = 0; i < 16; ++i) n += std::snprintf(a.sun_path + 1 + n, sizeof a.sun_path - 1 - (size_t)n, "%02x", id[i]);
+  int n = std::snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "busbar-client-");
+  for (uint8_t byte : name) n += std::snprintf(a.sun_path + 1 + n, sizeof a.sun_path - 1 - (size_t)n, "%02x", byte);
   return (socklen_t)(offsetof(sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-void be_patient(int fd, int seconds) {
-  timeval t{seconds, 0};
+void be_patient(int fd, int milliseconds) {
+  timeval t{milliseconds / 1000, milliseconds % 1000 * 1000};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
 }
 }  // namespace
 
-int listen_for_memory(const uint8_t* id) {
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+int listen_for_node(MeetingName& name) {
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_un a;
-  socklen_t n = name_of(id, a);
-  if (fd >= 0 && bind(fd, (sockaddr*)&a, n) == 0 && listen(fd, 4) == 0) return fd;
+  if (fd >= 0 && RAND_bytes(name.data(), (int)name.size()) == 1 && bind(fd, (sockaddr*)&a, name_of(name, a)) == 0 && listen(fd, kStrangers) == 0) return fd;
+  if (fd >= 0) close(fd);
+  name = {};
+  return -1;
+}
+
+int meet_client(const MeetingName& name, const Secret& key) {
+  if (name == MeetingName{}) return -1;
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_un a;
+  Secret mine = proof(key, kNode);
+  if (fd >= 0 && connect(fd, (sockaddr*)&a, name_of(name, a)) == 0 && send(fd, mine.data(), mine.size(), MSG_NOSIGNAL) == (ssize_t)mine.size()) {
+    fcntl(fd, F_SETFL, 0);
+    return fd;
+  }
   if (fd >= 0) close(fd);
   return -1;
 }
 
-std::unique_ptr<SharedMemory> accept_memory(int listener, const Secret& key) {
-  int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), memory = -1;
-  if (fd < 0) return nullptr;
-  be_patient(fd, 2);
-  control::Header h;
-  Secret given{}, wanted = proof(key);
-  std::unique_ptr<SharedMemory> m;
-  if (control::receive_message(fd, h, given.data(), given.size(), &memory) && h.bytes == given.size() && memory >= 0 && !CRYPTO_memcmp(given.data(), wanted.data(), wanted.size())) m = SharedMemory::attach(memory);
-  control::send_message(fd, m ? control::Kind::ok : control::Kind::refused, nullptr, 0);
-  if (memory >= 0) close(memory);
-  close(fd);
-  return m;
-}
-
-std::unique_ptr<SharedMemory> offer_memory(const uint8_t* id, const Secret& key) {
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), memory = -1;
-  sockaddr_un a;
-  socklen_t n = name_of(id, a);
-  std::unique_ptr<SharedMemory> m;
-  if (fd >= 0 && connect(fd, (sockaddr*)&a, n) == 0 && (m = SharedMemory::create(memory))) {
-    be_patient(fd, 2);
-    Secret p = proof(key);
-    control::Header h;
-    if (!control::send_message(fd, control::Kind::attach, p.data(), (uint32_t)p.size(), memory) || !control::receive_message(fd, h, nullptr, 0) || h.kind != (uint32_t)control::Kind::ok) m = nullptr;
+bool share_with_node(int listener, const Secret& key, int memory) {
+  for (int strangers = 0; strangers < kStrangers; ++strangers) {
+    int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd < 0) break;                                    // the node was here before it said so
+    be_patient(fd, kPatienceMs);
+    Secret given{}, mine = proof(key, kClient);
+    bool told = recv(fd, given.data(), given.size(), MSG_WAITALL) == (ssize_t)given.size() && proves(given, key, kNode) && control::send_message(fd, control::Kind::attach, mine.data(), (uint32_t)mine.size(), memory);
+    close(fd);
+    if (told) return true;
   }
-  if (memory >= 0) close(memory);
-  if (fd >= 0) close(fd);
-  return m;
+  return false;
 }
 
-uint32_t machine_mark() {
-  char text[64] = {};
-  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd >= 0 ? ::read(fd, text, sizeof text) : -1;
-  if (fd >= 0) close(fd);
-  uint32_t h = 2166136261u;
-  for (ssize_t i = 0; i < n; ++i) h = (h ^ (uint8_t)text[i]) * 16777619u;
-  return h | 1;                                           // never 0
+std::unique_ptr<SharedMemory> take_memory(int meeting, const Secret& key, int timeout_ms) {
+  be_patient(meeting, timeout_ms);
+  control::Header h;
+  Secret given{};
+  int memory = -1;
+  std::unique_ptr<SharedMemory> m;
+  if (control::receive_message(meeting, h, given.data(), given.size(), &memory) && h.bytes == given.size() && memory >= 0 && proves(given, key, kClient)) m = SharedMemory::attach(memory);
+  if (memory >= 0) close(memory);
+  close(meeting);
+  return m;
 }
 
 }  // namespace busbar::transport

@@ -1,6 +1,7 @@
 // The carrier of a session whose two ends are on one machine: a ring of records one way, a stream of frames back, and chunks for
 // bulk bytes both ways, in one piece of memory. The TLS connection stays and says when an end is gone.
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -60,10 +61,12 @@ class SharedMemory {
   std::unique_ptr<Ring> records_;
 };
 
-// How the two ends find each other: an abstract socket named after the session, and a proof of the session's key.
-int listen_for_memory(const uint8_t* session_id);                                           // -1 on failure
-std::unique_ptr<SharedMemory> accept_memory(int listener, const Secret& key);              // blocks; null: the proof was wrong
-std::unique_ptr<SharedMemory> offer_memory(const uint8_t* session_id, const Secret& key);   // null: the node is not here
-uint32_t machine_mark();                                                                    // the same on both ends of one machine
+// How the two ends find each other: the client listens on an abstract socket with a random name, which only the launcher is told.
+// Each proves that it knows the session's key: the node when it connects, the client with the memory.
+using MeetingName = std::array<uint8_t, 16>;
+int listen_for_node(MeetingName& name);                                                    // client: a descriptor, or -1 and no name
+int meet_client(const MeetingName& name, const Secret& key);                               // node: -1 when the client is not on this machine
+bool share_with_node(int listener, const Secret& key, int memory);                         // client, once the node has met it; false: it had not
+std::unique_ptr<SharedMemory> take_memory(int meeting, const Secret& key, int timeout_ms); // node; closes the descriptor. Null: the proof was wrong
 
 }  // namespace busbar::transport

@@ -90,6 +90,14 @@ std::string openssl_error() {
   return text;
 }
 
+bool same_machine(int fd) {
+  sockaddr_storage here{}, there{};
+  socklen_t n = sizeof here, m = sizeof there;
+  if (getsockname(fd, (sockaddr*)&here, &n) || getpeername(fd, (sockaddr*)&there, &m) || here.ss_family != there.ss_family) return false;
+  if (here.ss_family == AF_INET) return ((sockaddr_in&)here).sin_addr.s_addr == ((sockaddr_in&)there).sin_addr.s_addr;
+  return here.ss_family == AF_INET6 && !std::memcmp(&((sockaddr_in6&)here).sin6_addr, &((sockaddr_in6&)there).sin6_addr, sizeof(in6_addr));
+}
+
 bool socket_ready(int fd, bool writing, int timeout_ms) {
   pollfd p{fd, (short)(writing ? POLLOUT : POLLIN), 0};
   int64_t end = now_ms() + timeout_ms;
@@ -188,7 +196,7 @@ bool Tls::accept_client(int fd, SSL_CTX* c, int timeout_ms, Tls& out, std::strin
   return true;
 }
 
-bool Tls::with_key(int fd, Role role, const Secret& key, int timeout_ms, Tls& out, std::string& error) {
+Tls Tls::prepare_with_key(int fd, Role role, const Secret& key) {
   std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> c(context(role == Role::client ? TLS_client_method() : TLS_server_method()), SSL_CTX_free);
   SSL_CTX_set_ciphersuites(c.get(), "TLS_AES_128_GCM_SHA256");
   SSL_CTX_set_read_ahead(c.get(), 1);                         // without it every record costs two reads: its header, then its body
@@ -196,18 +204,34 @@ bool Tls::with_key(int fd, Role role, const Secret& key, int timeout_ms, Tls& ou
   SSL_CTX_set_psk_use_session_callback(c.get(), use_key);
   SSL_CTX_set_psk_find_session_callback(c.get(), find_key);
   if (role == Role::client) SSL_CTX_set_verify(c.get(), SSL_VERIFY_PEER, nullptr);   // a server without the key would fall back to a certificate: refused
-  Secret copy = key;
   Tls t;
   t.fd_ = fd;
   t.ssl_ = SSL_new(c.get());
-  SSL_set_app_data(t.ssl_, &copy);
+  SSL_set_app_data(t.ssl_, const_cast<Secret*>(&key));
   SSL_set_fd(t.ssl_, fd);
   if (role == Role::client) SSL_set_connect_state(t.ssl_); else SSL_set_accept_state(t.ssl_);
-  bool ok = t.handshake(timeout_ms, error);
-  SSL_set_app_data(t.ssl_, nullptr);
-  OPENSSL_cleanse(copy.data(), copy.size());
-  if (!ok) return false;
-  if (!SSL_session_reused(t.ssl_)) { error = "the other side does not hold the session's key"; return false; }
+  return t;
+}
+
+bool Tls::say_hello() {
+  BIO* nothing = BIO_new(BIO_s_mem());
+  BIO_set_mem_eof_return(nothing, -1);
+  SSL_set0_rbio(ssl_, nothing);
+  ERR_clear_error();
+  bool said = SSL_get_error(ssl_, SSL_do_handshake(ssl_)) == SSL_ERROR_WANT_READ;
+  return SSL_set_rfd(ssl_, fd_) == 1 && said;
+}
+
+bool Tls::finish_with_key(int timeout_ms, std::string& error) {
+  bool ok = handshake(timeout_ms, error);
+  SSL_set_app_data(ssl_, nullptr);
+  if (ok && !SSL_session_reused(ssl_)) error = "the other side does not hold the session's key";
+  return ok && SSL_session_reused(ssl_);
+}
+
+bool Tls::with_key(int fd, Role role, const Secret& key, int timeout_ms, Tls& out, std::string& error) {
+  Tls t = prepare_with_key(fd, role, key);
+  if (!t.finish_with_key(timeout_ms, error)) return false;
   out = std::move(t);
   return true;
 }

@@ -26,6 +26,10 @@ class Tls {
   static bool accept_client(int fd, SSL_CTX* context, int timeout_ms, Tls& out, std::string& error);
   // Both ends of a session, with the key that the first handshake exported.
   static bool with_key(int fd, Role role, const Secret& key, int timeout_ms, Tls& out, std::string& error);
+  // The same in two steps. The client's first message may go ahead of what it waits for; `key` stays where it is until the end.
+  static Tls prepare_with_key(int fd, Role role, const Secret& key);
+  bool say_hello();                                       // writes, reads nothing
+  bool finish_with_key(int timeout_ms, std::string& error);
 
   bool peer_public_key(Secret& out) const;               // Ed25519, of the peer's certificate
   bool export_key(const char* label, Secret& out) const;
@@ -54,6 +58,7 @@ void warm_up();                                           // what OpenSSL does a
 SSL_CTX* launcher_context(const std::string& certificate_path, const std::string& key_path, std::string& error);
 
 int connect_tcp(const std::string& address, int port, int timeout_ms, std::string& error);   // non-blocking socket or -1
+bool same_machine(int fd);                                // the connection's two ends have one address
 bool socket_ready(int fd, bool writing, int timeout_ms);
 std::string openssl_error();
 

@@ -4,7 +4,7 @@
 
 namespace busbar::wire {
 
-constexpr uint32_t kProtocolVersion = 2;
+constexpr uint32_t kProtocolVersion = 3;
 
 // ---- limits ----
 constexpr uint32_t kMaxRecordBytes = 64 << 10;          // header included; a launch may carry 32,764 bytes of parameters
@@ -12,14 +12,21 @@ constexpr uint32_t kMaxInlineBytes = 4 << 10;           // of host data in a rec
 constexpr uint32_t kMaxFrameBytes = 64 << 20;           // server to client
 constexpr uint32_t kMaxTicketBytes = 4 << 10;
 constexpr uint32_t kMaxChunkBytes = 4 << 20;            // one transfer on the bulk connection
+constexpr uint32_t kPieceBytes = 1 << 20;               // of a large copy: both ends work at the same time, and on what is in their caches
 constexpr uint64_t kMaxImageBytes = 1ull << 30;
 constexpr uint64_t kBulkCreditBytes = 64ull << 20;      // sent and not yet consumed
 constexpr uint32_t kMaxObjects = 1u << 22;              // handles of one kind in a session
 constexpr uint32_t kMaxNameBytes = 4096;
+constexpr uint32_t kFunctionsWithLoad = 2;             // a module with no more is described whole when it is loaded
 constexpr uint32_t kMaxListed = 1u << 20;               // elements of one answer
 constexpr uint64_t kMaxStagedBytes = 1ull << 30;        // host memory that stands for the program's in graphs
 constexpr uint32_t kMaxParallelRequests = 1u << 16;     // records parked in stream queues
 constexpr uint32_t kMaxDevices = 16;
+constexpr uint32_t kMaxDescriptionBytes = 32 << 10;     // of a session's devices
+constexpr int kDeviceAttributes = 160;
+constexpr uint64_t kArenaTimes = 4;                     // a device's arena is so many times its memory
+constexpr uint64_t kArenaSlotBytes = 1ull << 40;        // what the client keeps free at each address that it offers
+constexpr uint32_t kArenaSlots = 14, kArenaRounds = 4;  // offered; tried for one device
 constexpr uint64_t kLeaseBytes = 64ull << 20;
 constexpr uint64_t kGranularity = 2ull << 20;
 
@@ -34,15 +41,17 @@ constexpr char kMagic[8] = {'B', 'U', 'S', 'B', 'A', 'R', '1', '\n'};
 static_assert(sizeof(Preamble) == 16);
 
 // ---- launcher and client, inside TLS, before the session server takes over ----
-struct OpenRequest { uint32_t protocol, pid; char program[56]; };
-struct OpenReply { uint32_t status, machine; uint8_t session[16]; char message[232]; };
-static_assert(sizeof(OpenRequest) == 64 && sizeof(OpenReply) == 256);
+struct OpenRequest {
+  uint32_t protocol, pid;
+  char program[56];
+  uint8_t meeting[16];                                  // the client listens for a session server on its machine under this name; zero: it does not
+  uint64_t free_addresses[kArenaSlots];                 // kArenaSlotBytes each, kept free in the client; zeros at the end
+};
+// `shared`: the session server is on the client's machine and met it. The devices' description follows, unless `status` is set.
+struct OpenReply { uint32_t status, shared, description_bytes, reserved; uint8_t session[16]; char message[224]; };
+static_assert(sizeof(OpenRequest) == 192 && sizeof(OpenReply) == 256);
 constexpr char kExporterLabel[] = "EXPORTER-busbar-session-v1";
 
-// The first bytes of a session, on its TLS connection: what carries the records.
-enum class Transport : uint32_t { tls = 0, shared_memory = 1 };
-struct TransportChoice { uint32_t transport, reserved[3]; };
-static_assert(sizeof(TransportChoice) == 16);
 constexpr uint64_t kSharedTransfer = 1ull << 63;        // in the place of a transfer: the chunk of shared memory that holds the bytes
 
 // ---- client to session server: records ----
@@ -59,8 +68,6 @@ constexpr uint32_t kNoStream = 0, kLegacyStream = 1, kFirstStream = 16;
 
 // Opcodes below 0x1000 are CUDA functions and come from spec/cuda_driver.spec. These are the protocol's own.
 enum class Op : uint16_t {
-  describe = 0x1000,          // reply: devices and versions
-  reserve_arena = 0x1001,     // reply: device, address, bytes
   lease_memory = 0x1002,      // reply: device, address, bytes
   return_memory = 0x1003,     // fire: device, address, bytes
   allocate = 0x1004,          // reply: without an arena the driver chooses the address

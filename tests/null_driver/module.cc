@@ -1,10 +1,11 @@
 // Modules hold any function that is asked for. The parameters of PTX kernels are read, so that launches carry what they carry on a GPU.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,18 +27,43 @@ struct Module {
 
 size_t bytes_of(const std::string& type) { return type.find("64") != std::string::npos ? 8 : type.find("32") != std::string::npos ? 4 : type.find("16") != std::string::npos ? 2 : 1; }
 
+bool ends_word(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '(' || c == '\r'; }
+
+std::string word_at(const std::string& text, size_t& at) {
+  while (at < text.size() && ends_word(text[at])) ++at;
+  size_t begin = at;
+  while (at < text.size() && !ends_word(text[at])) ++at;
+  return text.substr(begin, at - begin);
+}
+
 // .param .u64 name, .param .align 8 .b8 name[40]
-void read_layout(const std::string& ptx, Function& f) {
-  std::smatch found;
-  if (!std::regex_search(ptx, found, std::regex("\\.entry\\s+" + f.name + "\\s*\\(([^)]*)\\)"))) return;
-  std::string list = found[1];
-  static const std::regex parameter(R"(\.param(?:\s+\.align\s+(\d+))?\s+\.(\w+)(?:\s+\.ptr[^,\[]*)?\s+[\w$%]+(?:\[(\d+)\])?)");
-  size_t at = 0;
-  for (std::sregex_iterator it(list.begin(), list.end(), parameter), end; it != end; ++it) {
-    size_t element = bytes_of((*it)[2]), align = (*it)[1].matched ? (size_t)std::stoul((*it)[1]) : element, n = (*it)[3].matched ? element * std::stoul((*it)[3]) : element;
-    at = (at + align - 1) / align * align;
-    f.layout.emplace_back(at, n);
-    at += n;
+void read_parameter(std::istringstream words, Function& f, size_t& at) {
+  std::string word, type;
+  size_t align = 0, count = 1;
+  while (words >> word) {
+    if (word == ".align") words >> align;
+    else if (word == ".ptr") break;
+    else if (word[0] == '.' && word != ".param") type = word;
+    else if (size_t bracket = word.find('['); bracket != std::string::npos) count = std::stoul(word.substr(bracket + 1));
+  }
+  if (type.empty()) return;
+  size_t element = bytes_of(type);
+  align = std::max(align, element);
+  at = (at + align - 1) / align * align;
+  f.layout.emplace_back(at, element * count);
+  at += element * count;
+}
+
+void read_entries(Module& m) {
+  for (size_t at = m.ptx.find(".entry"); at != std::string::npos; at = m.ptx.find(".entry", at)) {
+    at += 6;
+    std::string name = word_at(m.ptx, at);
+    auto* f = new Function{&m, name, {}};
+    m.functions[name] = f;
+    size_t open = m.ptx.find_first_of("({", at), close = open == std::string::npos || m.ptx[open] == '{' ? open : m.ptx.find(')', open), offset = 0;
+    if (close == open || close == std::string::npos) continue;
+    std::istringstream list(m.ptx.substr(open + 1, close - open - 1));
+    for (std::string parameter; std::getline(list, parameter, ',');) read_parameter(std::istringstream(parameter), *f, offset);
   }
 }
 }  // namespace
@@ -46,7 +72,7 @@ void read_layout(const std::string& ptx, Function& f) {
 API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned, CUjit_option*, void**) {
   auto* m = new Module;
   auto* p = (const char*)image;
-  if (*p == '.' || *p == '/' || *p == '\n' || *p == ' ') m->ptx = p;
+  if (*p == '.' || *p == '/' || *p == '\n' || *p == ' ') { m->ptx = p; read_entries(*m); }
   *out = (CUmodule)m;
   return CUDA_SUCCESS;
 }
@@ -55,15 +81,15 @@ API CUresult cuModuleUnload(CUmodule h) { auto* m = (Module*)h; for (auto& [n, f
 API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) {
   auto* m = (Module*)h;
   std::lock_guard lock(m->mutex);
-  if (!m->ptx.empty() && std::strcmp(name, "any") && m->ptx.find(name) == std::string::npos) return CUDA_ERROR_NOT_FOUND;
   Function*& f = m->functions[name];
-  if (!f) { f = new Function{m, name, {}}; read_layout(m->ptx, *f); }
+  if (!f && !m->ptx.empty()) { m->functions.erase(name); return CUDA_ERROR_NOT_FOUND; }
+  if (!f) f = new Function{m, name, {}};
   *out = (CUfunction)f;
   return CUDA_SUCCESS;
 }
-API CUresult cuModuleGetFunctionCount(unsigned* n, CUmodule h) {   // at least one: whoever lists them wants one
+API CUresult cuModuleGetFunctionCount(unsigned* n, CUmodule h) {   // machine code lists one at least: whoever asks wants one
   CUfunction any;
-  cuModuleGetFunction(&any, h, "any");
+  if (((Module*)h)->ptx.empty()) cuModuleGetFunction(&any, h, "any");
   *n = (unsigned)((Module*)h)->functions.size();
   return CUDA_SUCCESS;
 }

@@ -28,7 +28,7 @@ SOFTGPU = REMOTING / "softgpu"
 GENERATED = BUILD / "generated"
 CORPUS = ROOT / "tests" / "corpus"
 BRANCHES_PERCENT = 90.0
-OWN_CALLS = 59
+OWN_CALLS = 57
 """Length of kOpcodes in remoting/fuzz/records.cc."""
 
 Seeds = dict[str, bytes]

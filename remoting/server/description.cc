@@ -1,0 +1,59 @@
+// What a client learns of its devices before its first record, and the addresses that both ends keep for their memory.
+#include <algorithm>
+
+#include "server/session.h"
+
+namespace busbar::server {
+
+namespace {
+// One of the client's addresses, or none: an address elsewhere would be of no use to it. What was tried leaves the list.
+uint64_t reserve_arena(Driver& cu, DeviceState& d, std::vector<uint64_t>& offered, uint64_t bytes) {
+  for (uint32_t round = 0; round < wire::kArenaRounds && !offered.empty(); ++round) {
+    uint64_t at = offered.front();
+    offered.erase(offered.begin());
+    CUdeviceptr got = 0;
+    if (cu.cuMemAddressReserve(&got, bytes, wire::kGranularity, at, 0)) continue;
+    if (got == at) { d.arenas.emplace_back(at, bytes); return at; }
+    cu.cuMemAddressFree(got, bytes);
+  }
+  return 0;
+}
+
+void append_attributes(Driver& cu, CUdevice device, std::string& out) {
+  for (int a = 0; a < wire::kDeviceAttributes; ++a) {
+    int value = 0;
+    CUresult r = a ? cu.cuDeviceGetAttribute(&value, (CUdevice_attribute)a, device) : CUDA_ERROR_INVALID_VALUE;
+    append<int32_t>(out, value);
+    append<uint8_t>(out, r == CUDA_SUCCESS);
+  }
+}
+}  // namespace
+
+// version and kind of the driver, and for each device its name, UUID, memory, arena (0: none) and attributes
+std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState>& devices, std::vector<uint64_t> offered) {
+  std::erase_if(offered, [](uint64_t at) { return !at || at % wire::kGranularity; });
+  std::string out;
+  int version = 0;
+  cu.cuDriverGetVersion(&version);
+  append<uint32_t>(out, (uint32_t)version);
+  append<uint32_t>(out, cu.software);
+  append<uint32_t>(out, (uint32_t)devices.size());
+  for (auto& d : devices) {
+    char name[256] = {};
+    CUuuid uuid{};
+    cu.cuDeviceGetName(name, sizeof name, d.device);
+    cu.cuDeviceGetUuid(&uuid, d.device);
+    uint64_t memory = ledger.limit(d.partition);
+    uint64_t bytes = (memory * wire::kArenaTimes + wire::kGranularity - 1) / wire::kGranularity * wire::kGranularity;
+    uint64_t arena = bytes <= wire::kArenaSlotBytes ? reserve_arena(cu, d, offered, bytes) : 0;
+    out.append(name, sizeof name);
+    out.append((const char*)&uuid, sizeof uuid);
+    append<uint64_t>(out, memory);
+    append<uint64_t>(out, arena);
+    append<uint64_t>(out, arena ? bytes : 0);
+    append_attributes(cu, d.device, out);
+  }
+  return out;
+}
+
+}  // namespace busbar::server
