@@ -57,6 +57,7 @@ API CUresult cuEventQuery(CUevent h) {
   EVENT(e, h);
   if (CUresult r = forbid_captured(*e)) return r;
   std::lock_guard lock(e->mutex);
+  e->context->device->link->glance();
   if (CUresult r = e->context->device->link->error()) return r;
   return !e->stream || e->stream->progress.completed.load(std::memory_order_acquire) >= e->position ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }

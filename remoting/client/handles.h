@@ -36,6 +36,13 @@ class Handles {
     return s.generation == (v >> 32 & 0xffffff) ? s.object.load(std::memory_order_acquire) : nullptr;
   }
 
+  std::vector<T*> all() const {
+    std::lock_guard lock(mutex_);
+    std::vector<T*> list;
+    for (uint32_t i = 0; i < count_; ++i) if (T* object = slot(i).object.load(std::memory_order_acquire)) list.push_back(object);
+    return list;
+  }
+
   T* remove(const void* handle) {
     std::lock_guard lock(mutex_);
     T* object = get(handle);
@@ -53,7 +60,7 @@ class Handles {
   struct Slot { std::atomic<T*> object{nullptr}; uint32_t generation = 0; };
   Slot& slot(uint32_t index) const { return chunks_[index / kChunk].load(std::memory_order_relaxed)[index % kChunk]; }
   mutable std::atomic<Slot*> chunks_[kChunks] = {};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<uint32_t> free_;
   uint32_t count_ = 0;
 };

@@ -25,7 +25,6 @@ constexpr int kConnectMs = 5000, kHandshakeMs = 15'000, kOpenMs = 60'000;
 const int kIdleRounds = std::thread::hardware_concurrency() < 4 ? 60 : 2000;
 constexpr int kSpinRounds = 4000;            // of a waiting program thread
 constexpr int kHelpedRounds = 100;           // of one for which another thread looks
-constexpr size_t kReceiveBytes = 256 << 10;
 
 long futex(std::atomic<uint32_t>* word, int op, uint32_t value, const timespec* t) { return syscall(SYS_futex, word, op, value, t, nullptr, 0); }
 
@@ -115,10 +114,9 @@ bool Link::send_some() {
 }
 
 bool Link::receive_some() {
-  size_t before = inbox_.size();
-  inbox_.resize(before + kReceiveBytes);
-  ssize_t n = tls_.read_some(inbox_.data() + before, kReceiveBytes);
-  inbox_.resize(before + (size_t)std::max<ssize_t>(n, 0));
+  uint8_t record[transport::kTlsRecordBytes];
+  ssize_t n = tls_.read_some(record, sizeof record);
+  if (n > 0) inbox_.insert(inbox_.end(), record, record + n);
   if (n < 0) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the session server on the node ended"); return false; }
   if (n > 0) parse_frames();
   return n > 0;
@@ -164,13 +162,16 @@ CUresult Link::wait(const std::function<bool()>& done) {
     if (error()) return error();
     if (i > 200) std::this_thread::yield();
   }
-  for (;;) {
+  if (shared_) shared_->wait(true);
+  while (!done() && !error()) {
     uint32_t epoch = epoch_.load();
-    if (done() || error()) return error();
+    glance();
     sleepers_.fetch_add(1);
     if (!done() && !error()) { timespec patience{1, 0}; futex(&epoch_, FUTEX_WAIT_PRIVATE, epoch, &patience); }
     sleepers_.fetch_sub(1);
   }
+  if (shared_) shared_->wait(false);
+  return error();
 }
 
 Answer Link::ask(uint64_t id, const uint8_t* record, uint32_t bytes) {

@@ -66,6 +66,8 @@ class Link {
   void know_staging(uint32_t staging, const Rows& rows) { std::lock_guard lock(mutex_); staged_[staging] = rows; }
   // Bytes for the node in shared memory: what a record names in the place of a transfer. 0: there is none, or the link failed.
   uint64_t lay_out(const void* data, uint64_t bytes);
+  // Takes in what lies in shared memory: before a question that no thread waits for. One load when there is nothing.
+  void glance() { if (shared_ && shared_->frames_waiting() && receive_mutex_.try_lock()) { receive_shared(); receive_mutex_.unlock(); } }
   bool on_one_machine() const { return shared_ != nullptr; }
   bool open_bulk();
   std::function<void(uint64_t)> on_host_function;

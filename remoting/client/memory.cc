@@ -24,6 +24,7 @@ Heap::Done busbar::client::all_work_done(Context* c) {
 
 CUresult busbar::client::allocate_device(Context* c, uint64_t bytes, uint64_t& at) {
   Device* d = c->device;
+  d->link->glance();                                        // frees may be done
   if (d->heap) return d->heap->allocate(bytes, [c] { synchronize(c); }, at);
   uint64_t id = d->link->next_id();
   wire::Encoder<> e(wire::Op::allocate, c->id);
@@ -36,6 +37,7 @@ CUresult busbar::client::allocate_device(Context* c, uint64_t bytes, uint64_t& a
 
 CUresult busbar::client::release_device(const Region& r, Heap::Done done) {
   Device* d = r.context->device;
+  d->link->glance();
   if (d->heap) { d->heap->release(r.base, r.bytes, std::move(done)); return d->link->error(); }
   wire::Encoder<> e(wire::Op::release, r.context->id);      // the node waits for whatever is parked
   e.put(r.base);
@@ -109,7 +111,7 @@ API CUresult cuMemFreeHost(void* p) {
   SAFE;
   Region r;
   if (!session()->addresses.remove((uint64_t)p, Region::pinned, &r)) return CUDA_ERROR_INVALID_VALUE;
-  synchronize(r.context);                  // bytes may still be on their way into it
+  for (Context* c : session()->contexts.all()) synchronize(c);           // bytes may still be on their way into it
   forget_mapped(p);
   munmap(p, r.bytes);
   return CUDA_SUCCESS;

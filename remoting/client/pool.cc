@@ -47,6 +47,7 @@ Pool* current_pool(Device* d) {
 
 // Call with the pool's lock.
 void settle(Pool& p) {
+  p.device->link->glance();
   std::erase_if(p.freed, [&](auto& f) { bool done = f.done(); if (done) p.used -= std::min(p.used, f.bytes); return done; });
 }
 

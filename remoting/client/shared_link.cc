@@ -15,7 +15,7 @@ namespace busbar::client {
 
 namespace {
 constexpr size_t kReceiveBytes = 256 << 10;
-constexpr int kHelperRounds = 20'000, kIdleRounds = 200;   // of looking at the frames before a thread sleeps
+constexpr int kHelperRounds = 20'000, kIdleRounds = 50;    // of looking at the frames before a thread sleeps
 constexpr int kSleepMs = 1000;
 const int kYieldEvery = std::thread::hardware_concurrency() < 4 ? 32 : 256;   // others need this core
 

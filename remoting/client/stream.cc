@@ -91,6 +91,7 @@ API CUresult cuStreamQuery(CUstream h) {
   CURRENT(c);
   STREAM(s, h, c);
   if (CUresult r = forbid_in_capture(*s)) return r;
+  c->device->link->glance();
   return s->progress.done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 API CUresult cuStreamGetFlags(CUstream h, unsigned* flags) { CURRENT(c); STREAM(s, h, c); if (!flags) return CUDA_ERROR_INVALID_VALUE; *flags = s->flags; return CUDA_SUCCESS; }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <thread>
 
 namespace busbar::server {
@@ -59,7 +60,9 @@ void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const voi
     shared_->write(&h, sizeof h, alive_);
     shared_->write(head, head_bytes, alive_);
     if (body_bytes) shared_->write(body, body_bytes, alive_);
-    shared_->announce();
+    uint32_t error = 0;
+    if (kind == wire::Frame::completion) std::memcpy(&error, (const uint8_t*)head + 4, sizeof error);
+    shared_->announce(kind == wire::Frame::completion && !error);
     out_ += sizeof h + h.bytes;
     return;
   }
@@ -78,12 +81,9 @@ bool Link::receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
     {
       std::lock_guard lock(mutex_);
       flush();
-      size_t before = buffer.size();
-      buffer.resize(before + most);
-      ssize_t n = tls_.read_some(buffer.data() + before, most);
-      buffer.resize(before + (size_t)std::max<ssize_t>(n, 0));
+      ssize_t n = tls_.read_some(record_.data(), std::min(most, record_.size()));
       if (n < 0) alive_ = false;
-      if (n > 0) { in_ += (uint64_t)n; return true; }
+      if (n > 0) { buffer.insert(buffer.end(), record_.begin(), record_.begin() + n); in_ += (uint64_t)n; return true; }
       if (!alive_) return false;
       writing = !outbox_.empty();
     }

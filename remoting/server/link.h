@@ -1,5 +1,6 @@
 // The session's connection: records come in, frames go out. Reading is the executor's; any thread may send.
 #pragma once
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -40,6 +41,7 @@ class Link {
   std::unique_ptr<transport::SharedMemory> shared_;
   std::atomic<bool> woken_{false};
   std::string outbox_;
+  std::array<uint8_t, transport::kTlsRecordBytes> record_;   // the executor's
   size_t sent_ = 0;
   int wake_fd_;
   std::atomic<bool> alive_{true};

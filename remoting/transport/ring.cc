@@ -1,7 +1,6 @@
 #include "transport/ring.h"
 
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -47,12 +46,11 @@ bool Ring::wait_for_room(uint64_t tail, uint32_t bytes) {
   return !head_->closed.load();
 }
 
+// Holds no cancellation point: a thread that ended between reserving and publishing would leave a hole.
 uint64_t Ring::submit(const uint8_t* record, uint32_t bytes) {
-  int cancel;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);   // a thread that dies between reserve and publish would leave a hole
   uint64_t tail = head_->tail.load(std::memory_order_relaxed);
   for (;;) {
-    if (head_->closed.load(std::memory_order_relaxed)) { pthread_setcancelstate(cancel, nullptr); return 0; }
+    if (head_->closed.load(std::memory_order_relaxed)) return 0;
     if (tail + bytes - head_->head.load(std::memory_order_acquire) > capacity_) {
       wait_for_room(tail, bytes);
       tail = head_->tail.load(std::memory_order_relaxed);
@@ -65,7 +63,6 @@ uint64_t Ring::submit(const uint8_t* record, uint32_t bytes) {
   reinterpret_cast<std::atomic<uint64_t>*>(at)->store(first, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (head_->parked.load(std::memory_order_relaxed) && head_->parked.exchange(0)) wake();
-  pthread_setcancelstate(cancel, nullptr);
   return tail + bytes;
 }
 
@@ -111,7 +108,7 @@ void Ring::sleep(int timeout_ms) {
 }
 
 void Ring::wake() {
-  if (wake_fd_ >= 0) { uint64_t one = 1; (void)!write(wake_fd_, &one, 8); return; }
+  if (wake_fd_ >= 0) { uint64_t one = 1; syscall(SYS_write, wake_fd_, &one, 8); return; }   // write() is a cancellation point
   head_->parked.store(0);
   futex(&head_->parked, FUTEX_WAKE, INT32_MAX);
 }

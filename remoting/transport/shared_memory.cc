@@ -77,7 +77,7 @@ void SharedMemory::write(const void* p, uint64_t n, const std::atomic<bool>& ali
     uint64_t tail = s.tail.load(std::memory_order_relaxed), used = tail - s.head.load(std::memory_order_acquire);
     uint64_t room = used > kFrameBytes ? 0 : kFrameBytes - used, k = std::min(n, room);
     if (!k) {
-      announce();
+      announce(false);
       uint32_t seen = s.room_wanted.load();
       timespec patience{0, 1'000'000};
       if (tail - s.head.load() >= kFrameBytes) futex(&s.room_wanted, FUTEX_WAIT, seen, &patience);
@@ -90,9 +90,10 @@ void SharedMemory::write(const void* p, uint64_t n, const std::atomic<bool>& ali
   }
 }
 
-void SharedMemory::announce() {
+void SharedMemory::announce(bool can_wait) {
   StreamHead& s = head_->frames;
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (can_wait && s.waiters.load(std::memory_order_relaxed) == 0 && s.tail.load(std::memory_order_relaxed) - s.head.load(std::memory_order_relaxed) < kFrameBytes / 4) return;
   if (s.helpers.load(std::memory_order_relaxed) == 0 && s.parked.load(std::memory_order_relaxed) && s.parked.exchange(0)) futex(&s.parked, FUTEX_WAKE, INT32_MAX);
 }
 

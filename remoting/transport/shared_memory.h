@@ -21,6 +21,7 @@ struct StreamHead {
   alignas(64) std::atomic<uint64_t> head{0};
   alignas(64) std::atomic<uint32_t> parked{0};            // the reader sleeps
   std::atomic<uint32_t> helpers{0};                       // threads of the reader's process that look at it right now
+  std::atomic<uint32_t> waiters{0};                       // threads of it that sleep until something is done
   std::atomic<uint32_t> room_wanted{0};                   // the writer sleeps on this word
 };
 
@@ -41,10 +42,12 @@ class SharedMemory {
 
   // Frames. write blocks while the stream is full, as long as `alive` says so.
   void write(const void* p, uint64_t n, const std::atomic<bool>& alive);
-  void announce();                                        // wakes a sleeping reader
+  // Wakes a sleeping reader, unless what was written can wait: nobody asks for it yet, and there is much room.
+  void announce(bool can_wait);
   uint64_t read(std::vector<uint8_t>& out, uint64_t most);   // appends what is there
   bool frames_waiting() const;
   void help(bool on) { if (on) head_->frames.helpers.fetch_add(1); else head_->frames.helpers.fetch_sub(1); }
+  void wait(bool on) { if (on) head_->frames.waiters.fetch_add(1); else head_->frames.waiters.fetch_sub(1); }
   void sleep_for_frames(int timeout_ms);                  // after park: until a frame comes
   void wake_reader();
 

@@ -10,6 +10,8 @@ namespace busbar::transport {
 
 using Secret = std::array<uint8_t, 32>;
 
+constexpr size_t kTlsRecordBytes = 16 << 10;              // no read brings more
+
 enum class Role { client, server };
 
 // One connection. Not for two threads at once. Every blocking call gives up at its deadline.
