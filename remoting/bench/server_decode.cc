@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
   CUmodule m;
   CUfunction f;
   const char* ptx = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e, .param .u64 f, .param .u64 g)\n{ ret; }\n";
-  cu.cuCtxSetCurrent(session->contexts[1].handle);
+  cu.cuCtxSetCurrent(session->context(1)->handle);
   if (cu.cuModuleLoadDataEx(&m, ptx, 0, nullptr, nullptr) || cu.cuModuleGetFunction(&f, m, "nothing")) return 1;
   session->functions.add(1, f);
   std::vector<uint8_t> records = launches(1);

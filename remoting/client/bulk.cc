@@ -34,6 +34,7 @@ bool Link::open_bulk() {
   Tls tls;
   if (::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello) { ::close(fd); return false; }
   if (!Tls::with_key(fd, transport::Role::client, session_key_, 15'000, tls, error)) return false;
+  tls.batch_writes();
   { std::lock_guard lock(bulk_mutex_); bulk_ = std::move(tls); }
   bulk_open_ = true;
   std::thread([this] {
@@ -100,6 +101,16 @@ bool Link::write_bulk(const void* p, size_t n) {
   return true;
 }
 
+bool Link::flush_bulk() {
+  for (;;) {
+    int done;
+    { std::lock_guard lock(bulk_mutex_); done = bulk_.flush(); }
+    if (done) return done > 0;
+    if (error()) return false;
+    transport::socket_ready(bulk_.fd(), true, 1000);
+  }
+}
+
 uint64_t Link::upload(const void* data, uint64_t bytes) {
   if (!open_bulk()) { fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the bulk connection to the node cannot be opened"); return 0; }
   std::lock_guard one(bulk_send_mutex_);
@@ -111,7 +122,7 @@ uint64_t Link::upload(const void* data, uint64_t bytes) {
     uint64_t before = bulk_sent_ - offset;
     if (wait([&] { return before < bulk_credit_.load() + wire::kBulkCreditBytes; })) return 0;
     wire::BulkHeader h{transfer, offset, n};
-    if (!write_bulk(&h, sizeof h) || !write_bulk((const uint8_t*)data + offset, n)) { bulk_lost(); return 0; }
+    if (!write_bulk(&h, sizeof h) || !write_bulk((const uint8_t*)data + offset, n) || !flush_bulk()) { bulk_lost(); return 0; }
     offset += n;
     bulk_sent_ += n;
   }

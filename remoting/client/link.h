@@ -66,8 +66,9 @@ class Link {
   void know_staging(uint32_t staging, const Rows& rows) { std::lock_guard lock(mutex_); staged_[staging] = rows; }
   // Bytes for the node in shared memory: what a record names in the place of a transfer. 0: there is none, or the link failed.
   uint64_t lay_out(const void* data, uint64_t bytes);
-  // Takes in what lies in shared memory: before a question that no thread waits for. One load when there is nothing.
-  void glance() { if (shared_ && shared_->frames_waiting() && receive_mutex_.try_lock()) { receive_shared(); receive_mutex_.unlock(); } }
+  // Takes in what lies in shared memory: before a question that no thread waits for. One load when there is nothing. Whoever has the
+  // lock looks again after giving it back, so that no frame is left to nobody.
+  void glance() { if (shared_ && shared_->frames_waiting()) take_frames(); }
   bool on_one_machine() const { return shared_ != nullptr; }
   bool open_bulk();
   std::function<void(uint64_t)> on_host_function;
@@ -86,6 +87,7 @@ class Link {
   void run_shared();
   void watch_socket();
   bool receive_shared();
+  void take_frames();
   bool help(const std::function<bool()>& done);
   bool parse_frames();
   bool send_some();
@@ -99,6 +101,7 @@ class Link {
   void wait_for_bulk(uint64_t bytes);
   void bulk_lost();
   bool write_bulk(const void* p, size_t n);
+  bool flush_bulk();
   void announce();
   std::unique_ptr<transport::Ring> ring_;                            // of this process, where TLS carries what is in it
   transport::Ring* records_ = nullptr;

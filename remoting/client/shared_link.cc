@@ -15,7 +15,8 @@ namespace busbar::client {
 
 namespace {
 constexpr size_t kReceiveBytes = 256 << 10;
-constexpr int kHelperRounds = 20'000, kIdleRounds = 50;    // of looking at the frames before a thread sleeps
+constexpr int kHelperRounds = 20'000;                      // of looking at the frames before a thread sleeps
+const int kIdleRounds = std::thread::hardware_concurrency() < 4 ? 5 : 200;
 constexpr int kSleepMs = 1000;
 const int kYieldEvery = std::thread::hardware_concurrency() < 4 ? 32 : 256;   // others need this core
 
@@ -53,6 +54,11 @@ bool Link::receive_shared() {
   return true;
 }
 
+void Link::take_frames() {
+  bool moved = true;
+  while (moved && shared_->frames_waiting() && receive_mutex_.try_lock()) { moved = receive_shared(); receive_mutex_.unlock(); }
+}
+
 void Link::run_shared() {
   block_signals();
   int idle = 0;
@@ -82,7 +88,7 @@ bool Link::help(const std::function<bool()>& done) {
   }
   shared_->help(false);
   helping_.store(false, std::memory_order_release);
-  if (shared_->frames_waiting()) shared_->wake_reader();     // nobody was woken for these
+  glance();                                                  // nobody was woken for what came meanwhile
   return finished;
 }
 

@@ -256,15 +256,15 @@ void Executor::create_context(wire::Decoder in) {
   st.legacy = true;
   // Streams of the program's own; the driver's legacy stream would join the contexts of one device that the client keeps apart.
   st.handle = CU_STREAM_LEGACY;
-  s_.contexts[id] = c;
-  s_.streams[legacy] = st;
+  s_.contexts.put(id, c);
+  s_.streams.put(legacy, st);
   s_.reply(reply, CUDA_SUCCESS);
 }
 
 // The client's context ends; the device's primary one, which it stands for, lives as long as the session.
 void Executor::destroy_context(uint32_t id) {
   for (auto& [number, st] : s_.streams) if (st.context == id && st.last > st.marked) mark(st, st.last);
-  std::erase_if(s_.streams, [&](auto& entry) {
+  s_.streams.erase_if([&](auto& entry) {
     if (entry.second.context != id) return false;
     if (!entry.second.legacy) s_.cu.cuStreamDestroy(entry.second.handle);
     return true;
@@ -284,7 +284,7 @@ void Executor::create_stream(const Record& r) {
   st.context = r.head.context;
   st.blocking = !(flags & CU_STREAM_NON_BLOCKING);
   check(s_.cu.cuStreamCreateWithPriority(&st.handle, flags, priority), r.position);
-  s_.streams[st.id] = st;
+  s_.streams.put(st.id, st);
 }
 
 CUevent Session::event_named(uint32_t id) {

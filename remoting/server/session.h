@@ -14,6 +14,7 @@
 #include "server/graph_memory.h"
 #include "server/ledger.h"
 #include "server/link.h"
+#include "server/numbered.h"
 #include "server/objects.h"
 #include "server/staging.h"
 #include "wire/decode.h"
@@ -80,8 +81,8 @@ struct Session {
   Staging& staging;
   Ledger& ledger;
   std::vector<DeviceState> devices;
-  std::unordered_map<uint32_t, ContextState> contexts;
-  std::unordered_map<uint32_t, StreamState> streams;
+  Numbered<ContextState> contexts;
+  Numbered<StreamState> streams;
   std::unordered_map<uint32_t, EventState> events;
   std::mutex modules_mutex;                                 // the helper loads while the executor unloads
   std::unordered_map<uint32_t, CUmodule> modules;
@@ -114,8 +115,8 @@ struct Session {
   bool accepts(const CUDA_MEMCPY3D& c, bool from_host, bool to_host) const;
   bool stage_copy(CUDA_MEMCPY3D& c, bool in, uint32_t staging);
   static void host_side(CUDA_MEMCPY3D& c, bool in, void* p);   // packed rows at p in the place of the program's memory
-  StreamState* stream(uint32_t id) { auto it = streams.find(id); return it == streams.end() ? nullptr : &it->second; }
-  ContextState* context(uint32_t id) { auto it = contexts.find(id); return it == contexts.end() ? nullptr : &it->second; }
+  StreamState* stream(uint32_t id) { return streams.find(id); }
+  ContextState* context(uint32_t id) { return contexts.find(id); }
   void reply(uint64_t id, uint32_t status, const std::string& body = {});
   void credit(uint64_t bytes);                              // tells the client that it may send so much more
 };

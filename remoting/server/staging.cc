@@ -76,6 +76,7 @@ bool Staging::read_frame(transport::Tls& tls) {
 }
 
 void Staging::receive(transport::Tls tls) {
+  tls.batch_writes();
   { std::lock_guard lock(bulk_mutex_); bulk_ = std::move(tls); }
   while (read_frame(bulk_)) arrived_();
   std::lock_guard lock(bulk_mutex_);
@@ -105,12 +106,13 @@ std::vector<Chunk> Staging::collect(uint64_t transfer) {
 
 bool Staging::send_bulk(uint64_t transfer, uint64_t offset, const void* data, uint64_t bytes, uint64_t& total) {
   auto* at = (const uint8_t*)data;
+  auto wait_for_room = [&] { int fd = bulk_.fd(); bulk_mutex_.unlock(); transport::socket_ready(fd, true, 1000); bulk_mutex_.lock(); return (bool)bulk_; };
   auto write = [&](const void* p, size_t n) {
     auto* q = (const uint8_t*)p;
     while (n) {
       ssize_t k = bulk_.write_some(q, n);
       if (k < 0 || closed_) return false;
-      if (k == 0) { int fd = bulk_.fd(); bulk_mutex_.unlock(); transport::socket_ready(fd, true, 1000); bulk_mutex_.lock(); if (!bulk_) return false; continue; }
+      if (k == 0) { if (!wait_for_room()) return false; continue; }
       q += k;
       n -= (size_t)k;
     }
@@ -118,10 +120,17 @@ bool Staging::send_bulk(uint64_t transfer, uint64_t offset, const void* data, ui
   };
   std::unique_lock lock(bulk_mutex_);
   if (!bulk_) return false;
+  auto flush = [&] {
+    for (;;) {
+      int done = bulk_.flush();
+      if (done || closed_) return done > 0;
+      if (!wait_for_room()) return false;
+    }
+  };
   while (bytes) {
     uint64_t n = std::min<uint64_t>(bytes, wire::kMaxChunkBytes);
     wire::BulkHeader h{transfer, offset, n};
-    if (!write(&h, sizeof h) || !write(at, n)) return false;
+    if (!write(&h, sizeof h) || !write(at, n) || !flush()) return false;
     at += n; offset += n; bytes -= n;
     bulk_sent_ += n;
   }

@@ -41,6 +41,9 @@ class Tls {
   // Non-blocking: bytes moved, 0 when it would block, -1 when the connection is gone.
   ssize_t read_some(void* p, size_t n);
   ssize_t write_some(const void* p, size_t n);
+  // From now on several records go to the socket in one call, and the last ones only with flush(): 1 all gone, 0 it would block, -1 lost.
+  void batch_writes();
+  int flush();
   bool pending() const;                                   // decrypted bytes wait inside
 
   int fd() const { return fd_; }
