@@ -33,8 +33,13 @@ CUresult destroy(ObjectKind kind, uint64_t value) {
   if (CUresult r = call.drain()) return r;
   wire::Encoder<> e(wire::Op::destroy_array, call.context_id());
   e.put(call.reply_id()).put((uint32_t)kind).put<uint32_t>(0).put(value);
+  auto taken = call.take(kind, value);
+  {
+    std::lock_guard lock(shapes().mutex);
+    for (auto& gone : taken) if (gone.kind == ObjectKind::array) shapes().known.erase((CUarray)gone.value);
+  }
   call.answer(e.finish(), e.size());
-  if (!call.status()) call.forget(kind, value);
+  if (call.status()) call.put_back(std::move(taken));
   return call.status();
 }
 }  // namespace
@@ -81,7 +86,6 @@ API CUresult cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
 }
 API CUresult cuArrayDestroy(CUarray a) {
   if (CUresult r = unsafe_in_capture()) return r;
-  { std::lock_guard lock(shapes().mutex); shapes().known.erase(a); }
   return destroy(ObjectKind::array, (uint64_t)a);
 }
 API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d, unsigned levels) {

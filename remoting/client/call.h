@@ -78,14 +78,15 @@ class Call {
   }
   // An object decides on which node the call happens, and in which context.
   bool known(ObjectKind kind, uint64_t value) {
-    Objects::Home home = session()->objects.find(kind, value);
+    Home home = home_of(kind, value);
     if (!home.link) return false;
     if (home.link != link_ || !context_) { link_ = home.link; context_ = home.context && !home.context->destroyed ? home.context : nullptr; }
     return true;
   }
   CUresult use(ObjectKind kind, uint64_t value) { return known(kind, value) ? CUDA_SUCCESS : unknown_object(kind); }
-  void remember(ObjectKind kind, uint64_t value) { session()->objects.add(kind, value, {link_, context_}); }
-  void forget(ObjectKind kind, uint64_t value) { session()->objects.remove(kind, value); }
+  void remember(ObjectKind kind, uint64_t value, uint64_t owner = 0) { session()->objects.add(kind, value, owner, {link_, context_}); }
+  Objects<Home>::Taken take(ObjectKind kind, uint64_t value) { return session()->objects.take(kind, value); }
+  void put_back(Objects<Home>::Taken taken) { session()->objects.put_back(std::move(taken)); }
   CUresult drain() { return context_ ? synchronize(context_) : CUDA_SUCCESS; }
 
   CUresult fire(const uint8_t* record, uint32_t bytes) {

@@ -206,7 +206,7 @@ static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64
   call.remember(ObjectKind::graph, (uint64_t)g);
   std::lock_guard lock(captures_mutex());
   capture->tail.resize(n);
-  for (auto& node : capture->tail) { node = answer.get<CUgraphNode>(); call.remember(ObjectKind::node, (uint64_t)node); }
+  for (auto& node : capture->tail) { node = answer.get<CUgraphNode>(); call.remember(ObjectKind::node, (uint64_t)node, (uint64_t)g); }
   if (graph) *graph = g;
   if (tail) *tail = capture->tail.data();
   if (count) *count = n;

@@ -109,7 +109,7 @@ CUresult between_host(Call& call, const CopySides& c) {
 // The node on which a device side lies, if it is not the stream's.
 Link* elsewhere(const Call& call, CUmemorytype type, CUdeviceptr p, CUarray a) {
   if (session()->links.size() == 1) return nullptr;
-  Link* link = type == CU_MEMORYTYPE_ARRAY ? session()->objects.find(ObjectKind::array, (uint64_t)a).link : session()->addresses.find(p).context->device->link;
+  Link* link = type == CU_MEMORYTYPE_ARRAY ? home_of(ObjectKind::array, (uint64_t)a).link : session()->addresses.find(p).context->device->link;
   return link == call.link() ? nullptr : link;
 }
 }  // namespace

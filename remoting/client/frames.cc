@@ -9,6 +9,7 @@ namespace busbar::client {
 
 // Whole frames of the inbox. False when one is malformed.
 bool Link::parse_frames() {
+  order_.arrive();
   size_t at = 0;
   wire::FrameHeader h;
   while (inbox_.size() - at >= sizeof h) {

@@ -27,7 +27,28 @@ std::shared_ptr<GraphModel> find_or_make(const void* handle) {
 
 std::shared_ptr<GraphModel> model_of(CUgraph g) { return find_or_make(g); }
 std::shared_ptr<GraphModel> model_of(CUgraphExec e) { return find_or_make(e); }
-void forget_model(const void* handle) { std::lock_guard lock(models().mutex); models().of.erase(handle); }
+
+// What the client keeps for a graph, taken away before the node destroys it: a moment later another thread's graph may have its value.
+class Farewell {
+ public:
+  explicit Farewell(const void* handle) : handle_(handle), objects_(take_objects_of(handle)) {
+    std::lock_guard lock(models().mutex);
+    auto entry = models().of.extract(handle);
+    if (entry) model_ = std::move(entry.mapped());
+  }
+  CUresult settle(CUresult r) {
+    if (!r) { release_objects(objects_); return r; }
+    give_objects_to(handle_, std::move(objects_));
+    std::lock_guard lock(models().mutex);
+    if (model_) models().of[handle_] = std::move(model_);
+    return r;
+  }
+
+ private:
+  const void* handle_;
+  UserObjects objects_;
+  std::shared_ptr<GraphModel> model_;
+};
 
 uint32_t add_host_copy(Link* link, GraphModel& model, bool in, const Rows& rows, CUgraphNode node) {
   std::lock_guard lock(model.mutex);
@@ -88,7 +109,7 @@ using namespace busbar::client;
 API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
   Call call;
   if (CUresult r = call.begin(h)) return r;
-  if (!session()->objects.find(ObjectKind::exec, (uint64_t)exec).link) return CUDA_ERROR_INVALID_VALUE;
+  if (!home_of(ObjectKind::exec, (uint64_t)exec).link) return CUDA_ERROR_INVALID_VALUE;
   auto model = model_of(exec);
   if (auto capture = call.stream()->capturing ? capture_of(*call.stream()) : nullptr) {
     take_over(*capture->model, *model, false);
@@ -107,14 +128,12 @@ API CUresult cuGraphClone(CUgraph* out, CUgraph g) {
   return r;
 }
 API CUresult cuGraphDestroy(CUgraph g) {
-  CUresult r = node_cuGraphDestroy(g);
-  if (!r) { forget_model(g); release_objects_of(g); }
-  return r;
+  Farewell farewell(g);
+  return farewell.settle(node_cuGraphDestroy(g));
 }
 API CUresult cuGraphExecDestroy(CUgraphExec e) {
-  CUresult r = node_cuGraphExecDestroy(e);
-  if (!r) { forget_model(e); release_objects_of(e); }
-  return r;
+  Farewell farewell(e);
+  return farewell.settle(node_cuGraphExecDestroy(e));
 }
 API CUresult cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n, CUgraph child) {
   CUresult r = node_cuGraphAddChildGraphNode(out, g, d, n, child);

@@ -31,7 +31,6 @@ struct GraphModel {
 
 std::shared_ptr<GraphModel> model_of(CUgraph g);     // made when it is not there
 std::shared_ptr<GraphModel> model_of(CUgraphExec e);
-void forget_model(const void* handle);
 
 // A buffer of the node for `rows`, which belongs to `model` from now on.
 uint32_t add_host_copy(Link* link, GraphModel& model, bool in, const Rows& rows, CUgraphNode node = nullptr);

@@ -41,11 +41,11 @@ void put_place(Request& e, const Place& p) {
 }
 
 // The answer to an added node is the node.
-CUresult finish(Call& call, Request& e, CUgraphNode* out) {
+CUresult finish(Call& call, Request& e, const Place& p, CUgraphNode* out) {
   wire::Decoder answer = call.answer(e.finish(), e.size());
   if (call.status() || !out) return call.status();
   *out = answer.get<CUgraphNode>();
-  call.remember(ObjectKind::node, (uint64_t)*out);
+  call.remember(ObjectKind::node, (uint64_t)*out, (uint64_t)p.graph);
   return answer.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
@@ -69,7 +69,7 @@ CUresult kernel_node(const Place& place, const CUDA_KERNEL_NODE_PARAMS* p, CUgra
   e.put(f->id).put(c.gridDimX).put(c.gridDimY).put(c.gridDimZ).put(c.blockDimX).put(c.blockDimY).put(c.blockDimZ).put(c.sharedMemBytes).put((uint32_t)bytes);
   if (buffer) e.raw(buffer, (uint32_t)bytes);
   else pack(f, p->kernelParams, [&](const void* from, uint32_t n) { e.raw(from, n); });
-  return finish(call, e, out);
+  return finish(call, e, place, out);
 }
 
 CUresult ask_node(Call& call, wire::Op op, CUgraphNode n, wire::Decoder& answer) {
@@ -106,7 +106,7 @@ CUresult copy_node(const Place& place, const CUDA_MEMCPY3D* p, GraphModel& model
   e.put(call.reply_id());
   put_place(e, place);
   e.put(c.copy).put((uint32_t)(c.from_host ? 1 : c.to_host ? 2 : 0)).put(staging);
-  CUresult r = finish(call, e, out);
+  CUresult r = finish(call, e, place, out);
   std::lock_guard lock(model.mutex);
   if (!r && out) for (auto& known : model.copies) if (known.staging == staging) known.node = *out;
   if (r) std::erase_if(model.copies, [&](auto& known) { return staging && known.staging == staging; });
@@ -121,7 +121,7 @@ CUresult host_node(const Place& place, const CUDA_HOST_NODE_PARAMS* p, const std
   e.put(call.reply_id());
   put_place(e, place);
   e.put(keep_graph_function(call.link(), p->fn, p->userData, model));
-  return finish(call, e, out);
+  return finish(call, e, place, out);
 }
 
 // Parameters as the program may read them: they stay where they are until the next question about the same node.

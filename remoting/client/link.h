@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "client/order_through_node.h"
 #include "client/rows.h"
 #include "transport/ring.h"
 #include "transport/shared_memory.h"
@@ -46,7 +47,7 @@ class Link {
   // devices. False with a sentence that says which endpoint failed and why.
   bool open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key, const std::vector<uint64_t>& free_addresses, std::string& description, std::string& error);
 
-  uint64_t submit(const uint8_t* record, uint32_t bytes) { return records_->submit(record, bytes); }
+  uint64_t submit(const uint8_t* record, uint32_t bytes) { order_.leave(); return records_->submit(record, bytes); }
   Answer ask(uint64_t id, const uint8_t* record, uint32_t bytes);   // submits and waits
   void note_wait() { waits_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t waits() const { return waits_; }                          // how often a thread stood still for the node, the opening included
@@ -125,10 +126,11 @@ class Link {
   std::string node_id_;
   Endpoint endpoint_;
   transport::Secret session_key_{};
+  OrderThroughNode order_;
   uint8_t session_id_[16] = {};
   std::mutex bulk_send_mutex_, bulk_mutex_;                          // one sender at a time; the connection itself
   transport::Tls bulk_;
-  bool bulk_open_ = false;
+  std::atomic<bool> bulk_open_{false};
   uint64_t bulk_sent_ = 0;
   std::atomic<uint64_t> bulk_credit_{0}, bulk_received_{0};
 };

@@ -10,12 +10,15 @@
 #include "client/handles.h"
 #include "client/heap.h"
 #include "client/link.h"
-#include "client/objects.h"
+#include "wire/objects.h"
 
 namespace busbar::client {
 
 struct Capture;
 struct Context;
+
+// Which node knows an object of the driver's, and in which context it was made; no link: nothing does.
+struct Home { Link* link = nullptr; Context* context = nullptr; };
 
 struct Device {
   Link* link = nullptr;
@@ -126,7 +129,7 @@ struct Session {
   int driver_version = 0;
   bool software = false;
   AddressMap addresses;
-  Objects objects;
+  Objects<Home> objects;
   std::atomic<uint32_t> next_number{wire::kFirstStream};    // contexts, streams, events, modules
   std::atomic<uint32_t> next_function{1}, next_staging{1};
   Handles<Context, HandleKind::context> contexts;
@@ -142,6 +145,7 @@ struct Session {
 
 // Null before cuInit, after exit began, and in a forked child. Never destroyed.
 Session* session();
+inline Home home_of(ObjectKind kind, uint64_t value) { auto known = session()->objects.find(kind, value); return known ? known->note : Home{}; }
 CUresult open_session();                      // cuInit: blocking, once
 
 // context.cc

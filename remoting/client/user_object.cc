@@ -8,13 +8,13 @@
 
 namespace busbar::client {
 
-namespace {
 struct UserObject { void* pointer; CUhostFn destroy; uint64_t references; };
 
+namespace {
 struct Registry {
   std::mutex mutex;
   std::set<UserObject*> live;
-  std::map<const void*, std::vector<UserObject*>> held;    // by a graph or an executable graph: one entry a reference
+  std::map<const void*, UserObjects> held;              // by a graph or an executable graph
 };
 Registry& registry() { static auto* r = new Registry; return *r; }
 
@@ -37,12 +37,19 @@ void share_objects(const void* from, const void* to) {
   registry().held[to] = it->second;
 }
 
-void release_objects_of(const void* holder) {
+UserObjects take_objects_of(const void* holder) {
+  std::lock_guard lock(registry().mutex);
+  auto entry = registry().held.extract(holder);
+  return entry ? std::move(entry.mapped()) : UserObjects{};
+}
+
+void give_objects_to(const void* holder, UserObjects objects) {
+  std::lock_guard lock(registry().mutex);
+  if (!objects.empty()) registry().held[holder] = std::move(objects);
+}
+
+void release_objects(const UserObjects& objects) {
   std::unique_lock lock(registry().mutex);
-  auto it = registry().held.find(holder);
-  if (it == registry().held.end()) return;
-  auto objects = std::move(it->second);
-  registry().held.erase(it);
   for (auto* o : objects) release(lock, o, 1);
 }
 
@@ -67,7 +74,7 @@ API CUresult cuUserObjectRelease(CUuserObject h, unsigned count) { OBJECT(o, h);
 
 API CUresult cuGraphRetainUserObject(CUgraph g, CUuserObject h, unsigned count, unsigned flags) {
   OBJECT(o, h);
-  if (!count || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE || !session()->objects.find(ObjectKind::graph, (uint64_t)g).link) return CUDA_ERROR_INVALID_VALUE;
+  if (!count || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE || !home_of(ObjectKind::graph, (uint64_t)g).link) return CUDA_ERROR_INVALID_VALUE;
   if (!(flags & CU_GRAPH_USER_OBJECT_MOVE)) o->references += count;
   auto& held = registry().held[g];
   held.insert(held.end(), count, o);

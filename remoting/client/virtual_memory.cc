@@ -10,7 +10,11 @@
 namespace busbar::client {
 
 namespace {
+#ifdef BUSBAR_SMALL_WINDOW
+constexpr uint64_t kFirstAddress = 0x5000000000ull, kLastAddress = 0x7000000000ull;
+#else
 constexpr uint64_t kFirstAddress = 0x2b0000000000ull, kLastAddress = 0x2f0000000000ull;   // above the arenas
+#endif
 constexpr int kRounds = 4;
 
 struct Physical { uint64_t bytes; CUmemAllocationProp properties; int references; };
@@ -65,7 +69,7 @@ void drop_physical(CUmemGenericAllocationHandle h, Link* link) {
   auto it = memory().physical.find(h);
   if (it == memory().physical.end() || --it->second.references) return;
   memory().physical.erase(it);
-  session()->objects.remove(ObjectKind::memory, h);
+  session()->objects.take(ObjectKind::memory, h);
   ask_range(link, wire::Op::release_memory, 0, h, 0);
 }
 }  // namespace
@@ -133,7 +137,7 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const 
   Answer a = d->link->ask(id, e.finish(), e.size());
   if (a.status) return (CUresult)a.status;
   *out = wire::Decoder(a.body.data(), a.body.size()).get<uint64_t>();
-  session()->objects.add(ObjectKind::memory, *out, {d->link, nullptr});
+  session()->objects.add(ObjectKind::memory, *out, 0, {d->link, nullptr});
   std::lock_guard lock(memory().mutex);
   memory().physical[*out] = {bytes, *p, 1};
   return CUDA_SUCCESS;
@@ -142,7 +146,7 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const 
 API CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
   READY;
   std::lock_guard lock(memory().mutex);
-  Link* link = session()->objects.find(ObjectKind::memory, h).link;
+  Link* link = home_of(ObjectKind::memory, h).link;
   if (!link || !memory().physical.count(h)) return CUDA_ERROR_INVALID_VALUE;
   drop_physical(h, link);
   return CUDA_SUCCESS;
@@ -151,7 +155,7 @@ API CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
 API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags) {
   READY;
   std::lock_guard lock(memory().mutex);
-  Link* link = session()->objects.find(ObjectKind::memory, h).link;
+  Link* link = home_of(ObjectKind::memory, h).link;
   auto range = memory().reserved.upper_bound(p);
   if (!link || flags || offset || range == memory().reserved.begin()) return CUDA_ERROR_INVALID_VALUE;
   --range;
@@ -209,7 +213,7 @@ API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
   for (at = p; at < p + bytes;) {
     auto it = memory().mappings.find(at);
     Mapping m = it->second;
-    Link* link = session()->objects.find(ObjectKind::memory, m.handle).link;
+    Link* link = home_of(ObjectKind::memory, m.handle).link;
     if (!link) link = session()->devices[(size_t)m.device]->link;
     if (CUresult e = ask_range(link, wire::Op::unmap_memory, 0, at, m.bytes)) return e;
     memory().mappings.erase(it);

@@ -5,9 +5,11 @@ from __future__ import annotations
 from remoting.codegen import spec
 from remoting.codegen.headers import Prototype
 from remoting.codegen.libraries import declare
-from remoting.codegen.roles import HANDLES, Role, RoleError, of_call, pointee, wire_order
+from remoting.codegen.roles import HANDLES, Role, RoleError, of_call, owner, pointee, wire_order
 
 Lines = list[str]
+
+OBJECTS = "session()->objects"
 
 
 def between_nodes(roles: list[Role]) -> Lines:
@@ -61,12 +63,10 @@ def encode(i: int, role: Role, kind: str, counts: dict[str, str]) -> Lines:
     return [put(f"({kind})a{i}")]
 
 
-def decode(i: int, role: Role, prototype: Prototype) -> Lines:
+def decode(i: int, role: Role, prototype: Prototype, belongs: str) -> Lines:
     p = prototype.parameters[i]
     if role.verb == "new":
-        return [f"  *a{i} = answer.get<{HANDLES[role.word]}>();\n  call.remember(ObjectKind::{role.word}, (uint64_t)*a{i});\n"]
-    if role.verb == "free":
-        return [f"  call.forget(ObjectKind::{role.word}, (uint64_t)a{i});\n"]
+        return [f"  *a{i} = answer.get<{HANDLES[role.word]}>();\n  call.remember(ObjectKind::{role.word}, (uint64_t)*a{i}, {belongs});\n"]
     if role.word == "out":
         return [f"  {{ auto v = answer.get<{pointee(p)}>(); if (a{i}) *a{i} = v; }}\n"]
     if role.word == "count":
@@ -74,9 +74,13 @@ def decode(i: int, role: Role, prototype: Prototype) -> Lines:
     return []
 
 
-def decode_list(i: int, role: Role) -> Lines:
-    noted = f" call.remember(ObjectKind::{role.word}, (uint64_t)a{i}[k]);" if role.is_object else ""
+def decode_list(i: int, role: Role, belongs: str) -> Lines:
+    noted = f" call.remember(ObjectKind::{role.word}, (uint64_t)a{i}[k], {belongs});" if role.is_object else ""
     return [f"  if (a{i}) for (uint64_t k = 0; k < room; ++k) {{ a{i}[k] = answer.get<std::remove_reference_t<decltype(*a{i})>>();{noted} }}\n"]
+
+
+def given_back(roles: list[Role]) -> str:
+    return "call.put_back(std::move(taken)); " if any(r.verb == "free" for r in roles) else ""
 
 
 def begin(call: spec.Call, roles: list[Role]) -> Lines:
@@ -110,11 +114,13 @@ def stub(call: spec.Call, prototype: Prototype) -> str:
     if call.kind == "reply":
         lines.append("  e.put(call.reply_id());\n")
     lines += [line for i in wire_order(roles) for line in encode(i, roles[i], prototype.parameters[i].type, counts)]
+    lines += [f"  auto taken = call.take(ObjectKind::{r.word}, (uint64_t)a{i});\n" for i, r in each if r.verb == "free"]
     if call.kind == "fire":
         return "".join([*lines, "  return call.fire(e.finish(), e.size());\n}\n"])
-    lines.append("  wire::Decoder answer = call.answer(e.finish(), e.size());\n  if (call.status()) return call.status();\n")
-    lines += [line for i, r in each if not r.is_list for line in decode(i, r, prototype)]
-    lines += [line for i, r in each if r.is_list for line in decode_list(i, r)]
+    lines.append("  wire::Decoder answer = call.answer(e.finish(), e.size());\n")
+    lines.append(f"  if (call.status()) {{ {given_back(roles)}return call.status(); }}\n")
+    lines += [line for i, r in each if not r.is_list for line in decode(i, r, prototype, owner(r, roles, OBJECTS))]
+    lines += [line for i, r in each if r.is_list for line in decode_list(i, r, owner(r, roles, OBJECTS))]
     return "".join([*lines, "  return answer.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;\n}\n"])
 
 

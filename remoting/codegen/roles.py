@@ -82,3 +82,16 @@ def of_call(name: str, given: dict[str, str], prototype: Prototype) -> list[Role
 def wire_order(roles: list[Role]) -> list[int]:
     """Arrays come last in a record, so that their counts are known when they are read."""
     return sorted(range(len(roles)), key=lambda i: bool(roles[i].count and not roles[i].is_list))
+
+
+def owner(made: Role, roles: list[Role], objects: str) -> str:
+    """In C++, what a new object goes with: a node with its graph, a graph inside a node with that node's graph, a level with its mipmap."""
+    given = [(i, r) for i, r in enumerate(roles) if not r.verb and not r.count]
+    whole = {"node": ("graph",), "array": ("mipmap", "array")}.get(made.word, ())
+    for i, r in given:
+        if r.word in whole:
+            return f"(uint64_t)a{i}"
+    for i, r in given:
+        if r.word == "node" and made.word in {"node", "graph"}:
+            return f"{objects}.owner(ObjectKind::node, (uint64_t)a{i})"
+    return "0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remoting.codegen import spec
 from remoting.codegen.headers import Prototype
-from remoting.codegen.roles import HANDLES, Role, of_call, pointee, wire_order
+from remoting.codegen.roles import HANDLES, Role, of_call, owner, pointee, wire_order
 
 Lines = list[str]
 
@@ -60,24 +60,11 @@ def validate(i: int, role: Role) -> Lines:
     return [f"  if ({unless}!s.objects.known(ObjectKind::{role.word}, (uint64_t)a{i})) return unknown_object(ObjectKind::{role.word});\n"]
 
 
-def owner(roles: list[Role]) -> str:
-    """New nodes and graphs go with the graph that they belong to."""
-    for i, r in enumerate(roles):
-        if r.word == "graph" and not r.verb:
-            return f"(uint64_t)a{i}"
-    for i, r in enumerate(roles):
-        if r.word == "node" and not r.verb and not r.count:
-            return f"s.objects.owner(ObjectKind::node, (uint64_t)a{i})"
-        if r.word == "mipmap" and not r.verb:
-            return f"(uint64_t)a{i}"
-    return "0"
-
-
 def give(i: int, role: Role, belongs: str) -> Lines:
     if role.verb == "new":
-        return [f"  s.objects.add(ObjectKind::{role.word}, (uint64_t)a{i}, {belongs if role.word in {'node', 'array'} else '0'});\n  append(out, a{i});\n"]
+        return [f"  s.objects.add(ObjectKind::{role.word}, (uint64_t)a{i}, {belongs});\n  append(out, a{i});\n"]
     if role.verb == "free":
-        return [f"  s.objects.remove(ObjectKind::{role.word}, (uint64_t)a{i});\n"]
+        return [f"  s.objects.take(ObjectKind::{role.word}, (uint64_t)a{i});\n"]
     if role.word == "out":
         return [f"  append(out, a{i});\n"]
     if role.word == "count":
@@ -105,8 +92,7 @@ def dispatch(call: spec.Call, prototype: Prototype) -> str:
     arguments = ", ".join(passed[i] for i in range(len(roles)))
     lines.append(f"  if (!s.cu.{call.name}) return CUDA_ERROR_NOT_SUPPORTED;\n")
     lines.append(f"  CUresult r = s.cu.{call.name}({arguments});\n  if (r) return r;\n")
-    belongs = owner(roles)
-    lines += [line for i, r in enumerate(roles) if not r.is_list for line in give(i, r, belongs)]
-    lines += [line for i, r in enumerate(roles) if r.is_list for line in give_list(i, r, belongs)]
+    lines += [line for i, r in enumerate(roles) if not r.is_list for line in give(i, r, owner(r, roles, "s.objects"))]
+    lines += [line for i, r in enumerate(roles) if r.is_list for line in give_list(i, r, owner(r, roles, "s.objects"))]
     lines.append("  return CUDA_SUCCESS;\n}\n")
     return "".join(lines)

@@ -33,7 +33,7 @@ void create_array(Session& s, wire::Decoder in) {
   if (levels == 0 && s.cu.cuArray3DCreate) r = s.cu.cuArray3DCreate((CUarray*)&made, &d);
   if (levels > 0 && s.cu.cuMipmappedArrayCreate) r = s.cu.cuMipmappedArrayCreate((CUmipmappedArray*)&made, &d, levels);
   if (r) s.ledger.give_back(partition, bytes);
-  else s.objects.add(levels ? ObjectKind::mipmap : ObjectKind::array, made, 0, bytes, partition);
+  else s.objects.add(levels ? ObjectKind::mipmap : ObjectKind::array, made, 0, {bytes, partition});
   std::string out;
   append(out, made);
   s.reply(reply, r, out);
@@ -49,7 +49,7 @@ void destroy_array(Session& s, wire::Decoder in) {
   CUresult r = CUDA_ERROR_NOT_SUPPORTED;
   if (kind == ObjectKind::array && s.cu.cuArrayDestroy) r = s.cu.cuArrayDestroy((CUarray)value);
   if (kind == ObjectKind::mipmap && s.cu.cuMipmappedArrayDestroy) r = s.cu.cuMipmappedArrayDestroy((CUmipmappedArray)value);
-  if (!r) { auto e = s.objects.remove(kind, value); s.ledger.give_back(e.partition, e.bytes); }
+  if (!r) for (auto& gone : s.objects.take(kind, value)) s.ledger.give_back(gone.entry.note.partition, gone.entry.note.bytes);
   s.reply(reply, r);
 }
 

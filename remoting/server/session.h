@@ -15,11 +15,14 @@
 #include "server/ledger.h"
 #include "server/link.h"
 #include "server/numbered.h"
-#include "server/objects.h"
 #include "server/staging.h"
 #include "wire/decode.h"
+#include "wire/objects.h"
 
 namespace busbar::server {
+
+// What an object took of a partition.
+struct Charge { uint64_t bytes = 0; uint32_t partition = 0; };
 
 struct PartitionGrant {
   std::array<uint8_t, 16> uuid{};
@@ -87,7 +90,7 @@ struct Session {
   std::mutex modules_mutex;                                 // the helper loads while the executor unloads
   std::unordered_map<uint32_t, CUmodule> modules;
   FunctionTable functions;                                  // by the client's number
-  Objects objects;
+  Objects<Charge> objects;
   GraphMemory graph_memory;
   GraphFunctions graph_functions;
   std::map<uint64_t, Lease> leases;                         // by address

@@ -85,7 +85,7 @@ void release_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), h = in.get<uint64_t>();
   if (!in.ok() || !s.objects.known(ObjectKind::memory, h)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult r = s.cu.cuMemRelease(h);
-  if (!r) { s.objects.remove(ObjectKind::memory, h); s.physical[h].released = true; settle(s, h); }
+  if (!r) { s.objects.take(ObjectKind::memory, h); s.physical[h].released = true; settle(s, h); }
   s.reply(reply, r);
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import subprocess
 import tempfile
@@ -34,10 +35,14 @@ def direct_environment(folder: Path) -> dict[str, str]:
 
 
 def gpu_uuids(env: dict[str, str]) -> list[uuid.UUID]:
-    import json
-
     out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=env, capture_output=True, text=True, check=True).stdout
     return [uuid.UUID(json.loads(line)["uuid"].removeprefix("GPU-")) for line in out.splitlines()]
+
+
+def gpu_memory_bytes(env: dict[str, str]) -> list[int]:
+    """Of each software GPU: what its processes hold."""
+    out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=env, capture_output=True, text=True, check=True).stdout
+    return [sum(p["memory_bytes"] for p in json.loads(line)["processes"]) for line in out.splitlines()]
 
 
 PROGRAMS = Path(os.environ.get("BUSBAR_TEST_LAUNCHER", BUILD))

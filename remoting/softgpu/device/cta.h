@@ -6,8 +6,13 @@
 enum { FAULT_ADDRESS = 1, FAULT_MISALIGNED = 2, FAULT_TRAP = 3, FAULT_STACK = 4, FAULT_ASSERT = 5, FAULT_SHARED = 6 };
 
 /* All device memory, shared memory and stacks lie in this window, so one compare tells them from host memory. */
+#ifdef BUSBAR_SMALL_WINDOW /* ThreadSanitizer keeps its own memory where the window lies otherwise */
+#define SOFTGPU_WINDOW_BASE 0x1000000000ULL
+#define SOFTGPU_WINDOW_BYTES 0x6000000000ULL
+#else
 #define SOFTGPU_WINDOW_BASE 0x200000000000ULL
 #define SOFTGPU_WINDOW_BYTES 0x100000000000ULL
+#endif
 
 /* What softgpu_kernel returns: only a cooperative launch has blocks that stop before their end. */
 enum { CTA_DONE = 0, CTA_YIELDED = 1, CTA_AT_GRID_BARRIER = 2 };

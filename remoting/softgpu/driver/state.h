@@ -2,6 +2,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -103,7 +104,7 @@ struct Context {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<StreamRef> streams;                            // the legacy stream first
-  CUresult error = CUDA_SUCCESS;                             // sticky
+  std::atomic<CUresult> error{CUDA_SUCCESS};                 // sticky
   std::map<std::thread::id, StreamRef> per_thread;
   size_t limits[16] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
 };

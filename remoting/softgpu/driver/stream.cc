@@ -211,7 +211,7 @@ API CUresult cuEventSynchronize(CUevent h) {
   StreamRef s;
   uint64_t at;
   { std::lock_guard lock(e->context->mutex); if (e->capture) { invalidate(*e->capture); return CUDA_ERROR_CAPTURED_EVENT; } s = e->stream; at = e->position; }
-  return s ? wait_for(s, at) : e->context->error;
+  return s ? wait_for(s, at) : e->context->error.load();
 }
 
 API CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {

@@ -16,7 +16,11 @@ namespace softgpu::jit {
 
 namespace {
 // Aliasing and wrapping are defined in PTX; a fused multiply-add that the program did not ask for would change results.
-const std::vector<std::string> kFlags = {"-std=gnu11", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
+const std::vector<std::string> kFlags = {
+#ifdef BUSBAR_SMALL_WINDOW
+    "-DBUSBAR_SMALL_WINDOW",
+#endif
+    "-std=gnu11", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
                                          "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w", "-Wl,-z,defs", "-x", "c", "-"};
 
 // What streams is worth vectorising; what is very long takes minutes to do well.

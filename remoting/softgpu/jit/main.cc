@@ -85,7 +85,11 @@ Reply answer(uint64_t kind, const std::string& body) {
 void restrict_self() {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   rlimit memory{8ull << 30, 8ull << 30}, file{512ull << 20, 512ull << 20}, core{0, 0}, open{256, 256};
+#ifndef __SANITIZE_THREAD__                                // whose shadow is address space
   setrlimit(RLIMIT_AS, &memory);
+#else
+  (void)memory;
+#endif
   setrlimit(RLIMIT_FSIZE, &file);
   setrlimit(RLIMIT_CORE, &core);
   setrlimit(RLIMIT_NOFILE, &open);
