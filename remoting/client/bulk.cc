@@ -37,14 +37,11 @@ bool Link::open_bulk() {
   tls.batch_writes();
   { std::lock_guard lock(bulk_mutex_); bulk_ = std::move(tls); }
   bulk_open_ = true;
-  std::thread([this] {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  start([this] {
     while (receive_bulk_frame()) announce();
     bulk_open_ = false;
     bulk_lost();
-  }).detach();
+  });
   return true;
 }
 

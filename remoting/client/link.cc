@@ -123,9 +123,6 @@ bool Link::receive_some() {
 }
 
 void Link::run() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);            // the program's signals are not ours; SIGPIPE stays pending here
   int idle = 0;
   while (!error()) {
     bool moved = send_some();
@@ -189,13 +186,13 @@ Answer Link::ask(uint64_t id, const uint8_t* record, uint32_t bytes) {
 
 void Link::watch(uint32_t stream, Progress* progress) { std::lock_guard lock(mutex_); if (progress) progress_[stream] = progress; else progress_.erase(stream); }
 
+// The server closes, then the threads end: one second at the most. They must not meet what the program's exit handlers leave of OpenSSL.
 void Link::goodbye() {
-  if (error()) return;
   leaving_ = true;
   wire::Encoder<> e(wire::Op::goodbye, 0);
-  submit(e.finish(), e.size());
+  if (!error()) submit(e.finish(), e.size());
   timespec pause{0, 1'000'000};
-  for (int i = 0; i < 1000 && !error(); ++i) nanosleep(&pause, nullptr);   // the server closes; one second at the most
+  for (int i = 0; i < 1000 && (!error() || threads_); ++i) nanosleep(&pause, nullptr);
 }
 
 }  // namespace busbar::client

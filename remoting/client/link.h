@@ -84,6 +84,11 @@ class Link {
   bool open_session(transport::Tls& launcher, const std::vector<uint64_t>& free_addresses, std::string& description, std::string& error);
   bool read_reply(transport::Tls& launcher, wire::OpenReply& reply, std::string& description, std::string& error);
   void start_threads();
+  template <typename F> void start(F body) {                         // a thread of the link's own, which takes no signal of the program's
+    ++threads_;
+    std::thread([this, body] { block_signals(); body(); --threads_; }).detach();
+  }
+  static void block_signals();
   void run();
   void run_shared();
   void watch_socket();
@@ -123,6 +128,7 @@ class Link {
   std::unordered_map<uint64_t, Incoming> incoming_;
   std::unordered_map<uint32_t, Rows> staged_;
   std::atomic<bool> leaving_{false};
+  std::atomic<int> threads_{0};
   std::string node_id_;
   Endpoint endpoint_;
   transport::Secret session_key_{};

@@ -128,6 +128,7 @@ void apply_visible_devices(Session* s) {
 }  // namespace
 
 Session* session() { return g_session.load(std::memory_order_acquire); }
+Home home_of(ObjectKind kind, uint64_t value) { auto known = session()->objects.find(kind, value); return known ? known->note : Home{}; }
 
 CUresult open_session() {
   std::lock_guard lock(g_opening);

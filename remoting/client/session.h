@@ -145,7 +145,7 @@ struct Session {
 
 // Null before cuInit, after exit began, and in a forked child. Never destroyed.
 Session* session();
-inline Home home_of(ObjectKind kind, uint64_t value) { auto known = session()->objects.find(kind, value); return known ? known->note : Home{}; }
+Home home_of(ObjectKind kind, uint64_t value);
 CUresult open_session();                      // cuInit: blocking, once
 
 // context.cc

@@ -19,12 +19,6 @@ constexpr int kHelperRounds = 20'000;                      // of looking at the 
 const int kIdleRounds = std::thread::hardware_concurrency() < 4 ? 5 : 200;
 constexpr int kSleepMs = 1000;
 const int kYieldEvery = std::thread::hardware_concurrency() < 4 ? 32 : 256;   // others need this core
-
-void block_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
 }  // namespace
 
 // BUSBAR_TRANSPORT=tls keeps to the network whatever machine the node is.
@@ -33,15 +27,20 @@ bool wants_shared_memory() {
   return !wish || std::strcmp(wish, "tls");
 }
 
+void Link::block_signals() {                              // SIGPIPE stays pending here
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
 void Link::start_threads() {
-  if (!shared_) { std::thread([this] { run(); }).detach(); return; }
-  std::thread([this] { run_shared(); }).detach();
-  std::thread([this] { watch_socket(); }).detach();
+  if (!shared_) return start([this] { run(); });
+  start([this] { run_shared(); });
+  start([this] { watch_socket(); });
 }
 
 // The connection carries nothing: whatever happens on it is its end.
 void Link::watch_socket() {
-  block_signals();
   while (!error() && !transport::socket_ready(socket_, false, kSleepMs)) {}
   peer_gone_ = true;
   shared_->wake_reader();
@@ -60,7 +59,6 @@ void Link::take_frames() {
 }
 
 void Link::run_shared() {
-  block_signals();
   int idle = 0;
   while (!error()) {
     bool moved = false;

@@ -26,6 +26,7 @@ constexpr long kBatchBytes = 64 << 10;             // measured: a quarter more t
 int64_t now_ms() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000; }
 
 SSL_CTX* context(const SSL_METHOD* method) {
+  OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);   // a thread of the program may still send when it exits
   SSL_CTX* c = SSL_CTX_new(method);
   SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
   SSL_CTX_set_num_tickets(c, 0);

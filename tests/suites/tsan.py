@@ -23,8 +23,8 @@ REPORT = "WARNING: ThreadSanitizer"
 
 def build() -> None:
     """The window of the software GPU and the arenas lie elsewhere than usual: ThreadSanitizer's own memory is there."""
-    script = f'. "{ROOT}/deploy/setup.sh"; LOGS="{ROOT}/build/log" PYTHON="{sys.executable}"; build_remoting "{BUILD}" -DSANITIZE=thread -DCMAKE_BUILD_TYPE=Release'
-    subprocess.run(["bash", "-c", script], cwd=ROOT, env=os.environ | {"ROOT": str(ROOT)}, check=True)
+    script = '. "$ROOT/deploy/setup.sh"; LOGS="$ROOT/build/log"; build_remoting "$ROOT/build/tsan" -DSANITIZE=thread -DCMAKE_BUILD_TYPE=Release'
+    subprocess.run(["bash", "-c", script], cwd=ROOT, env=os.environ | {"ROOT": str(ROOT), "PYTHON": sys.executable}, check=True)
 
 
 def compiled(name: str, folder: Path) -> Path:
