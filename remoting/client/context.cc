@@ -234,5 +234,6 @@ API CUresult cuCtxAttach(CUcontext* out, unsigned flags) { READY; Context* c = c
 API CUresult cuCtxDetach(CUcontext h) { READY; return session()->contexts.get(h) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT; }
 
 // What a profiler begins and ends; there is none on this side.
+API CUresult cuProfilerInitialize(const char*, const char*, int) { return CUDA_ERROR_NOT_SUPPORTED; }   // as drivers since 12.0; old programs link it
 API CUresult cuProfilerStart(void) { Context* c; return require_context(c); }
 API CUresult cuProfilerStop(void) { Context* c; return require_context(c); }

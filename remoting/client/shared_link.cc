@@ -94,6 +94,7 @@ uint64_t Link::lay_out(const void* data, uint64_t bytes) {
   int chunk = -1;
   if (!shared_ || bytes > transport::kSharedChunkBytes) return 0;
   if (wait([&] { return chunk >= 0 || (chunk = shared_->take_chunk(true)) >= 0; })) return 0;
+  order_.arrive();                                           // the node has read what lay there
   std::memcpy(shared_->chunk(true, (uint32_t)chunk), data, bytes);
   return wire::kSharedTransfer | (uint64_t)chunk;
 }

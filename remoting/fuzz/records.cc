@@ -33,7 +33,9 @@ struct World {
   Ledger* ledger = nullptr;
   std::unique_ptr<transport::SharedMemory> client;
   Link* link = nullptr;
+  Staging staging{cu, [] {}};                               // a buffer that is not given back is missed sooner or later
   World() {
+    staging.close();                                        // no bulk bytes will come: nobody waits for them
     std::string path = "/tmp/busbar-fuzz-" + std::to_string(getpid());
     uint64_t limits[2] = {1 << 30, 1 << 20};
     Ledger::create(path, limits, 2);
@@ -100,9 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   if (n < 5) return 0;
   std::memcpy(&fuzz::g_failures, data, 4);
   fuzz::g_calls = 0;
-  Staging staging(world->cu, [] {});
-  staging.close();                                          // no bulk bytes will come: nobody waits for them
-  Session session(world->cu, *world->link, staging, *world->ledger, {{0, 0, {}}, {1, 1, {}}}, "");
+  Session session(world->cu, *world->link, world->staging, *world->ledger, {{0, 0, {}}, {1, 1, {}}}, "");
   {
     Executor executor(session);
     begin(executor);

@@ -22,8 +22,11 @@ Pinned Staging::take(uint64_t bytes) {
     if (auto it = free_.find(c); it != free_.end()) { Pinned p{it->second, c}; free_.erase(it); return p; }
   }
   void* p = nullptr;
-  if (cu_.cuMemHostAlloc(&p, c, 0)) return {};
-  return {(uint8_t*)p, c};
+  if (!cu_.cuMemHostAlloc(&p, c, 0)) return {(uint8_t*)p, c};
+  std::lock_guard lock(pool_mutex_);
+  out_ -= c;
+  pool_changed_.notify_all();
+  return {};
 }
 
 // What lies idle in the pool, for bytes that arrive; half of it at the most. Nothing is allocated: the reader has no context.

@@ -34,7 +34,11 @@ def compiled(name: str, folder: Path) -> Path:
 
 
 def program(node: local.LocalNode, folder: Path, name: str, *arguments: str, **environment: str) -> tuple[int, str]:
-    env = node.remote_environment(**environment) | {"LD_LIBRARY_PATH": str(BUILD / "client"), "TSAN_OPTIONS": "exitcode=66:second_deadlock_stack=1"}
+    env = node.remote_environment(**environment) | {
+        "LD_LIBRARY_PATH": str(BUILD / "client"),
+        "BUSBAR_ARENA": "0",
+        "TSAN_OPTIONS": "exitcode=66:second_deadlock_stack=1",
+    }
     done = subprocess.run([compiled(name, folder), *arguments], env=env, capture_output=True, text=True, timeout=900, check=False)
     return done.returncode, done.stderr
 

@@ -165,5 +165,6 @@ API CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) { CURRENT(c); (void)c; r
 API CUresult cuCtxDisablePeerAccess(CUcontext) { CURRENT(c); (void)c; return CUDA_SUCCESS; }
 
 // What profilers begin and end; there is nothing to collect.
+API CUresult cuProfilerInitialize(const char*, const char*, int) { return CUDA_ERROR_NOT_SUPPORTED; }
 API CUresult cuProfilerStart(void) { CURRENT(c); (void)c; return CUDA_SUCCESS; }
 API CUresult cuProfilerStop(void) { CURRENT(c); (void)c; return CUDA_SUCCESS; }
