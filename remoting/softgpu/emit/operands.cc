@@ -14,7 +14,7 @@ Type type_of(const std::string& w, bool& known) {
   known = true;
   if (w == "pred") return {'p', 8};
   if (w == "bf16") return {'h', 16};
-  if (w.size() >= 2 && std::strchr("busf", w[0])) {
+  if (w.size() >= 2 && w.size() <= 4 && std::strchr("busf", w[0])) {
     int bits = 0;
     for (size_t i = 1; i < w.size(); ++i) { if (!std::isdigit((unsigned char)w[i])) { known = false; return {}; } bits = bits * 10 + w[i] - '0'; }
     if (bits == 8 || bits == 16 || bits == 32 || bits == 64 || bits == 128) return {w[0], bits};
