@@ -93,6 +93,7 @@ CUresult synchronize(Context* c) {
 
 using namespace busbar::client;
 
+#define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
 #define READY if (!session()) return CUDA_ERROR_NOT_INITIALIZED
 #define DEVICE(d, dev) READY; if (dev < 0 || dev >= (int)session()->devices.size()) return CUDA_ERROR_INVALID_DEVICE; Device* d = session()->devices[(size_t)dev].get()
 
@@ -229,9 +230,20 @@ API CUresult cuCtxWaitEvent(CUcontext h, CUevent event) {
   return cuEventSynchronize(event);          // whatever is submitted from now on comes after it
 }
 
-// Contexts of old are used as they were: one more reference, one less.
-API CUresult cuCtxAttach(CUcontext* out, unsigned flags) { READY; Context* c = current_context(); if (!c) return CUDA_ERROR_INVALID_CONTEXT; if (!out || flags) return CUDA_ERROR_INVALID_VALUE; *out = (CUcontext)c->handle; return CUDA_SUCCESS; }
-API CUresult cuCtxDetach(CUcontext h) { READY; return session()->contexts.get(h) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT; }
+// One reference more, one less; the last one's end is the context's.
+API CUresult cuCtxAttach(CUcontext* out, unsigned flags) {
+  CURRENT(c);
+  if (!out || flags) return CUDA_ERROR_INVALID_VALUE;
+  ++c->attached;
+  *out = (CUcontext)c->handle;
+  return CUDA_SUCCESS;
+}
+API CUresult cuCtxDetach(CUcontext h) {
+  READY;
+  Context* c = session()->contexts.get(h);
+  if (!c || c->primary || c != current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  return --c->attached > 0 ? CUDA_SUCCESS : cuCtxDestroy(h);
+}
 
 // What a profiler begins and ends; there is none on this side.
 API CUresult cuProfilerInitialize(const char*, const char*, int) { return CUDA_ERROR_NOT_SUPPORTED; }   // as drivers since 12.0; old programs link it

@@ -61,6 +61,7 @@ struct Context {
   Stream legacy;
   std::mutex mutex;                          // guards streams
   std::vector<Stream*> streams;              // created ones, the legacy stream not among them
+  std::atomic<int> attached{1};              // by cuCtxCreate and cuCtxAttach
   std::atomic<int> non_blocking_streams{0};
   std::atomic<int> capturing_streams{0};     // blocking ones: the legacy stream is out of bounds
   void* handle = nullptr;

@@ -44,6 +44,15 @@ void Completions::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+// The session is over: nobody waits for what is still pending.
+Completions::~Completions() {
+  stop();
+  for (auto& [stream, marks] : pending_) for (auto& m : marks) {
+    for (auto& d : m.deliveries) if (d.chunk < 0) s_.staging.give(d.staging);
+    for (auto& p : m.consumed) s_.staging.give(p);
+  }
+}
+
 std::vector<CUevent> Completions::recycled(uint32_t context) {
   std::lock_guard lock(mutex_);
   auto it = recycled_.find(context);

@@ -30,7 +30,7 @@ struct Mark {
 class Completions {
  public:
   Completions(Session& session, std::function<void()> wake) : s_(session), wake_(std::move(wake)) {}
-  ~Completions() { stop(); }
+  ~Completions();
 
   // Nobody is woken: the executor looks by itself for a while, then says settle().
   void add(Mark m);

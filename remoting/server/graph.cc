@@ -9,13 +9,6 @@
 namespace busbar::server {
 
 namespace {
-// What the driver hands to our callback. Lives as long as the session: a graph may be launched at any time.
-struct ProgramFunction {
-  Session* session;
-  uint64_t id;
-  std::set<uint32_t> outputs;               // buffers that are filled when it runs; guarded by GraphFunctions::mutex
-};
-
 constexpr uint64_t kPushBytes = 1 << 20;
 
 void push_outputs(Session& s, const std::set<uint32_t>& outputs) {
@@ -74,7 +67,7 @@ std::set<uint32_t> outputs_before(Session& s, CUgraphNode start) {
 
 // Before a function of the program runs, what earlier copies of the graph brought must have reached it.
 void note_outputs(Session& s, CUgraph g) {
-  { std::lock_guard lock(s.graph_functions.mutex); if (s.graph_functions.ids.empty()) return; }
+  { std::lock_guard lock(s.graph_functions.mutex); if (s.graph_functions.known.empty()) return; }
   size_t count = 0;
   if (!s.cu.cuGraphGetNodes || s.cu.cuGraphGetNodes(g, nullptr, &count)) return;
   std::vector<CUgraphNode> nodes(count);
@@ -85,7 +78,7 @@ void note_outputs(Session& s, CUgraph g) {
     if (s.cu.cuGraphNodeGetType(n, &type) || type != CU_GRAPH_NODE_TYPE_HOST || s.cu.cuGraphHostNodeGetParams(n, &host)) continue;
     auto before = outputs_before(s, n);
     std::lock_guard lock(s.graph_functions.mutex);
-    if (s.graph_functions.ids.count(host.userData)) ((ProgramFunction*)host.userData)->outputs.insert(before.begin(), before.end());
+    if (s.graph_functions.known.count(host.userData)) ((ProgramFunction*)host.userData)->outputs.insert(before.begin(), before.end());
   }
 }
 }  // namespace
@@ -93,10 +86,10 @@ void note_outputs(Session& s, CUgraph g) {
 CUhostFn graph_callback() { return call_program; }
 
 void* graph_callback_data(Session& s, uint64_t id) {
-  auto* f = new ProgramFunction{&s, id, {}};
+  auto f = std::make_shared<ProgramFunction>(ProgramFunction{&s, id, {}});
   std::lock_guard lock(s.graph_functions.mutex);
-  s.graph_functions.ids[f] = id;
-  return f;
+  s.graph_functions.known[f.get()] = f;
+  return f.get();
 }
 
 void graph_function_done(Session& s, wire::Decoder in) {

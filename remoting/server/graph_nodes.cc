@@ -157,9 +157,9 @@ void host_node_params(Session& s, wire::Decoder in) {
   CUDA_HOST_NODE_PARAMS p{};
   CUresult r = CALL(cuGraphHostNodeGetParams, n, &p);
   std::lock_guard lock(s.graph_functions.mutex);
-  auto it = s.graph_functions.ids.find(p.userData);
+  auto it = s.graph_functions.known.find(p.userData);
   std::string out;
-  append(out, it == s.graph_functions.ids.end() ? (uint64_t)0 : it->second);
+  append(out, it == s.graph_functions.known.end() ? (uint64_t)0 : it->second->id);
   s.reply(reply, r, out);
 }
 

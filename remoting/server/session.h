@@ -68,12 +68,21 @@ struct EventState {
 struct Lease { uint64_t bytes = 0; uint32_t device = 0; CUmemGenericAllocationHandle handle = 0; bool plain = false; };
 
 // Graphs that wait for a function of the program.
+struct Session;
+
+// What the driver hands to the callback of a graph. Lives as long as the session: a graph may be launched at any time.
+struct ProgramFunction {
+  Session* session;
+  uint64_t id;
+  std::set<uint32_t> outputs;               // buffers that are filled when it runs; guarded by GraphFunctions::mutex
+};
+
 struct GraphFunctions {
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t next_round = 1;
   std::set<uint64_t> waiting;
-  std::unordered_map<const void*, uint64_t> ids;            // of the data that the driver hands to our callback
+  std::unordered_map<const void*, std::shared_ptr<ProgramFunction>> known;   // by the data that the driver hands to our callback
 };
 
 struct Session {

@@ -199,11 +199,13 @@ void Executor::launch_graph(const Record& r, StreamState& st) {
   for (uint32_t i = 0; i < outputs; ++i) {
     uint64_t id = in.get<uint64_t>(), transfer = in.get<uint64_t>();
     GraphBuffer b = s_.graph_memory.find((uint32_t)id);
-    if (!in.ok() || !b.data) { malformed_ = true; return; }
+    if (!in.ok() || !b.data) { malformed_ = true; break; }
     Pinned p = s_.staging.take(b.bytes);                 // the next launch may fill the buffer before these bytes are sent
-    if (!p.data) return check(CUDA_ERROR_OUT_OF_MEMORY, r.position);
-    auto* copy = new HostCopy{p.data, b.data, b.bytes, {}};
-    check(s_.cu.cuLaunchHostFunc(st.handle, copy_on_host, copy), r.position);
+    if (!p.data) { check(CUDA_ERROR_OUT_OF_MEMORY, r.position); break; }
+    auto copy = std::make_unique<HostCopy>(HostCopy{p.data, b.data, b.bytes, {}});
+    CUresult e = s_.cu.cuLaunchHostFunc(st.handle, copy_on_host, copy.get());
+    if (!e) copy.release();
+    check(e, r.position);
     m.deliveries.push_back({transfer, 0, p, b.bytes});
   }
   mark(st, r.position, std::move(m));

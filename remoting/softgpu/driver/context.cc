@@ -81,6 +81,21 @@ API CUresult cuCtxDestroy(CUcontext ctx) {
   return CUDA_SUCCESS;
 }
 
+API CUresult cuCtxAttach(CUcontext* out, unsigned flags) {
+  Context* c;
+  if (CUresult r = current_context(c)) return r;
+  if (!out || flags) return CUDA_ERROR_INVALID_VALUE;
+  ++c->attached;
+  *out = (CUcontext)c;
+  return CUDA_SUCCESS;
+}
+API CUresult cuCtxDetach(CUcontext ctx) {
+  if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+  auto* c = (Context*)ctx;
+  if (!ctx || !known(c) || c->primary || c->destroyed || c != current()) return CUDA_ERROR_INVALID_CONTEXT;
+  return --c->attached > 0 ? CUDA_SUCCESS : cuCtxDestroy(ctx);
+}
+
 API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice dev) {
   if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
   DeviceState* d = device_at(dev);

@@ -101,6 +101,7 @@ struct Context {
   unsigned flags = 0;
   uint64_t id = 0;
   bool primary = false, destroyed = false;
+  std::atomic<int> attached{1};                              // by cuCtxCreate and cuCtxAttach
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<StreamRef> streams;                            // the legacy stream first
