@@ -122,7 +122,7 @@ class Parser {
     v.initial.resize(v.bytes);
   }
 
-  void append(Variable& v, uint64_t bits, int bytes) { for (int i = 0; i < bytes; ++i) v.initial.push_back((uint8_t)(bits >> (8 * i))); }
+  void append(Variable& v, uint64_t bits, int bytes) { for (int i = 0; i < bytes; ++i) v.initial.push_back(i < 8 ? (uint8_t)(bits >> (8 * i)) : 0); }
 
   void initializer_value(Variable& v, int depth) {
     if (depth > kMaxDepth) refuse("an initializer is nested too deeply");
