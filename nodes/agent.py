@@ -180,5 +180,5 @@ def encode_session(s: SessionReport) -> fleet_pb2.Session:
     return fleet_pb2.Session(
         id=s.session_id.bytes, allocation_id=s.allocation_id.bytes, state=s.state, pid=s.pid, client_pid=s.client_pid, client_address=s.client_address,
         program=s.program, isolation=isolation_of(s), memory_bytes=s.memory_bytes, launches=s.launches, bytes_in=s.bytes_in, bytes_out=s.bytes_out,
-        end_reason=s.reason, opened_seconds=s.opened_seconds,
+        end_reason=s.reason, opened_seconds=s.opened_seconds, refused_calls=s.refused_calls,
     )  # fmt: skip

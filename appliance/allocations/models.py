@@ -118,6 +118,8 @@ class Session(models.Model):
     bytes_in = models.PositiveBigIntegerField(default=0)
     bytes_out = models.PositiveBigIntegerField(default=0)
     end_reason = models.CharField(max_length=200, blank=True)
+    refused_calls = models.JSONField(default=list, blank=True)
+    """Functions of the driver API that the program called and that are not there, by name."""
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
 

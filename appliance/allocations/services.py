@@ -227,6 +227,7 @@ class ReportedSession:
     bytes_out: int
     end_reason: str
     opened_seconds: int
+    refused_calls: tuple[str, ...] = ()
 
 
 @writes
@@ -254,6 +255,8 @@ def record_session(node_id: UUID, r: ReportedSession) -> None:
             "session.opened", path=f"{allocation.path}/sessions/{known.pk}", object_id=known.pk, project_id=allocation.project_id,
             message=f"{r.program} opened a session from {r.client_address}.",
         )  # fmt: skip
+    if new := [name for name in r.refused_calls if name not in known.refused_calls]:
+        note_refused(known, new)
     if r.state == SessionState.CLOSED:
         close_session(known, r.end_reason)
         return
@@ -269,6 +272,17 @@ def record_session(node_id: UUID, r: ReportedSession) -> None:
         return
     if Session.objects.filter(pk=known.pk).exclude(state=SessionState.CLOSED).update(**news):
         hub.changed("session", known.pk)
+
+
+def note_refused(session: Session, names: list[str]) -> None:
+    """The program called functions that are not there: what people look for when it then fails."""
+    Session.objects.filter(pk=session.pk).update(refused_calls=[*session.refused_calls, *names])
+    allocation = session.allocation
+    emit(
+        "session.refused_calls", path=f"{allocation.path}/sessions/{session.pk}", object_id=session.pk, project_id=allocation.project_id,
+        message=f"{session.program} called what is not supported yet: {', '.join(names)}.",
+    )  # fmt: skip
+    hub.changed("session", session.pk)
 
 
 def close_session(session: Session, reason: str) -> None:

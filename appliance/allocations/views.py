@@ -70,12 +70,15 @@ class AllocationRequestSerializer(serializers.Serializer[dict[str, Any]]):
 class SessionSerializer(serializers.ModelSerializer[Session]):
     allocation_id = serializers.UUIDField(read_only=True)
     node = serializers.CharField(source="node.name", read_only=True)
+    refused_calls = serializers.ListField(
+        child=serializers.CharField(), read_only=True, help_text="Functions of the driver API that it called and that are not there."
+    )
 
     class Meta:
         model = Session
         fields = (
             "id", "allocation_id", "node", "state", "pid", "client_pid", "client_address", "program", "isolation", "memory_bytes",
-            "launches", "bytes_in", "bytes_out", "end_reason", "opened_at", "closed_at",
+            "launches", "bytes_in", "bytes_out", "end_reason", "refused_calls", "opened_at", "closed_at",
         )  # fmt: skip
 
 

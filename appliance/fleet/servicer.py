@@ -145,6 +145,7 @@ def reported_session(s: fleet_pb2.Session) -> allocations.ReportedSession:
         session_id=UUID(bytes=s.id), allocation_id=UUID(bytes=s.allocation_id), state=s.state, pid=s.pid, client_pid=s.client_pid,
         client_address=s.client_address, program=s.program, isolation=dict(s.isolation), memory_bytes=s.memory_bytes, launches=s.launches,
         bytes_in=s.bytes_in, bytes_out=s.bytes_out, end_reason=s.end_reason, opened_seconds=s.opened_seconds,
+        refused_calls=tuple(name[:64] for name in s.refused_calls[:64]),
     )  # fmt: skip
 
 

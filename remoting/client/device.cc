@@ -1,7 +1,9 @@
 // Initialisation, versions and devices: all answered from what the session learned when it opened.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <unordered_map>
 
 #include "client/session.h"
@@ -12,11 +14,19 @@ using namespace busbar::client;
 API void busbar_per_thread_default(int on) { t_per_thread_default += on ? 1 : -1; }
 
 // A function that is not there yet: said once by name, so that a user can tell us.
+// Said once, here and to the node, whose launcher tells the appliance.
 API int refuse_call(const char* name, int result) {
   static std::mutex mutex;
-  static auto* said = new std::unordered_map<std::string, int>;
+  static auto* said = new std::set<std::string>;
   std::lock_guard lock(mutex);
-  if ((*said)[name]++ == 0) std::fprintf(stderr, "busbar: %s is not supported yet\n", name);
+  if (!said->insert(name).second) return result;
+  std::fprintf(stderr, "busbar: %s is not supported yet\n", name);
+  if (session() && !session()->links.empty()) {
+    busbar::wire::Encoder<> e(busbar::wire::Op::refused, 0);
+    auto bytes = (uint32_t)std::min<size_t>(std::strlen(name), busbar::wire::kMaxCallName);
+    e.put(bytes).raw(name, bytes);
+    session()->links.front()->submit(e.finish(), e.size());
+  }
   return result;
 }
 

@@ -103,6 +103,12 @@ bool Grants::holds(const uint8_t* allocation, uint64_t epoch, uint64_t counter) 
   return epoch > a.fence_epoch || (epoch == a.fence_epoch && counter >= a.fence_counter);
 }
 
+std::string Grants::refused(const uint8_t* allocation, pid_t pid, uint64_t start_time) {
+  std::lock_guard lock(mutex_);
+  auto it = ledgers_.find(hex(allocation, 16));
+  return it == ledgers_.end() ? "" : it->second->refused(pid, start_time);
+}
+
 uint64_t Grants::generation() { std::lock_guard lock(mutex_); return head_.generation; }
 
 }  // namespace busbar::launcher

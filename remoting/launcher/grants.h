@@ -30,6 +30,8 @@ class Grants {
   bool admit(const uint8_t* ticket, size_t n, Ticket& out, Grant& grant, std::string& why);
   // May a session that was opened under this fence go on?
   bool holds(const uint8_t* allocation, uint64_t epoch, uint64_t counter);
+  // Calls that a session server of this allocation refused.
+  std::string refused(const uint8_t* allocation, pid_t pid, uint64_t start_time);
   uint64_t generation();
 
  private:

@@ -34,8 +34,14 @@ void Sessions::save(const Session& s) const {
   if (ok) rename(fresh.c_str(), path.c_str());
 }
 
+void Sessions::learn_refused(Session& s) {
+  std::string names = grants_.refused(s.record.allocation, (pid_t)s.record.pid, s.start_time);
+  if (!names.empty()) std::snprintf(s.record.refused, sizeof s.record.refused, "%s", names.c_str());
+}
+
 void Sessions::close_session(Session& s, const std::string& reason) {
   if (s.record.state == (uint32_t)control::SessionState::closed) return;
+  learn_refused(s);
   s.record.state = (uint32_t)control::SessionState::closed;
   s.record.memory_bytes = 0;
   std::snprintf(s.record.reason, sizeof s.record.reason, "%s", reason.c_str());
@@ -106,6 +112,7 @@ std::vector<control::SessionRecord> Sessions::list() {
       s.record.launches = status.launches;
       s.record.memory_bytes = status.memory_bytes;
       s.record.isolation = status.isolation;
+      learn_refused(s);
       std::lock_guard lock(mutex_);
       if (auto it = sessions_.find(hex(s.record.id, 16)); it != sessions_.end() && it->second.record.state == s.record.state) it->second.record = s.record;
     }

@@ -46,6 +46,7 @@ class Sessions {
   Waiting spawn() const;
   Waiting take_spare();
   void save(const Session& s) const;
+  void learn_refused(Session& s);
   void close_session(Session& s, const std::string& reason);
   std::string socket_path(const uint8_t* id) const;
   std::string record_path(const uint8_t* id) const;

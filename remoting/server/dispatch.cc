@@ -1,4 +1,7 @@
 // What a record asks for: decoded here, before it has any effect.
+#include <algorithm>
+#include <cctype>
+
 #include "server/executor.h"
 
 namespace busbar::server {
@@ -51,8 +54,18 @@ bool Executor::handle(const Record& r) {
     }
     case Op::host_function_done: host_function_done(r.decoder()); return true;
     case Op::goodbye: leaving_ = true; return true;
+    case Op::refused: return note_refused(r.decoder());
     default: return reply_call(r);
   }
+}
+
+// length, name
+bool Executor::note_refused(wire::Decoder in) {
+  uint32_t bytes = in.get<uint32_t>();
+  const uint8_t* p = bytes && bytes <= wire::kMaxCallName ? in.raw(bytes) : nullptr;
+  if (!p || !std::all_of(p, p + bytes, [](uint8_t c) { return std::isalnum(c) || c == '_'; })) return false;
+  s_.ledger.note_refused(std::string((const char*)p, bytes));
+  return true;
 }
 
 bool Executor::generated_reply(const GeneratedCall& g, const Record& r) {

@@ -49,6 +49,7 @@ class Executor {
   bool take(const uint8_t* p, uint64_t n, uint64_t& used);
   bool handle(const Record& r);
   bool reply_call(const Record& r);
+  bool note_refused(wire::Decoder in);
   bool generated_reply(const GeneratedCall& g, const Record& r);
   bool admit(Record r);
   std::vector<Gate> gates_for(const Record& r, const StreamState& st) const;

@@ -14,7 +14,7 @@
 
 namespace busbar::server {
 
-constexpr uint32_t kMagic = 0x4c425342, kVersion = 2;
+constexpr uint32_t kMagic = 0x4c425342, kVersion = 3;
 
 uint64_t process_start_time(pid_t pid) {
   char path[64], text[1024];
@@ -77,6 +77,7 @@ Ledger* Ledger::join(const std::string& path, uint32_t client_pid) {
   for (uint32_t i = 0; i < kLedgerSessions && l->slot_ < 0; ++i)
     if (file->slots[i].pid == 0) {
       file->slots[i] = {getpid(), client_pid, process_start_time(getpid()), {}};
+      file->refused[i] = {getpid(), file->slots[i].start_time, {}};
       l->slot_ = (int)i;
     }
   l->unlock();
@@ -121,6 +122,22 @@ void Ledger::give_back(uint32_t partition, uint64_t bytes) {
   uint64_t& held = file_->slots[slot_].leased_bytes[partition];
   held -= std::min(held, bytes);
   unlock();
+}
+
+void Ledger::note_refused(const std::string& name) {
+  lock();
+  char* names = file_->refused[slot_].names;
+  std::string all = strnlen(names, kRefusedBytes - 1) ? std::string(names, strnlen(names, kRefusedBytes - 1)) + " " : "";
+  if ((" " + all).find(" " + name + " ") == std::string::npos && all.size() + name.size() < kRefusedBytes) std::snprintf(names, kRefusedBytes, "%s%s", all.c_str(), name.c_str());
+  unlock();
+}
+
+std::string Ledger::refused(pid_t pid, uint64_t start_time) {
+  std::string names;
+  lock();
+  for (auto& r : file_->refused) if (r.pid == pid && r.start_time == start_time) names.assign(r.names, strnlen(r.names, kRefusedBytes - 1));
+  unlock();
+  return names;
 }
 
 bool Ledger::holds(pid_t pid) {

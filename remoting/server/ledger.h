@@ -13,6 +13,7 @@
 namespace busbar::server {
 
 constexpr uint32_t kLedgerSessions = 256;
+constexpr size_t kRefusedBytes = 256;
 
 struct LedgerFile {
   uint32_t magic, version;
@@ -25,6 +26,7 @@ struct LedgerFile {
     uint64_t start_time;
     uint64_t leased_bytes[wire::kMaxDevices];
   } slots[kLedgerSessions];
+  struct Refused { pid_t pid; uint64_t start_time; char names[kRefusedBytes]; } refused[kLedgerSessions];   // of the slot's session; stays when it ends
 };
 
 uint64_t process_start_time(pid_t pid);                    // 0: no such process
@@ -43,6 +45,9 @@ class Ledger {
   uint64_t leased(uint32_t partition);                     // by all live sessions
   bool holds(pid_t pid);                                   // a session server of this allocation
   std::vector<wire::NvmlProcess> processes(uint32_t partition);   // programs of this allocation, and what they hold
+  // Calls that were refused, for the people who ask why a program fails: names with spaces between, no more than fit.
+  void note_refused(const std::string& name);              // session server
+  std::string refused(pid_t pid, uint64_t start_time);     // launcher: of a session server, even one that ended a moment ago
   uint64_t leased_here(uint32_t partition) const { return file_->slots[slot_].leased_bytes[partition]; }
 
  private:

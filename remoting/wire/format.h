@@ -15,6 +15,7 @@ constexpr uint32_t kMaxChunkBytes = 4 << 20;            // one transfer on the b
 constexpr uint32_t kPieceBytes = 1 << 20;               // of a large copy: both ends work at the same time, and on what is in their caches
 constexpr uint64_t kMaxImageBytes = 1ull << 30;
 constexpr uint64_t kBulkCreditBytes = 64ull << 20;      // sent and not yet consumed
+constexpr uint32_t kMaxCallName = 64;
 constexpr uint32_t kMaxObjects = 1u << 22;              // handles of one kind in a session
 constexpr uint32_t kMaxNameBytes = 4096;
 constexpr uint32_t kFunctionsWithLoad = 2;             // a module with no more is described whole when it is loaded
@@ -103,6 +104,7 @@ enum class Op : uint16_t {
   tensor_map = 0x1069,        // reply
   validity = 0x1068,          // reply: NVIDIA's self-test, asked of the node's driver
   goodbye = 0x1070,
+  refused = 0x1071,           // fire: a call of the program that this side has no answer to, by name
 };
 
 // What a CUipcMemHandle holds: which session has the memory, and a secret that proves it was told.

@@ -6,6 +6,7 @@ import base64
 import struct
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,6 +114,20 @@ def session_of(allocation_id: str, **changes: Any) -> services.ReportedSession:
         "program": "python", "isolation": {}, "memory_bytes": 0, "launches": 0, "bytes_in": 0, "bytes_out": 0, "end_reason": "", "opened_seconds": 1,
     }  # fmt: skip
     return services.ReportedSession(**(values | changes))
+
+
+def test_calls_that_are_not_there_are_shown_with_the_session(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    node = add_node()
+    alice = client_of(cast.alice)
+    allocation = body(alice.post(URL, {}, format="json"))
+    applied(node)
+    first = session_of(allocation["id"], refused_calls=("cuParamSetTexRef",))
+    services.sessions_report(node_id=node.pk, reported=[first])
+    services.sessions_report(node_id=node.pk, reported=[replace(first, state="closed", refused_calls=("cuParamSetTexRef", "cuGLInit"))])
+    shown = body(alice.get(f"/api/v1/sessions/{first.session_id}"))
+    assert shown["refused_calls"] == ["cuParamSetTexRef", "cuGLInit"] and shown["state"] == "closed"
+    messages = [e.message for e in Event.objects.filter(kind="session.refused_calls").order_by("pk")]
+    assert messages == ["python called what is not supported yet: cuParamSetTexRef.", "python called what is not supported yet: cuGLInit."]
 
 
 def test_a_node_cannot_report_sessions_of_another_nodes_allocation(cast: Cast, client_of: Clients, add_node: AddNode) -> None:

@@ -1,7 +1,7 @@
 """The test-suite inside the numba-cuda wheel, module by module, each in a process of its own.
 
-`python -m tests.suites.numba_cuda [MODULE…]` prints one JSON object: each test that did not pass with its last line, and the counts. It fails when
-the tests that fail are not those of numba_remainder.toml. It runs on the software GPU, or on what libcuda.so.1 a `busbar run` around it names.
+`./test --long numba_cuda [--remoted] [MODULE…]` prints one JSON object: each test that did not pass with its last line, and the counts. It fails when
+the tests that fail are not those of numba_remainder.toml. It runs on the software GPU itself, or through a node of its own with `--remoted`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from typing import Any
 
 import tomllib
 
-from tests.remoting.node import direct_environment
+from tests.remoting.node import LocalNode, direct_environment
 
 REMAINDER = Path(__file__).with_name("numba_remainder.toml")
 
+NODE: list[LocalNode] = []
+"""The node that the modules are remoted to; none when they run on the GPU itself."""
 MODULE_SECONDS = 1500
 # The fixture of these modules is pytest's; unittest needs what it would set.
 FILECHECK_ATTRIBUTE = "_dump_failed_filechecks"
@@ -100,8 +102,8 @@ def in_process(name: str) -> dict[str, tuple[str, str]]:
 
 
 def environment() -> dict[str, str]:
-    if "BUSBAR_TICKET_FILE" in os.environ:
-        return dict(os.environ)
+    if NODE:
+        return NODE[0].remote_environment()
     return direct_environment(Path(tempfile.mkdtemp(prefix="busbar-numba-"))) | {"BUSBAR_SOFTGPU_DEVICES": "1"}
 
 
@@ -132,8 +134,14 @@ def main() -> None:
         print("\n" + json.dumps({"outcomes": run_module(sys.argv[2])}))
         sys.stdout.flush()
         os._exit(0)  # some tests leave threads or a poisoned context behind
-    names = sys.argv[1:] or module_names()
-    report = run(names, len(os.sched_getaffinity(0)))
+    names = [a for a in sys.argv[1:] if a != "--remoted"] or module_names()
+    if "--remoted" in sys.argv:
+        NODE.append(LocalNode(BUSBAR_SOFTGPU_DEVICES="1"))
+    try:
+        report = run(names, len(os.sched_getaffinity(0)))
+    finally:
+        for node in NODE:
+            node.stop()
     print(json.dumps(report, indent=1))
     if unexpected := surprises(report, names):
         raise SystemExit("Not as numba_remainder.toml says:\n" + "\n".join(unexpected))

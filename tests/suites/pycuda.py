@@ -93,8 +93,20 @@ def source() -> Path:
 def outcomes(env: dict[str, str], tests: Path, arguments: list[str]) -> dict[str, str]:
     """passed, failed or skipped, by test."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-        command = [FOLDER / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report.name}", *(arguments or FILES)]
-        subprocess.run(command, cwd=tests, env=env | environment(), stdout=subprocess.DEVNULL, timeout=SUITE_SECONDS, check=False)
+        command = [
+            FOLDER / "bin" / "python",
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            FOLDER / "pytest.ini",
+            f"--junitxml={report.name}",
+            *(arguments or FILES),
+        ]
+        libraries = {"LD_LIBRARY_PATH": f"{env['LD_LIBRARY_PATH']}:{CUDA / 'lib64'}"}
+        subprocess.run(command, cwd=tests, env=env | environment() | libraries, stdout=subprocess.DEVNULL, timeout=SUITE_SECONDS, check=False)
         cases = ET.parse(report.name).getroot().iter("testcase")
     return {f"{c.get('classname')}.{c.get('name')}": "skipped" if c.find("skipped") is not None else "passed" if not len(c) else "failed" for c in cases}
 
@@ -102,6 +114,7 @@ def outcomes(env: dict[str, str], tests: Path, arguments: list[str]) -> dict[str
 def main() -> None:
     tests = install() / "test"
     (FOLDER / "cache").mkdir(exist_ok=True)
+    (FOLDER / "pytest.ini").write_text("[pytest]\nmarkers = cuda\n")
     folder = Path(tempfile.mkdtemp(prefix="busbar-pycuda-"))
     memory = {"BUSBAR_SOFTGPU_MEMORY_BYTES": str(GPU_MEMORY_BYTES)}
     directly = outcomes(direct_environment(folder) | memory, tests, sys.argv[1:])

@@ -1,4 +1,4 @@
-import { Card, CardBody, CardTitle, Tooltip } from "@patternfly/react-core";
+import { Card, CardBody, CardTitle, Label, Tooltip } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import type { Session } from "../api/client";
 import { dateTime, gib, words } from "../format";
@@ -12,6 +12,21 @@ function Isolation({ session }: { session: Session }) {
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the tooltip must be reachable by keyboard */}
       <span tabIndex={0}>
         {enforced.length} of {mechanisms.length} enforced
+      </span>
+    </Tooltip>
+  );
+}
+
+/** Functions that the program called and that are not there: the first thing to know when it fails. */
+function RefusedCalls({ names }: { names: string[] }) {
+  if (names.length === 0) return null;
+  return (
+    <Tooltip content={`Not supported yet: ${names.join(", ")}`}>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the tooltip must be reachable by keyboard */}
+      <span tabIndex={0}>
+        <Label color="orange" isCompact>
+          {names.length === 1 ? names[0] : `${names.length} calls not supported`}
+        </Label>
       </span>
     </Tooltip>
   );
@@ -41,7 +56,9 @@ export function SessionTable({ sessions }: { sessions: Session[] }) {
             <Tbody>
               {sessions.map((s) => (
                 <Tr key={s.id}>
-                  <Td dataLabel="Program">{s.program}</Td>
+                  <Td dataLabel="Program">
+                    {s.program} <RefusedCalls names={s.refused_calls} />
+                  </Td>
                   <Td dataLabel="From">{s.client_address}</Td>
                   <Td dataLabel="Memory">{gib(s.memory_bytes ?? 0)}</Td>
                   <Td dataLabel="Kernels" data-launches={s.launches}>

@@ -1,0 +1,142 @@
+// The limits of what a client may send a session server: at, over and far over. Prints what is wrong; the exit code says whether anything is.
+#include <sys/socket.h>
+
+#include <cstdio>
+#include <functional>
+
+#include "control/messages.h"
+#include "fuzz/world.h"
+
+using namespace busbar;
+using namespace busbar::server;
+using fuzz::World;
+
+namespace {
+int g_wrong = 0;
+void expect(bool right, const char* what) {
+  std::printf("%s: %s\n", what, right ? "ok" : "WRONG");
+  g_wrong += !right;
+}
+
+// A record of one call; `claimed` is what its header says, when it lies.
+std::vector<uint8_t> record(wire::Op op, const std::vector<uint8_t>& payload, uint32_t stream = wire::kFirstStream + 2, uint32_t claimed = 0) {
+  std::vector<uint8_t> r(sizeof(wire::RecordHeader) + ((payload.size() + 15) & ~15ull));
+  wire::RecordHeader h{claimed ? claimed : (uint32_t)r.size(), (uint16_t)op, 0, 1, stream};
+  std::memcpy(r.data(), &h, sizeof h);
+  std::memcpy(r.data() + sizeof h, payload.data(), payload.size());
+  return r;
+}
+
+template <typename... T> std::vector<uint8_t> bytes_of(T... values) {
+  std::vector<uint8_t> out;
+  (out.insert(out.end(), (const uint8_t*)&values, (const uint8_t*)&values + sizeof values), ...);
+  return out;
+}
+
+// A fresh session; `body` gets a function that is false once a record was refused.
+void session(const std::function<void(const std::function<bool(const std::vector<uint8_t>&)>&)>& body) {
+  static auto* world = new World;
+  fuzz::g_failures = 0;
+  fuzz::g_calls = 0;
+  Session s(world->cu, *world->link, world->staging, *world->ledger, {{0, 0, {}}, {1, 1, {}}}, "");
+  Executor executor(s);
+  fuzz::begin(executor);
+  body([&](const std::vector<uint8_t>& r) { uint64_t used; return executor.process(r.data(), r.size(), used); });
+}
+
+bool taken(const std::vector<uint8_t>& r) {
+  bool ok = false;
+  session([&](auto& send) { ok = send(r); });
+  return ok;
+}
+
+void record_size() {
+  auto sized = [](uint32_t bytes) { return record(wire::Op::mark, std::vector<uint8_t>(bytes - sizeof(wire::RecordHeader))); };
+  expect(taken(sized(wire::kMaxRecordBytes)), "the largest record");
+  expect(!taken(sized(wire::kMaxRecordBytes + 16)), "a record 16 bytes larger");
+  expect(!taken(record(wire::Op::mark, {}, wire::kFirstStream + 2, 0xfffffff0)), "a record of 4 GiB");
+  expect(!taken(record(wire::Op::mark, bytes_of(0ull, 0ull), wire::kFirstStream + 2, 24)), "a record of 24 bytes");
+}
+
+void inline_bytes() {
+  auto copy = [](uint64_t bytes, uint64_t sent) {
+    auto payload = bytes_of((uint64_t)0x10000, bytes, (uint64_t)0);
+    payload.resize(payload.size() + sent);
+    return record(wire::Op::copy_in, payload);
+  };
+  expect(taken(copy(wire::kMaxInlineBytes, wire::kMaxInlineBytes)), "the most bytes in a record");
+  expect(!taken(copy(wire::kMaxInlineBytes + 1, wire::kMaxInlineBytes + 1)), "one byte more");
+  expect(!taken(copy(64, 32)), "more bytes than the record has");
+  expect(!taken(copy(~0ull, 64)), "2^64 bytes");
+}
+
+void handles() {
+  session([](auto& send) {
+    auto event = [](uint32_t id) { return record(wire::Op::create_event, bytes_of(id, 2u)); };
+    bool all = true;
+    for (uint32_t i = 1; all && i < wire::kMaxObjects; ++i) all = send(event(100 + i));   // one is there from the beginning
+    expect(all, "as many events as a session may have");
+    expect(!send(event(50)), "one event more");
+  });
+  Objects<Charge> objects;
+  for (uint64_t i = 1; i < wire::kMaxObjects; ++i) objects.add(ObjectKind::graph, i);
+  expect(objects.add(ObjectKind::graph, wire::kMaxObjects), "as many graphs as a session may have");
+  expect(!objects.add(ObjectKind::graph, wire::kMaxObjects + 1) && !objects.add(ObjectKind::graph, ~0ull), "more graphs");
+  expect(objects.add(ObjectKind::node, 1), "a node beside them");
+}
+
+void pending_work() {
+  session([](auto& send) {
+    auto late = record(wire::Op::copy_in, bytes_of((uint64_t)0x10000, (uint64_t)8192, (uint64_t)77));   // its bytes never come
+    bool all = true;
+    for (uint32_t i = 0; all && i < wire::kMaxParallelRequests; ++i) all = send(i ? record(wire::Op::mark, {}) : late);
+    expect(all, "as many parked records as a session may have");
+    expect(!send(record(wire::Op::mark, {})), "one parked record more");
+  });
+}
+
+void names() {
+  auto name = [](uint32_t claimed, const std::string& text) {
+    auto payload = bytes_of(claimed);
+    payload.insert(payload.end(), text.begin(), text.end());
+    return record(wire::Op::refused, payload);
+  };
+  expect(taken(name(wire::kMaxCallName, std::string(wire::kMaxCallName, 'x'))), "the longest name of a call");
+  expect(!taken(name(wire::kMaxCallName + 1, std::string(wire::kMaxCallName + 1, 'x'))), "a longer name");
+  expect(!taken(name(0, "")) && !taken(name(~0u, "cuInit")) && !taken(name(6, "cu\nnit")), "no name, a name of 4 GiB, a line break in it");
+  session([](auto& send) {
+    bool all = true;
+    for (int i = 0; all && i < 1000; ++i) { std::string n = "cuCall" + std::to_string(i); auto p = bytes_of((uint32_t)n.size()); p.insert(p.end(), n.begin(), n.end()); all = send(record(wire::Op::refused, p)); }
+    expect(all, "a thousand names: those that do not fit are left out");
+  });
+}
+
+void control_messages() {
+  auto arrives = [](uint32_t claimed, uint32_t room) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return false;
+    control::Header h{(uint32_t)control::Kind::grants, claimed};
+    std::vector<uint8_t> sent(sizeof h + std::min(claimed, 2 * room)), body(room);
+    std::memcpy(sent.data(), &h, sizeof h);
+    std::thread sender([&] { for (size_t at = 0; at < sent.size();) { ssize_t n = ::send(pair[0], sent.data() + at, sent.size() - at, MSG_NOSIGNAL); if (n <= 0) break; at += (size_t)n; } });
+    bool ok = control::receive_message(pair[1], h, body.data(), room, nullptr);
+    close(pair[1]);
+    sender.join();
+    close(pair[0]);
+    return ok;
+  };
+  expect(arrives(control::kMaxMessageBytes, control::kMaxMessageBytes), "the largest control message");
+  expect(!arrives(control::kMaxMessageBytes + 1, control::kMaxMessageBytes), "a control message one byte larger");
+  expect(!arrives(~0u, control::kMaxMessageBytes), "a control message of 4 GiB");
+}
+}  // namespace
+
+int main() {
+  record_size();
+  inline_bytes();
+  handles();
+  pending_work();
+  names();
+  control_messages();
+  return g_wrong != 0;
+}

@@ -1,0 +1,65 @@
+// A session server's world without a client: a stub driver, shared memory that is emptied, a ledger.
+#pragma once
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "fuzz/stub_driver.h"
+#include "server/executor.h"
+#include "wire/format.h"
+
+namespace busbar::fuzz {
+
+using namespace busbar::server;
+
+struct World {
+  Driver cu = fuzz::stub_driver();
+  Ledger* ledger = nullptr;
+  std::unique_ptr<transport::SharedMemory> client;
+  Link* link = nullptr;
+  Staging staging{cu, [] {}};                               // a buffer that is not given back is missed sooner or later
+  World() {
+    staging.close();                                        // no bulk bytes will come: nobody waits for them
+    std::string path = "/tmp/busbar-fuzz-" + std::to_string(getpid());
+    uint64_t limits[2] = {1 << 30, 1 << 20};
+    Ledger::create(path, limits, 2);
+    ledger = Ledger::join(path, 1);
+    unlink(path.c_str());
+    int fd = -1;
+    client = transport::SharedMemory::create(fd);
+    link = new Link(-1, transport::SharedMemory::attach(fd));
+    close(fd);
+    // A client takes what it is sent.
+    std::thread([this] {
+      std::vector<uint8_t> frames;
+      for (;; frames.clear()) {
+        client->read(frames, 1 << 20);
+        for (uint32_t i = 0; i < transport::kSharedChunks; ++i) client->free_chunk(false, i);
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+    }).detach();
+  }
+};
+
+// A context with two streams and an event, as every program begins.
+inline void begin(Executor& executor) {
+  auto submit = [&](wire::Op op, std::initializer_list<uint32_t> words) {
+    std::vector<uint8_t> r(sizeof(wire::RecordHeader) + ((words.size() * 4 + 15) & ~15u));
+    wire::RecordHeader h{(uint32_t)r.size(), (uint16_t)op, 0, 1, 0};
+    std::memcpy(r.data(), &h, sizeof h);
+    std::memcpy(r.data() + sizeof h, words.begin(), words.size() * 4);
+    uint64_t used;
+    executor.process(r.data(), r.size(), used);
+  };
+  submit(wire::Op::create_context, {1, 0, 1, 0, wire::kFirstStream + 1});
+  submit(wire::Op::create_stream, {wire::kFirstStream + 2, 0, 0});
+  submit(wire::Op::create_stream, {wire::kFirstStream + 3, 1, 0});
+  submit(wire::Op::create_event, {7, 0});
+}
+
+}  // namespace busbar::fuzz
