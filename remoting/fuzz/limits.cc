@@ -1,6 +1,7 @@
 // The limits of what a client may send a session server: at, over and far over. Prints what is wrong; the exit code says whether anything is.
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 
@@ -23,7 +24,7 @@ std::vector<uint8_t> record(wire::Op op, const std::vector<uint8_t>& payload, ui
   std::vector<uint8_t> r(sizeof(wire::RecordHeader) + ((payload.size() + 15) & ~15ull));
   wire::RecordHeader h{claimed ? claimed : (uint32_t)r.size(), (uint16_t)op, 0, 1, stream};
   std::memcpy(r.data(), &h, sizeof h);
-  std::memcpy(r.data() + sizeof h, payload.data(), payload.size());
+  std::copy(payload.begin(), payload.end(), r.begin() + sizeof h);
   return r;
 }
 
@@ -115,7 +116,7 @@ void control_messages() {
   auto arrives = [](uint32_t claimed, uint32_t room) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return false;
-    control::Header h{(uint32_t)control::Kind::grants, claimed};
+    control::Header h{claimed, (uint32_t)control::Kind::grants};
     std::vector<uint8_t> sent(sizeof h + std::min(claimed, 2 * room)), body(room);
     std::memcpy(sent.data(), &h, sizeof h);
     std::thread sender([&] { for (size_t at = 0; at < sent.size();) { ssize_t n = ::send(pair[0], sent.data() + at, sent.size() - at, MSG_NOSIGNAL); if (n <= 0) break; at += (size_t)n; } });
