@@ -1,0 +1,29 @@
+"""What naive remoting gets wrong, each by its name. The programs of test_conformance.py hold the rest: sticky errors, capture across threads, order of threads."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.remoting.node import LocalNode, direct_environment
+
+TRAPS = (
+    "late_read", "polled_download", "download_before_event", "parked_stream", "per_thread_default_stream", "large_parameters", "forked_child", "exit_order",
+    "unmapped_target", "hole_in_order",
+)  # fmt: skip
+ONLY_REMOTED = {"forked_child", "unmapped_target"}
+"""Without a network the software GPU is in the program's own process: a child has it too, and a copy into nothing faults there."""
+MODES = {"shared memory": {}, "TLS": {"BUSBAR_TRANSPORT": "tls"}, "without arenas": {"BUSBAR_ARENA": "0"}}
+
+
+@pytest.mark.parametrize("mode", ["directly", *MODES])
+@pytest.mark.parametrize("trap", TRAPS)
+def test_trap(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, trap: str, mode: str) -> None:
+    if mode == "directly" and trap in ONLY_REMOTED:
+        return
+    env = direct_environment(tmp_path) if mode == "directly" else node.remote_environment(**MODES[mode])
+    done = subprocess.run([compiled("traps"), trap], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == f"{trap}: right\n" and done.returncode == 0, (done.returncode, done.stdout, done.stderr[-1000:])
