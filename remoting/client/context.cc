@@ -81,6 +81,16 @@ static void end_context(Context* c) {
   c->device->link->submit(e.finish(), e.size());
 }
 
+// What kernels printed is out before a synchronisation returns. Only when a module said that it may print; else the node sends it when it is idle.
+CUresult take_output(Context* c) {
+  if (!session()->prints) return CUDA_SUCCESS;
+  Link* link = c->device->link;
+  uint64_t id = link->next_id();
+  wire::Encoder<> e(wire::Op::flush_output, c->id);
+  e.put(id);
+  return (CUresult)link->ask(id, e.finish(), e.size()).status;
+}
+
 CUresult synchronize(Context* c) {
   std::vector<Stream*> streams{&c->legacy};
   { std::lock_guard lock(c->mutex); streams.insert(streams.end(), c->streams.begin(), c->streams.end()); }
@@ -191,7 +201,7 @@ API CUresult cuCtxGetFlags(unsigned* flags) { Context* c; if (CUresult r = requi
 API CUresult cuCtxGetId(CUcontext h, unsigned long long* id) { READY; Context* c = h ? session()->contexts.get(h) : current_context(); if (!c || !id) return CUDA_ERROR_INVALID_VALUE; *id = c->id; return CUDA_SUCCESS; }
 API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) { READY; if (!version) return CUDA_ERROR_INVALID_VALUE; *version = 3020; return CUDA_SUCCESS; }
 #undef cuCtxSynchronize
-API CUresult cuCtxSynchronize(void) { Context* c; if (CUresult r = require_context(c)) return r; if (CUresult r = unsafe_in_capture()) return r; return wait_for_all(c); }
+API CUresult cuCtxSynchronize(void) { Context* c; if (CUresult r = require_context(c)) return r; if (CUresult e = unsafe_in_capture()) return e; CUresult r = wait_for_all(c); return r ? r : take_output(c); }
 
 #undef cuCtxGetDevice
 API CUresult cuCtxGetDevice_v2(CUdevice* out, CUcontext h) {
@@ -208,7 +218,8 @@ API CUresult cuCtxSynchronize_v2(CUcontext h) {
   if (!c) return CUDA_ERROR_INVALID_CONTEXT;
   if (CUresult r = c->device->link->error()) return r;
   if (CUresult r = unsafe_in_capture()) return r;
-  return wait_for_all(c);
+  CUresult r = wait_for_all(c);
+  return r ? r : take_output(c);
 }
 API CUresult cuCtxSetFlags(unsigned flags) { Context* c; if (CUresult r = require_context(c)) return r; c->flags = flags; return CUDA_SUCCESS; }
 

@@ -69,6 +69,7 @@ API CUresult cuEventSynchronize(CUevent h) {
   uint64_t at;
   { std::lock_guard lock(e->mutex); s = e->stream; at = e->position; }
   CUresult r = s ? wait_for(s, at) : e->context->device->link->error();
+  if (!r) r = take_output(e->context);
   return !r && mirrored() ? fetch_mapped(e->context) : r;
 }
 

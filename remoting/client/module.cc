@@ -63,6 +63,7 @@ void read_functions(Module* m, const std::string& body) {
 
 CUresult load_module(Context* c, const void* image, std::string* log, Module*& out) {
   std::string bytes = image_for(c, image);
+  if (bytes.find("vprintf") != std::string::npos) session()->prints = true;
   if (bytes.empty()) return CUDA_ERROR_INVALID_IMAGE;
   uint32_t id = session()->next_number++, first = session()->next_function.fetch_add(wire::kFunctionsWithLoad);
   Answer a = request_load(c, id, first, bytes, false);

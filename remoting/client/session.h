@@ -129,6 +129,7 @@ struct Session {
   std::vector<std::unique_ptr<Device>> devices;
   int driver_version = 0;
   bool software = false;
+  std::atomic<bool> prints{false};           // a module was loaded whose kernels may print
   AddressMap addresses;
   Objects<Home> objects;
   std::atomic<uint32_t> next_number{wire::kFirstStream};    // contexts, streams, events, modules
@@ -155,6 +156,7 @@ Context* current_context();
 CUresult require_context(Context*& c);        // not initialised, none, destroyed, or the link's sticky error
 CUresult make_context(Device* d, unsigned flags, Context*& out);
 CUresult synchronize(Context* c);
+CUresult take_output(Context* c);                            // context.cc
 Context* primary_context(Device* d);          // its handle is the same for the whole session; call with the device's lock
 void destroy_context_storage(CUcontext c);    // runtime_tables.cc: what libraries kept for it
 

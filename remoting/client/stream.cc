@@ -84,6 +84,7 @@ API CUresult cuStreamSynchronize(CUstream h) {
   STREAM(s, h, c);
   if (CUresult r = forbid_in_capture(*s)) return r;
   CUresult r = s->legacy ? synchronize(c) : wait_for(s, s->progress.last.load());
+  if (!r) r = take_output(c);
   return !r && mirrored() ? fetch_mapped(c) : r;
 }
 

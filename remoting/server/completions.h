@@ -42,6 +42,7 @@ class Completions {
   void fail(CUresult error, uint64_t position);
   CUresult error();
   void stop();
+  bool idle() const { return !pending_count_.load(std::memory_order_relaxed); }
   // Events that may be used again, of one context.
   std::vector<CUevent> recycled(uint32_t context);
 

@@ -96,6 +96,10 @@ bool Executor::reply_call(const Record& r) {
     case Op::validity: validity(s_, r.decoder()); return true;
 #endif
     case Op::nvml_sample: body = nvml_sample; break;
+    case Op::flush_output:
+      if (captures_) { s_.reply(r.decoder().get<uint64_t>(), CUDA_SUCCESS); return true; }   // nothing may be waited for now
+      body = flush_output;
+      break;
     case Op::ipc_export: ipc_export(s_, r.decoder()); return true;
     case Op::ipc_open: ipc_open(s_, r.decoder()); return true;
     case Op::ipc_close: ipc_close(s_, r.decoder()); return true;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/output.h"
+
 namespace busbar::server {
 
 using wire::Op;
@@ -62,7 +64,11 @@ std::string Executor::run() {
   uint64_t at = 0;
   while (!leaving_) {
     bool quiet = buffer.size() == at;
-    if (quiet && !spin(buffer)) { completions_.settle(); if (!s_.link.receive(buffer, kReceiveBytes, 1000)) return "the client is gone"; }
+    if (quiet && !spin(buffer)) {
+      completions_.settle();
+      if (!s_.link.receive(buffer, kReceiveBytes, 1000)) return "the client is gone";
+      if (buffer.empty()) print_what_is_left();
+    }
     else if (!quiet && !s_.link.receive(buffer, kReceiveBytes, 0)) return "the client is gone";
     uint64_t used = 0;
     if (!process(buffer.data() + at, buffer.size() - at, used)) return "malformed record at " + std::to_string(position_);
@@ -74,7 +80,17 @@ std::string Executor::run() {
     completions_.poll();
     if (buffer.size() > at) { completions_.settle(); if (!s_.link.receive(buffer, kReceiveBytes, 1000)) return "the client is gone"; }   // an unfinished record
   }
+  mark_dirty();
+  print_what_is_left();
   return "";
+}
+
+// The driver hands out what kernels printed when somebody synchronises. Not while one runs: it may run for ever.
+void Executor::print_what_is_left() {
+  if (!s_.output || s_.launches == launches_printed_ || captures_ || !completions_.idle()) return;
+  launches_printed_ = s_.launches;
+  for (auto& [id, c] : s_.contexts) if (c.handle && s_.cu.cuCtxSetCurrent(c.handle) == CUDA_SUCCESS) { s_.current = c.handle; s_.cu.cuCtxSynchronize(); }
+  s_.output->pass_on();
 }
 
 bool Executor::process(const uint8_t* p, uint64_t n, uint64_t& used) {

@@ -49,6 +49,7 @@ class Executor {
   bool take(const uint8_t* p, uint64_t n, uint64_t& used);
   bool handle(const Record& r);
   bool reply_call(const Record& r);
+  void print_what_is_left();
   bool note_refused(wire::Decoder in);
   bool generated_reply(const GeneratedCall& g, const Record& r);
   bool admit(Record r);
@@ -90,6 +91,7 @@ class Executor {
   uint64_t position_ = 0;
   bool leaving_ = false, malformed_ = false;
   int captures_ = 0;
+  uint64_t launches_printed_ = 0;
   std::map<uint64_t, std::pair<uint32_t, uint64_t>> host_functions_;   // id to the stream it holds and its position
   std::vector<uint32_t> dirty_;                          // streams with unmarked work
 };

@@ -10,6 +10,7 @@
 
 #include "control/messages.h"
 #include "server/executor.h"
+#include "server/output.h"
 #include "server/nvml.h"
 #include "server/sandbox.h"
 
@@ -146,6 +147,7 @@ int main(int argc, char** argv) {
   auto* session = new Session(cu, *link, *staging, *ledger, devices, start->image_folder);
   std::memcpy(session->id.data(), start->id, session->id.size());
   session->socket_folder = std::string(start->socket_path).substr(0, std::string(start->socket_path).rfind('/'));
+  session->output = new Output(*link);
   auto* executor = new Executor(*session);
   serve_control(listener, *session, *executor, key, isolation_bits(isolation));
   std::string why = executor->run();

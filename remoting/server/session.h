@@ -91,6 +91,7 @@ struct Session {
   Driver& cu;
   Link& link;
   Staging& staging;
+  class Output* output = nullptr;                           // null in tests
   Ledger& ledger;
   std::vector<DeviceState> devices;
   Numbered<ContextState> contexts;
@@ -174,6 +175,7 @@ void unmap_memory(Session& s, wire::Decoder in);
 void set_access(Session& s, wire::Decoder in);
 
 void nvml_sample(Session& s, wire::Decoder in);              // nvml.cc
+void flush_output(Session& s, wire::Decoder in);             // output.cc: the context must be current
 // ipc.cc
 void ipc_export(Session& s, wire::Decoder in);
 void ipc_open(Session& s, wire::Decoder in);

@@ -103,6 +103,7 @@ enum class Op : uint16_t {
   nvml_sample = 0x106a,       // reply: see nvml_sample.h
   tensor_map = 0x1069,        // reply
   validity = 0x1068,          // reply: NVIDIA's self-test, asked of the node's driver
+  flush_output = 0x1072,      // reply: what kernels of this context printed has been sent
   goodbye = 0x1070,
   refused = 0x1071,           // fire: a call of the program that this side has no answer to, by name
 };
@@ -125,6 +126,7 @@ enum class Frame : uint16_t {
   credit = 5,                 // u64 bulk bytes consumed since the start
   session_error = 6,          // u32 error, text
   graph_function = 7,         // u64 id, u64 round: a graph waits for this host function of the program
+  output = 10,                // what kernels printed, for the program's standard output
   push_shared = 9,            // u64 transfer, u64 offset, u64 bytes, u32 chunk: they lie in shared memory, and the chunk goes back to the node
   graph_output = 8,           // u32 staging, u32 0, u64 offset, bytes: what a graph's copy brought, before such a function
 };

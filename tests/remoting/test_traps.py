@@ -1,4 +1,4 @@
-"""What naive remoting gets wrong, each by its name. The programs of test_conformance.py hold the rest: sticky errors, capture across threads, order of threads."""
+"""What naive remoting gets wrong, each by its name. test_conformance.py holds the rest: sticky errors, capture across threads, order of threads."""
 
 from __future__ import annotations
 
@@ -27,3 +27,10 @@ def test_trap(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, 
     env = direct_environment(tmp_path) if mode == "directly" else node.remote_environment(**MODES[mode])
     done = subprocess.run([compiled("traps"), trap], env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == f"{trap}: right\n" and done.returncode == 0, (done.returncode, done.stdout, done.stderr[-1000:])
+
+
+@pytest.mark.parametrize("mode", ["directly", *MODES])
+def test_what_kernels_print_comes_in_order(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, mode: str) -> None:
+    env = direct_environment(tmp_path) if mode == "directly" else node.remote_environment(**MODES[mode])
+    done = subprocess.run([compiled("traps"), "kernel_prints"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "thread 0 7\nthread 1 7\nwaited\nthread 0 8\nkernel_prints: right\n", (done.stdout, done.stderr[-1000:])

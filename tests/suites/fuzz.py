@@ -70,11 +70,13 @@ def record_seeds() -> Seeds:
 
 
 def frame_seeds() -> Seeds:
-    frame = b"".join(bytes([kind, 24]) + struct.pack("<QQQ", 2, 0, 1) for kind in range(1, 10))
+    frame = b"".join(bytes([kind, 24]) + struct.pack("<QQQ", 2, 0, 1) for kind in range(1, 11))
     huge, half = struct.pack("<IHH", 1 << 31, 2, 0), struct.pack("<IHH", 64, 2, 0) + bytes(8)
     return {
         "frames": b"\0" + frame,
         "shared": b"\1" + frame,
+        "no functions": b"\2" + frame,
+        "unmapped": b"\0" + bytes([3, 32]) + struct.pack("<QQ", 5, 0) + bytes(16),
         "huge": b"\0\xff" + huge,
         "half": b"\0\xff" + half,
         "wrong": b"\0\xff" + struct.pack("<IHH", 0, 99, 0),

@@ -9,6 +9,7 @@ namespace softgpu::ptx {
 namespace {
 
 constexpr size_t kMaxInstructions = 1 << 20;
+constexpr int kMaxCopies = 1024;
 constexpr int kMaxRounds = 32;
 
 const Function* callee_of(const Module& m, const Instruction& ins) { return ins.op == "call" && !ins.operands.empty() ? m.find(ins.operands[0].name) : nullptr; }
@@ -103,7 +104,8 @@ bool replace_calls(const Module& m, Function& f, int& number) {
     const Instruction& ins = f.body[i];
     const Function* callee = callee_of(m, ins);
     if (!callee || !ins.guard.empty() || !synchronises(m, *callee)) { out.body.push_back(ins); continue; }
-    Copy(out, *callee, ins, ++number).run();
+    if (++number > kMaxCopies) throw Refusal{ins.line, "more than 1024 calls of functions with barriers in one kernel, or a recursive one, which the software GPU does not support"};
+    Copy(out, *callee, ins, number).run();
     changed = true;
     if (out.body.size() > kMaxInstructions) throw Refusal{ins.line, "functions with barriers make the kernel larger than 1048576 instructions"};
   }

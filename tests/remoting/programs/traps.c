@@ -198,10 +198,36 @@ static void hole_in_order(void) {                /* a free waits for work that w
   right(all(back, 50003), "memory was reused while a kernel wrote to it");
 }
 
+static void kernel_prints(void) {                /* what a kernel printed comes before what the program prints after it waited */
+  static const char *text =
+      ".version 7.0\n.target sm_70\n.address_size 64\n.extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n"
+      ".global .align 1 .b8 format[14] = {116, 104, 114, 101, 97, 100, 32, 37, 117, 32, 37, 117, 10, 0};\n"
+      ".visible .entry say(.param .u32 v)\n{\n.local .align 8 .b8 depot[8]; .reg .b64 %rd<6>; .reg .b32 %r<4>;\n"
+      "mov.u64 %rd1, depot; cvta.local.u64 %rd2, %rd1; mov.u32 %r1, %tid.x; ld.param.u32 %r2, [v]; st.local.u32 [%rd1], %r1; st.local.u32 [%rd1+4], %r2;\n"
+      "mov.u64 %rd3, format; cvta.global.u64 %rd4, %rd3;\n"
+      "{ .param .b64 p0; st.param.b64 [p0], %rd4; .param .b64 p1; st.param.b64 [p1], %rd2; .param .b32 ret; call.uni (ret), vprintf, (p0, p1); ld.param.b32 %r3, [ret]; }\nret;\n}\n";
+  CUmodule m;
+  CUfunction f;
+  CUstream s;
+  unsigned v = 7;
+  void *params[] = {&v};
+  OK(cuModuleLoadData(&m, text));
+  OK(cuModuleGetFunction(&f, m, "say"));
+  OK(cuLaunchKernel(f, 1, 1, 1, 2, 1, 1, 0, 0, params, 0));
+  OK(cuCtxSynchronize());
+  printf("waited\n");
+  fflush(stdout);
+  OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+  v = 8;
+  OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, params, 0));
+  OK(cuStreamSynchronize(s));
+  right(1, "");
+}
+
 static const struct { const char *name; void (*run)(void); } traps[] = {
     {"late_read", late_read}, {"polled_download", polled_download}, {"download_before_event", download_before_event}, {"parked_stream", parked_stream},
     {"per_thread_default_stream", per_thread_default_stream}, {"large_parameters", large_parameters}, {"forked_child", forked_child},
-    {"exit_order", exit_order}, {"unmapped_target", unmapped_target}, {"hole_in_order", hole_in_order}};
+    {"exit_order", exit_order}, {"unmapped_target", unmapped_target}, {"hole_in_order", hole_in_order}, {"kernel_prints", kernel_prints}};
 
 int main(int n, char **v) {
   begin();
