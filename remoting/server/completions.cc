@@ -44,13 +44,18 @@ void Completions::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-// The session is over: nobody waits for what is still pending.
+void Completions::drop(Mark& m) {
+  for (auto& d : m.deliveries) {
+    if (d.chunk < 0) s_.staging.give(d.staging);
+    else s_.link.shared()->free_chunk(false, (uint32_t)d.chunk);
+  }
+  for (auto& p : m.consumed) s_.staging.give(p);
+}
+
+// The session is over.
 Completions::~Completions() {
   stop();
-  for (auto& [stream, marks] : pending_) for (auto& m : marks) {
-    for (auto& d : m.deliveries) if (d.chunk < 0) s_.staging.give(d.staging);
-    for (auto& p : m.consumed) s_.staging.give(p);
-  }
+  for (auto& [stream, marks] : pending_) for (auto& m : marks) drop(m);
 }
 
 std::vector<CUevent> Completions::recycled(uint32_t context) {

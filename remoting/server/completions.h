@@ -34,6 +34,8 @@ class Completions {
 
   // Nobody is woken: the executor looks by itself for a while, then says settle().
   void add(Mark m);
+  // Nobody waits for it any more: its buffers go back.
+  void drop(Mark& m);
   // Publishes what is done. From the executor, between records; cheap when nothing is pending.
   void poll();
   // The executor will not look any more: a thread takes over what is pending. It begins when it is first needed.

@@ -327,7 +327,7 @@ void Executor::elapsed(wire::Decoder in) {
 // ---- completion ----
 void Executor::mark(StreamState& st, uint64_t position, Mark m) {
   ContextState* c = s_.context(st.context);
-  if (!c) return;
+  if (!c) return completions_.drop(m);
   if (c->idle_events.empty()) c->idle_events = completions_.recycled(st.context);
   if (c->idle_events.empty()) {
     CUevent e = nullptr;

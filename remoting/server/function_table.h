@@ -11,6 +11,9 @@ namespace busbar::server {
 class FunctionTable {
  public:
   static constexpr uint32_t kChunk = 4096, kChunks = 1024;
+  FunctionTable() = default;
+  FunctionTable(const FunctionTable&) = delete;
+  ~FunctionTable() { for (auto& chunk : chunks_) delete[] chunk.load(); }
   // False when the number is out of range.
   bool add(uint32_t id, CUfunction f) {
     if (id >= kChunk * kChunks) return false;
