@@ -129,11 +129,11 @@ class LocalNode:
         return issue(**(values | changes))  # type: ignore[arg-type]
 
     def ticket_file(self) -> Path:
-        path = self.folder / "ticket"
-        path.touch(mode=0o600)
+        path, fresh = self.folder / "ticket", self.folder / "ticket.new"
+        fresh.touch(mode=0o600)
         head = (f"key {b64(self.client_key.private_bytes_raw())}", f"ca {b64(self.authority.pem.encode())}")
-        path.write_text("".join(line + "\n" for line in (*head, *self.ticket_lines())))
-        return path
+        fresh.write_text("".join(line + "\n" for line in (*head, *self.ticket_lines())))
+        return fresh.replace(path)  # a program that was just started may still be reading the last one
 
     def ticket_lines(self) -> tuple[str, ...]:
         return f"node {self.node_id}", f"endpoint 127.0.0.1 {self.port}", f"ticket {b64(self.ticket())}"
