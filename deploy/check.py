@@ -112,7 +112,7 @@ class Check:
             assert fifth["state"] == "waiting" and "10 %" in fifth["waiting_reason"], fifth
             self.api.request("DELETE", f"allocations/{fifth['id']}")
             if self.stack.software:
-                wait_for("turns of the engine", lambda: sum(t > 3 for t in self.turns()) >= len(SHARES), self.stack.node.logs / "launcher.log", 30)
+                wait_for("turns of the engine", lambda: sum(t > 3 for t in self.on_the_gpus("turns")) >= len(SHARES), self.stack.node.logs / "launcher.log", 30)
             for process in running:
                 out, err = process.communicate(timeout=90)
                 assert process.returncode == 0 and "right after" in out, (out, err)
@@ -124,16 +124,17 @@ class Check:
     def active(self) -> int:
         return len(self.api.items("allocations", state="active"))
 
-    def turns(self) -> list[int]:
+    def on_the_gpus(self, what: str) -> list[int]:
+        """Of each process that a software GPU knows: its turns, or the bytes it holds. A session server that waits for a program has none of either."""
         if not self.stack.software:
             return []
         out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=self.stack.node.environment(), capture_output=True, text=True, check=True).stdout
-        return [p["turns"] for line in out.splitlines() for p in json.loads(line)["processes"]]
+        return [p[what] for line in out.splitlines() for p in json.loads(line)["processes"] if p[what]]
 
     def released(self) -> None:
         def all_over() -> bool:
             held = [a for a in self.api.items("allocations") if a["state"] != "released"]
-            return not held and not self.api.items("sessions", state="running") and not self.turns()
+            return not held and not self.api.items("sessions", state="running") and not self.on_the_gpus("memory_bytes")
 
         wait_for("everything released", all_over, self.stack.logs / "appliance.log", 30)
 
