@@ -248,6 +248,7 @@ void Executor::run_global(const Record& r) {
       if (!st || st->legacy) return;
       if (st->last > st->marked) mark(*st, st->last);
       s_.cu.cuStreamDestroy(st->handle);
+      queues_.forget(st->id);
       s_.streams.erase(st->id);
       return;
     }
@@ -283,6 +284,7 @@ void Executor::destroy_context(uint32_t id) {
   s_.streams.erase_if([&](auto& entry) {
     if (entry.second.context != id) return false;
     if (!entry.second.legacy) s_.cu.cuStreamDestroy(entry.second.handle);
+    queues_.forget(entry.first);
     return true;
   });
   std::erase_if(s_.events, [&](auto& e) { return e.second.context == id; });

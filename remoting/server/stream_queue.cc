@@ -38,6 +38,8 @@ std::vector<Gate> StreamQueues::all_tails() const {
 void StreamQueues::hold(uint32_t queue) { Queue& q = queues_[queue]; if (!q.held) { q.held = true; ++parked_; } }
 void StreamQueues::resume(uint32_t queue) { Queue& q = queues_[queue]; if (q.held) { q.held = false; --parked_; } }
 
+void StreamQueues::forget(uint32_t queue) { if (!busy(queue)) queues_.erase(queue); }
+
 bool StreamQueues::step(uint32_t, Queue& q) {
   if (q.held || q.waiting.empty()) return false;
   auto& gates = q.waiting.front().gates;

@@ -39,6 +39,7 @@ class StreamQueues {
 
   void hold(uint32_t queue);                         // a host function runs: nothing behind it goes on
   void resume(uint32_t queue);
+  void forget(uint32_t queue);                       // its stream is gone
   void progress();                                   // runs every record whose gates are open
 
  private:

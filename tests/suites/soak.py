@@ -27,7 +27,7 @@ THREADS = 8
 PASSING_PROGRAMS = 2
 KILL_EVERY_SECONDS = (0.5, 3.0)
 WARM_SECONDS = 30
-GROWTH_BYTES = 48 << 20
+GROWTH_BYTES = 16 << 20
 """What a process may gain after the first half minute: allocators keep what several threads gave back."""
 
 

@@ -219,10 +219,11 @@ API CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph h, CUDA_GRAP
   p->result_out = r ? CUDA_GRAPH_INSTANTIATE_ERROR : CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return r;
 }
-API CUresult cuGraphExecDestroy(CUgraphExec h) {          // its steps are kept: a launch may still run them
+API CUresult cuGraphExecDestroy(CUgraphExec h) {          // launches that still run have their own copy of the steps
   EXEC(e, h);
   forget(e);
   for (auto* o : e->objects) release_object(o, 1);
+  delete e;
   return CUDA_SUCCESS;
 }
 
