@@ -13,11 +13,21 @@ namespace busbar::launcher {
 namespace {
 int64_t monotonic_seconds() { timespec t; clock_gettime(CLOCK_BOOTTIME, &t); return t.tv_sec; }
 
-bool write_file(const std::string& path, const void* p, size_t n) {
+// Before the message in the file: when it came, so that a launcher started later goes on with the appliance's clock.
+struct Received { char boot[40]; int64_t monotonic; };
+
+Received received_now() {
+  Received r{};
+  if (FILE* f = std::fopen("/proc/sys/kernel/random/boot_id", "r")) { if (!std::fgets(r.boot, sizeof r.boot, f)) r.boot[0] = 0; std::fclose(f); }
+  r.monotonic = monotonic_seconds();
+  return r;
+}
+
+bool write_file(const std::string& path, const Received& head, const void* p, size_t n) {
   std::string fresh = path + ".new";
   int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return false;
-  bool ok = write(fd, p, n) == (ssize_t)n && fsync(fd) == 0;
+  bool ok = write(fd, &head, sizeof head) == (ssize_t)sizeof head && write(fd, p, n) == (ssize_t)n && fsync(fd) == 0;
   close(fd);
   return ok && rename(fresh.c_str(), path.c_str()) == 0;
 }
@@ -33,16 +43,20 @@ std::string hex(const uint8_t* p, size_t n) {
 bool Grants::load() {
   FILE* f = std::fopen((runtime_ + "/grants").c_str(), "rb");
   if (!f) return false;
+  Received then{}, now = received_now();
   std::vector<uint8_t> bytes(control::kMaxMessageBytes);
-  bytes.resize(std::fread(bytes.data(), 1, bytes.size(), f));
+  bytes.resize(std::fread(&then, sizeof then, 1, f) == 1 ? std::fread(bytes.data(), 1, bytes.size(), f) : 0);
   std::fclose(f);
   std::lock_guard lock(mutex_);
-  return apply(bytes.data(), bytes.size());
+  if (!apply(bytes.data(), bytes.size())) return false;
+  // Another boot: how long the machine was off is not known, and the clock stands where it was until the agent speaks.
+  if (!std::memcmp(then.boot, now.boot, sizeof now.boot) && then.monotonic <= now.monotonic) received_monotonic_ = then.monotonic;
+  return true;
 }
 
 bool Grants::replace(const uint8_t* p, size_t n) {
   std::lock_guard lock(mutex_);
-  return apply(p, n) && write_file(runtime_ + "/grants", p, n);
+  return apply(p, n) && write_file(runtime_ + "/grants", received_now(), p, n);
 }
 
 bool Grants::apply(const uint8_t* p, size_t n) {

@@ -116,9 +116,12 @@ class LocalNode:
     def port(self) -> int:
         return self.control.sessions().port
 
-    def grant(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> None:
+    def grants(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> Grants:
         grants = (Grant(self.allocation_id, self.tenant_id, *(fence or self.fence), self.partitions),) if held else ()
-        self.control.apply(Grants(1, int(time.time()), self.node_id, ((self.key.key_id, self.key.public),), grants))
+        return Grants(1, int(time.time()), self.node_id, ((self.key.key_id, self.key.public),), grants)
+
+    def grant(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> None:
+        self.control.apply(self.grants(fence=fence, held=held))
 
     def ticket(self, **changes: object) -> bytes:
         values: dict[str, object] = {

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +79,29 @@ def test_a_dead_session_is_not_adopted(own: LocalNode) -> None:
     own.launcher = own._start()
     assert running(own) == []
     assert [s.state for s in own.sessions() if s.session_id == session.session_id] == ["closed"]
+
+
+def given_an_hour_ago(node: LocalNode, boot_id: bytes) -> None:
+    """Makes the grants on disk those of an hour ago, on the boot of that identity."""
+    hour = 3600
+    node.control.apply(replace(node.grants(), appliance_seconds=int(time.time()) - hour))
+    node.launcher.kill()
+    node.launcher.wait()
+    saved, head = node.runtime / "grants", struct.Struct("<40sq")  # boot_id, seconds of CLOCK_BOOTTIME
+    _, received = head.unpack_from(saved.read_bytes())
+    saved.write_bytes(head.pack(boot_id, received - hour) + saved.read_bytes()[head.size :])
+    node.launcher = node._start()
+
+
+def test_a_new_launcher_goes_on_with_the_appliances_clock(own: LocalNode) -> None:
+    given_an_hour_ago(own, Path("/proc/sys/kernel/random/boot_id").read_bytes())
+    assert working(own, 1).wait(30) == 0
+
+
+def test_after_another_boot_the_clock_stands_until_the_agent_speaks(own: LocalNode) -> None:
+    given_an_hour_ago(own, b"another")
+    demo = [BUILD / "demo" / "gpu_demo", "work", "1"]
+    refused = subprocess.run(demo, check=False, env=own.remote_environment(), capture_output=True, text=True, timeout=60)
+    assert refused.returncode != 0 and "the ticket has expired" in (own.folder / "launcher.log").read_text()
+    own.grant()
+    assert working(own, 1).wait(30) == 0
