@@ -16,17 +16,18 @@ uint64_t g_next_id = 1;
 
 void join(Stream& s, const std::shared_ptr<Capture>& capture) {
   s.capture = capture;
-  capture->streams.push_back(&s);
+  capture->streams.push_back(kept(&s));
   s.capturing = true;
   if (!(s.flags & CU_STREAM_NON_BLOCKING)) s.context->capturing_streams++;
 }
 
 void leave_all(Capture& capture) {
-  for (Stream* s : capture.streams) {
+  for (auto& s : capture.streams) {
     s->capture = nullptr;
     s->capturing = false;
     if (!(s->flags & CU_STREAM_NON_BLOCKING)) s->context->capturing_streams--;
   }
+  capture.streams.clear();
   captures().erase(&capture);
   g_capturing--;
 }
@@ -40,7 +41,7 @@ std::shared_ptr<Capture> capture_of(Stream& s) { std::lock_guard lock(captures_m
 CUresult refuse_in_capture(Stream& s) {
   std::lock_guard lock(captures_mutex());
   if (s.legacy) {
-    for (Capture* c : captures()) for (Stream* o : c->streams) if (o->context == s.context && !(o->flags & CU_STREAM_NON_BLOCKING)) c->invalid = true;
+    for (Capture* c : captures()) for (auto& o : c->streams) if (o->context == s.context && !(o->flags & CU_STREAM_NON_BLOCKING)) c->invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
   return s.capture && s.capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
@@ -168,8 +169,7 @@ API CUresult cuStreamEndCapture(CUstream h, CUgraph* out) {
   if (call.status()) return call.status();
   *out = answer.get<CUgraph>();
   call.remember(ObjectKind::graph, (uint64_t)*out);
-  auto made = model_of(*out);
-  if (made != capture->model) { std::lock_guard lock(made->mutex); made->copies = capture->model->copies; made->events = capture->model->events; }
+  if (!capture->given) set_model(*out, capture->model);
   return CUDA_SUCCESS;
 }
 
@@ -204,6 +204,7 @@ static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64
   uint64_t n = answer.get<uint64_t>();
   if (n > answer.left() / sizeof(CUgraphNode)) return CUDA_ERROR_UNKNOWN;
   call.remember(ObjectKind::graph, (uint64_t)g);
+  if (!capture->given) set_model(g, capture->model);         // nodes may be added to it now
   std::lock_guard lock(captures_mutex());
   capture->tail.resize(n);
   for (auto& node : capture->tail) { node = answer.get<CUgraphNode>(); call.remember(ObjectKind::node, (uint64_t)node, (uint64_t)g); }

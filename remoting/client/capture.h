@@ -19,7 +19,7 @@ struct Capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;
   Stream* origin = nullptr;
-  std::vector<Stream*> streams;                     // the origin and those that joined it
+  std::vector<std::shared_ptr<Stream>> streams;                     // the origin and those that joined it
   bool invalid = false;
   uint64_t id = 0;
   CUgraph given = nullptr;                          // the program's own graph, if it captures into one

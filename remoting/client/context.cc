@@ -71,9 +71,9 @@ static void end_context(Context* c) {
     if (r.kind == Region::pinned) cuMemFreeHost((void*)r.base);
     if (r.kind == Region::registered) cuMemHostUnregister((void*)r.base);
   }
-  std::vector<Stream*> streams;
+  std::vector<StreamRef> streams;
   { std::lock_guard lock(c->mutex); streams = c->streams; }
-  for (Stream* s : streams) cuStreamDestroy((CUstream)s->handle);
+  for (auto& s : streams) cuStreamDestroy((CUstream)s->handle);
   for (Module* m : modules_of(c)) unload_module(m);
   c->destroyed = true;
   wire::Encoder<> e(wire::Op::destroy_context, c->id);
@@ -92,10 +92,10 @@ CUresult take_output(Context* c) {
 }
 
 CUresult synchronize(Context* c) {
-  std::vector<Stream*> streams{&c->legacy};
+  std::vector<StreamRef> streams{kept(&c->legacy)};
   { std::lock_guard lock(c->mutex); streams.insert(streams.end(), c->streams.begin(), c->streams.end()); }
-  for (Stream* s : streams)
-    if (CUresult r = wait_for(s, s->progress.last.load())) return r;
+  for (auto& s : streams)
+    if (CUresult r = wait_for(s.get(), s->progress.last.load())) return r;
   return c->device->link->error();
 }
 

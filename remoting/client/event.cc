@@ -1,5 +1,6 @@
 // Events: places in a stream. A query compares two numbers; only a time needs the node.
 #include "client/call.h"
+#include "client/event_nodes.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -47,11 +48,16 @@ API CUresult cuEventRecord(CUevent h, CUstream stream) {
   if (!at) return call.link()->error();
   if (captured) return CUDA_SUCCESS;
   submitted(call.stream(), at);
-  e->stream = call.stream();
+  if (e->stream.get() != call.stream()) e->stream = kept(call.stream());
   e->position = at;
   return CUDA_SUCCESS;
 }
-API CUresult cuEventRecordWithFlags(CUevent h, CUstream stream, unsigned) { return cuEventRecord(h, stream); }
+API CUresult cuEventRecordWithFlags(CUevent h, CUstream stream, unsigned flags) {
+  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  Context* c = current_context();
+  Stream* s = flags && c ? stream_of(stream, c) : nullptr;
+  return s && s->capturing ? capture_external(stream, h, true) : cuEventRecord(h, stream);
+}
 
 API CUresult cuEventQuery(CUevent h) {
   EVENT(e, h);
@@ -65,27 +71,28 @@ API CUresult cuEventQuery(CUevent h) {
 API CUresult cuEventSynchronize(CUevent h) {
   EVENT(e, h);
   if (CUresult r = forbid_captured(*e)) return r;
-  Stream* s;
+  StreamRef s;
   uint64_t at;
   { std::lock_guard lock(e->mutex); s = e->stream; at = e->position; }
-  CUresult r = s ? wait_for(s, at) : e->context->device->link->error();
+  CUresult r = s ? wait_for(s.get(), at) : e->context->device->link->error();
   if (!r) r = take_output(e->context);
   return !r && mirrored() ? fetch_mapped(e->context) : r;
 }
 
 // Order across links goes through the client: it waits for the other node before it lets this stream go on.
 static CUresult wait_across(Event* e) {
-  Stream* s;
+  StreamRef s;
   uint64_t at;
   { std::lock_guard lock(e->mutex); s = e->stream; at = e->position; }
-  return s ? wait_for(s, at) : CUDA_SUCCESS;
+  return s ? wait_for(s.get(), at) : CUDA_SUCCESS;
 }
 
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned flags) {
   Call call;
   if (CUresult r = call.begin(stream)) return r;
   EVENT(e, h);
-  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (flags && call.stream()->capturing) return capture_external(stream, h, false);
   if (CUresult r = capture_wait(*call.stream(), *e); r != CUDA_ERROR_NOT_READY && r) return r;
   if (e->context->device->link != call.link()) return wait_across(e);
   wire::Encoder<> r(wire::Op::wait_event, call.context_id(), call.stream_id());

@@ -27,6 +27,18 @@ std::shared_ptr<GraphModel> find_or_make(const void* handle) {
 
 std::shared_ptr<GraphModel> model_of(CUgraph g) { return find_or_make(g); }
 std::shared_ptr<GraphModel> model_of(CUgraphExec e) { return find_or_make(e); }
+std::shared_ptr<GraphModel> model_with(CUgraphNode n) { return model_of((CUgraph)session()->objects.owner(ObjectKind::node, (uint64_t)n)); }
+void set_model(CUgraph g, std::shared_ptr<GraphModel> model) { std::lock_guard lock(models().mutex); models().of[g] = std::move(model); }
+
+// Graphs inside of a graph that is gone.
+static void forget_bodies(const GraphModel& model) {
+  for (auto& c : model.conditionals) for (CUgraph body : c->bodies) {
+    std::unique_lock lock(models().mutex);
+    auto entry = models().of.extract(body);
+    lock.unlock();
+    if (entry) forget_bodies(*entry.mapped());
+  }
+}
 
 // What the client keeps for a graph, taken away before the node destroys it: a moment later another thread's graph may have its value.
 class Farewell {
@@ -37,7 +49,7 @@ class Farewell {
     if (entry) model_ = std::move(entry.mapped());
   }
   CUresult settle(CUresult r) {
-    if (!r) { release_objects(objects_); return r; }
+    if (!r) { release_objects(objects_); if (model_) forget_bodies(*model_); return r; }
     give_objects_to(handle_, std::move(objects_));
     std::lock_guard lock(models().mutex);
     if (model_) models().of[handle_] = std::move(model_);
@@ -53,7 +65,7 @@ class Farewell {
 uint32_t add_host_copy(Link* link, GraphModel& model, bool in, const Rows& rows, CUgraphNode node) {
   std::lock_guard lock(model.mutex);
   uint32_t staging = session()->next_staging++;
-  model.copies.push_back({staging, in, rows, node});
+  model.copies.push_back({staging, in, false, rows, node});
   link->know_staging(staging, rows);
   return staging;
 }
@@ -61,9 +73,30 @@ uint32_t add_host_copy(Link* link, GraphModel& model, bool in, const Rows& rows,
 void take_over(GraphModel& to, GraphModel& from, bool replace) {
   if (&to == &from) return;
   std::scoped_lock lock(to.mutex, from.mutex);
-  if (replace) { to.copies.clear(); to.events.clear(); }
+  if (replace) { to.copies.clear(); to.events.clear(); to.conditionals.clear(); }
   to.copies.insert(to.copies.end(), from.copies.begin(), from.copies.end());
+  to.conditionals.insert(to.conditionals.end(), from.conditionals.begin(), from.conditionals.end());
   to.events.insert(to.events.end(), from.events.begin(), from.events.end());
+}
+
+// An executable graph also has what its graph's conditions may run, as it is when it is made.
+static void take_bodies(GraphModel& to, const std::vector<std::shared_ptr<Conditional>>& conditionals) {
+  for (auto& c : conditionals) for (CUgraph body : c->bodies) {
+    auto from = model_of(body);
+    std::unique_lock lock(from->mutex);
+    auto copies = from->copies;
+    auto inner = from->conditionals;
+    lock.unlock();
+    for (auto& copy : copies) { copy.perhaps = true; to.copies.push_back(copy); }
+    take_bodies(to, inner);
+  }
+}
+
+static void become(CUgraphExec e, CUgraph g) {
+  auto model = model_of(e);
+  take_over(*model, *model_of(g), true);
+  std::lock_guard lock(model->mutex);
+  take_bodies(*model, std::vector(model->conditionals));
 }
 
 // What a copy of the graph reads, into the node's buffer: in the order of the stream, or at once while the graph waits for a host function.
@@ -92,12 +125,12 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
   std::vector<HostCopy> outputs;
   for (auto& c : model.copies) if (!c.in) outputs.push_back(c);
   if (outputs.size() > kMostElements) return CUDA_ERROR_NOT_SUPPORTED;
-  for (auto& c : model.copies) if (c.in) if (CUresult r = send_input(call.link(), call.context_id(), call.stream_id(), call.stream(), c)) return r;
+  for (auto& c : model.copies) if (c.in || c.perhaps) if (CUresult r = send_input(call.link(), call.context_id(), call.stream_id(), call.stream(), c)) return r;
   wire::Encoder<kLongRequest> e(wire::Op::launch_graph, call.context_id(), call.stream_id());
   e.put((uint64_t)exec).put((uint32_t)outputs.size()).put<uint32_t>(0);
   for (auto& c : outputs) e.put((uint64_t)c.staging).put(call.link()->expect(c.rows, 0, c.rows.bytes()));
   if (CUresult r = call.fire(e.finish(), e.size())) return r;
-  for (CUevent h : model.events) if (Event* event = session()->events.get(h)) { std::lock_guard lock(event->mutex); event->stream = call.stream(); event->position = call.stream()->progress.last; }
+  for (CUevent h : model.events) if (Event* event = session()->events.get(h)) { std::lock_guard lock(event->mutex); event->stream = kept(call.stream()); event->position = call.stream()->progress.last; }
   return CUDA_SUCCESS;
 }
 
@@ -118,7 +151,7 @@ API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
     return call.fire(e.finish(), e.size());
   }
   std::unique_lock lock(model->mutex);
-  if (std::any_of(model->copies.begin(), model->copies.end(), [](auto& c) { return c.in; })) if (CUresult r = settle_host_functions(call)) return r;
+  if (std::any_of(model->copies.begin(), model->copies.end(), [](auto& c) { return c.in || c.perhaps; })) if (CUresult r = settle_host_functions(call)) return r;
   return launch_graph(call, exec, *model);
 }
 
@@ -145,17 +178,12 @@ API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec e, CUgraphNode n, CU
   if (!r) take_over(*model_of(e), *model_of(child), false);
   return r;
 }
-API CUresult cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n, CUevent event) {
-  CUresult r = node_cuGraphAddEventRecordNode(out, g, d, n, event);
-  if (!r) { auto model = model_of(g); std::lock_guard lock(model->mutex); model->events.push_back(event); }
-  return r;
-}
 API CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo* info) {
   CUgraphExecUpdateResultInfo result{};
   if (!info) return CUDA_ERROR_INVALID_VALUE;
   CUresult r = node_cuGraphExecUpdate_v2(e, g, &result);
   if (!r) { *info = result; r = result.result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE; }
-  if (!r) take_over(*model_of(e), *model_of(g), true);
+  if (!r) become(e, g);
   return r;
 }
 #undef cuGraphExecUpdate
@@ -183,7 +211,7 @@ static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_
   p.result_out = (CUgraphInstantiateResult)answer.get<uint32_t>();
   if (call.status()) { *out = nullptr; return call.status(); }
   call.remember(ObjectKind::exec, (uint64_t)*out);
-  take_over(*model_of(*out), *model_of(g), true);
+  become(*out, g);
   share_objects(g, *out);
   return CUDA_SUCCESS;
 }

@@ -14,7 +14,7 @@ namespace {
 struct GraphFunction { CUDA_HOST_NODE_PARAMS params; Link* link; std::shared_ptr<GraphModel> model; };
 
 struct HostFunctions {
-  struct Entry { std::function<void()> run; Stream* stream; Link* link; };
+  struct Entry { std::function<void()> run; StreamRef stream; Link* link; };
   std::mutex mutex;
   std::condition_variable changed;
   std::unordered_map<uint64_t, Entry> waiting;
@@ -89,7 +89,7 @@ CUresult add_host_function(CUstream handle, const std::function<void(Stream*)>& 
   }
   uint64_t id = call.link()->next_id();
   HostFunctions& h = host_functions();
-  { std::lock_guard lock(h.mutex); h.waiting[id] = {[f, s] { f(s); }, s, call.link()}; }
+  { std::lock_guard lock(h.mutex); h.waiting[id] = {[f, s] { f(s); }, kept(s), call.link()}; }
   s->host_functions++;
   wire::Encoder<> e(wire::Op::host_function, call.context_id(), call.stream_id());
   e.put(id);
@@ -123,7 +123,7 @@ bool graph_function(uint64_t id, CUDA_HOST_NODE_PARAMS& out) {
 CUresult settle_host_functions(const Call& call) {
   Context* c = call.context();
   bool ahead = call.stream()->host_functions.load() > 0 || c->legacy.host_functions.load() > 0;
-  if (!ahead) { std::lock_guard lock(c->mutex); for (Stream* s : c->streams) ahead |= s->host_functions.load() > 0; }
+  if (!ahead) { std::lock_guard lock(c->mutex); for (auto& s : c->streams) ahead |= s->host_functions.load() > 0; }
   return ahead ? synchronize(c) : CUDA_SUCCESS;
 }
 

@@ -18,7 +18,8 @@ API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* o
     Module* m;
     std::string log;
     if (CUresult r = load_module(c, l->image.data(), &log, m)) { write_log(n, options, values, log); return r; }
-    l->modules.emplace_back(c, m);
+    m->of_library = true;
+    l->modules.push_back({c, c->life, m});
   }
   l->handle = session()->libraries.add(l.get());
   *out = (CUlibrary)l.release()->handle;
@@ -29,7 +30,9 @@ API CUresult cuLibraryUnload(CUlibrary h) {
   LIBRARY(l, h);
   session()->libraries.remove(h);
   for (auto& [name, k] : l->kernels) session()->kernels.remove(k->handle);
-  for (auto& [c, m] : l->modules) { synchronize(c); unload_module(m); }
+  for (auto& loaded : l->modules) if (loaded.life == loaded.context->life && !loaded.context->destroyed) { synchronize(loaded.context); unload_module(loaded.module); }
+  for (auto& [name, k] : l->kernels) delete k;
+  delete l;
   return CUDA_SUCCESS;
 }
 

@@ -15,10 +15,10 @@ using namespace busbar::client;
 // ---- allocation ----
 // Everything that may touch a freed range is what is submitted now: the range waits for these places.
 Heap::Done busbar::client::all_work_done(Context* c) {
-  std::vector<std::pair<Stream*, uint64_t>> places;
-  auto note = [&](Stream* s) { uint64_t last = s->progress.last.load(); if (s->progress.completed.load() < last) places.emplace_back(s, last); };
-  note(&c->legacy);
-  { std::lock_guard lock(c->mutex); for (Stream* s : c->streams) note(s); }
+  std::vector<std::pair<StreamRef, uint64_t>> places;
+  auto note = [&](const StreamRef& s) { uint64_t last = s->progress.last.load(); if (s->progress.completed.load() < last) places.emplace_back(s, last); };
+  note(kept(&c->legacy));
+  { std::lock_guard lock(c->mutex); for (auto& s : c->streams) note(s); }
   return [places] { return std::all_of(places.begin(), places.end(), [](auto& p) { return p.first->progress.completed.load(std::memory_order_acquire) >= p.second; }); };
 }
 

@@ -98,10 +98,11 @@ CUresult get_function(Module* m, const char* name, Function*& out) {
 
 CUresult module_of(Library* l, Context* c, Module*& out) {
   std::lock_guard lock(l->mutex);
-  std::erase_if(l->modules, [](auto& m) { return m.second->context_life != m.first->life; });
-  for (auto& [context, module] : l->modules) if (context == c) { out = module; return CUDA_SUCCESS; }
+  std::erase_if(l->modules, [](auto& m) { return m.life != m.context->life; });
+  for (auto& loaded : l->modules) if (loaded.context == c) { out = loaded.module; return CUDA_SUCCESS; }
   if (CUresult r = load_module(c, l->image.data(), nullptr, out)) return r;
-  l->modules.emplace_back(c, out);
+  out->of_library = true;
+  l->modules.push_back({c, c->life, out});
   return CUDA_SUCCESS;
 }
 
@@ -171,13 +172,16 @@ void busbar::client::note_module(Module* m) { std::lock_guard lock(g_modules_mut
 void busbar::client::unload_module(Module* m) {
   { std::lock_guard lock(g_modules_mutex); std::erase(all_modules(), m); }
   session()->modules.remove(m->handle);
-  for (auto& [name, f] : m->functions) session()->functions.remove(f->handle);
+  for (auto& [name, f] : m->functions) { session()->functions.remove(f->handle); session()->function_numbers.remove(f->id); }
+  for (uint64_t at : m->globals) session()->addresses.remove(at, Region::global);
   wire::Encoder<> e(wire::Op::unload_module, m->context->id);
   e.put(m->id);
   m->context->device->link->submit(e.finish(), e.size());
+  for (auto& [name, f] : m->functions) delete f;
+  delete m;
 }
 
-API CUresult cuModuleUnload(CUmodule h) { MODULE(m, h); CURRENT(c); if (CUresult r = unsafe_in_capture()) return r; synchronize(c); unload_module(m); return CUDA_SUCCESS; }
+API CUresult cuModuleUnload(CUmodule h) { MODULE(m, h); CURRENT(c); if (m->of_library) return CUDA_ERROR_NOT_PERMITTED; if (CUresult r = unsafe_in_capture()) return r; synchronize(c); unload_module(m); return CUDA_SUCCESS; }
 API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) { if (!mode) return CUDA_ERROR_INVALID_VALUE; *mode = CU_MODULE_LAZY_LOADING; return CUDA_SUCCESS; }
 
 API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) {
@@ -200,7 +204,11 @@ API CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* bytes, CUmodule h, const 
   if (a.status) return (CUresult)a.status;
   wire::Decoder d(a.body.data(), a.body.size());
   uint64_t at = d.get<uint64_t>(), n = d.get<uint64_t>();
-  if (session()->addresses.find(at).kind == Region::none) session()->addresses.add({Region::global, at, n, 0, m->context, 0});
+  if (session()->addresses.find(at).kind == Region::none) {
+    session()->addresses.add({Region::global, at, n, 0, m->context, 0});
+    std::lock_guard lock(m->mutex);
+    m->globals.push_back(at);
+  }
   if (p) *p = at;
   if (bytes) *bytes = n;
   return CUDA_SUCCESS;

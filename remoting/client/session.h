@@ -37,7 +37,7 @@ struct Device {
   std::unique_ptr<Heap> heap;                // null: the node chooses addresses
 };
 
-struct Stream {
+struct Stream : std::enable_shared_from_this<Stream> {
   Context* context = nullptr;
   uint32_t id = 0;
   unsigned flags = 0;
@@ -49,7 +49,10 @@ struct Stream {
   std::shared_ptr<Capture> capture;          // guarded by the captures' mutex
   std::map<CUstreamAttrID, CUstreamAttrValue> attributes;   // guarded by the context's mutex
   void* handle = nullptr;
+  ~Stream();
 };
+using StreamRef = std::shared_ptr<Stream>;   // events, host functions and waits keep a stream that the program destroyed
+StreamRef kept(Stream* s);
 
 struct Context {
   Device* device = nullptr;
@@ -60,7 +63,7 @@ struct Context {
   std::atomic<bool> destroyed{false};
   Stream legacy;
   std::mutex mutex;                          // guards streams
-  std::vector<Stream*> streams;              // created ones, the legacy stream not among them
+  std::vector<StreamRef> streams;            // created ones, the legacy stream not among them
   std::atomic<int> attached{1};              // by cuCtxCreate and cuCtxAttach
   std::atomic<int> non_blocking_streams{0};
   std::atomic<int> capturing_streams{0};     // blocking ones: the legacy stream is out of bounds
@@ -72,7 +75,7 @@ struct Event {
   uint32_t id = 0;
   unsigned flags = 0;
   std::mutex mutex;
-  Stream* stream = nullptr;                  // of the newest record
+  StreamRef stream;                          // of the newest record
   uint64_t position = 0;
   std::shared_ptr<Capture> capture;          // it was last recorded in this one; guarded by the captures' mutex
   void* handle = nullptr;
@@ -98,6 +101,8 @@ struct Module {
   uint32_t id = 0;
   std::mutex mutex;
   std::vector<std::pair<std::string, Function*>> functions;
+  bool of_library = false;                   // goes with it
+  std::vector<uint64_t> globals;             // addresses that the program asked for
   void* handle = nullptr;
 };
 
@@ -105,7 +110,8 @@ struct Kernel;
 struct Library {
   std::string image;
   std::mutex mutex;
-  std::vector<std::pair<Context*, Module*>> modules;        // loaded in these contexts
+  struct Loaded { Context* context; uint64_t life; Module* module; };
+  std::vector<Loaded> modules;               // one a context; a context that was ended took its module with it
   std::vector<std::pair<std::string, Kernel*>> kernels;
   void* handle = nullptr;
 };
@@ -117,6 +123,7 @@ struct LinkJob { std::vector<std::pair<int, std::string>> inputs; std::string im
 class FunctionNumbers {
  public:
   void add(uint32_t id, Function* f) { std::lock_guard lock(mutex_); functions_[id] = f; }
+  void remove(uint32_t id) { std::lock_guard lock(mutex_); functions_.erase(id); }
   Function* get(uint32_t id) { std::lock_guard lock(mutex_); auto it = functions_.find(id); return it == functions_.end() ? nullptr : it->second; }
 
  private:

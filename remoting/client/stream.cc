@@ -5,14 +5,19 @@
 
 namespace busbar::client {
 
+Stream::~Stream() { if (context && !legacy) context->device->link->watch(id, nullptr); }
+
+// The legacy stream is a part of its context, and contexts stay.
+StreamRef kept(Stream* s) { return s && !s->legacy ? s->weak_from_this().lock() : StreamRef(StreamRef(), s); }
+
 Stream* stream_of(CUstream h, Context* c) {
   if (h == nullptr && t_per_thread_default > 0) h = CU_STREAM_PER_THREAD;
   if (h == nullptr || h == CU_STREAM_LEGACY) return &c->legacy;
   if (h != CU_STREAM_PER_THREAD) return session()->streams.get(h);
-  static thread_local auto* own = new std::unordered_map<Context*, Stream*>;   // an explicit blocking stream a thread
-  Stream*& s = (*own)[c];
+  static thread_local auto* own = new std::unordered_map<Context*, CUstream>;   // an explicit blocking stream a thread
+  CUstream& made = (*own)[c];
+  Stream* s = session()->streams.get(made);
   if (!s) {
-    CUstream made = nullptr;
     CUcontext before = nullptr;
     cuCtxGetCurrent(&before);
     cuCtxPushCurrent((CUcontext)c->handle);
@@ -46,7 +51,7 @@ using namespace busbar::client;
 API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
   CURRENT(c);
   if (!out || flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  auto* s = new Stream;
+  auto s = std::make_shared<Stream>();
   s->context = c;
   s->id = session()->next_number++;
   s->flags = flags;
@@ -55,11 +60,11 @@ API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int prior
   e.put(s->id).put<uint32_t>(flags).put<int32_t>(s->priority);
   c->device->link->watch(s->id, &s->progress);
   if (!c->device->link->submit(e.finish(), e.size())) return c->device->link->error();
-  s->handle = session()->streams.add(s);
-  std::lock_guard lock(c->mutex);
-  c->streams.push_back(s);
-  if (flags & CU_STREAM_NON_BLOCKING) c->non_blocking_streams++;
+  s->handle = session()->streams.add(s.get());
   *out = (CUstream)s->handle;
+  std::lock_guard lock(c->mutex);
+  if (flags & CU_STREAM_NON_BLOCKING) c->non_blocking_streams++;
+  c->streams.push_back(std::move(s));
   return CUDA_SUCCESS;
 }
 API CUresult cuStreamCreate(CUstream* out, unsigned flags) { return cuStreamCreateWithPriority(out, flags, 0); }
@@ -73,8 +78,9 @@ API CUresult cuStreamDestroy(CUstream h) {
   wire::Encoder<> e(wire::Op::destroy_stream, c->id);
   e.put(s->id);
   c->device->link->submit(e.finish(), e.size());
+  StreamRef last = kept(s);                 // goes behind the lock
   std::lock_guard lock(c->mutex);
-  std::erase(c->streams, s);                // the object stays: events and completions may still name it
+  std::erase(c->streams, last);
   if (s->flags & CU_STREAM_NON_BLOCKING) c->non_blocking_streams--;
   return CUDA_SUCCESS;
 }

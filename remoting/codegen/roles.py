@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from remoting.codegen.headers import Parameter, Prototype
 
-OBJECTS = ("array", "mipmap", "texture", "surface", "graph", "node", "exec", "memory")
+OBJECTS = ("array", "mipmap", "texture", "surface", "graph", "node", "exec", "condition", "memory")
 """Things that the driver names by a value of its own. Both ends know which values are valid."""
 
 HANDLES = {
-    "array": "CUarray", "mipmap": "CUmipmappedArray", "texture": "CUtexObject", "surface": "CUsurfObject", "graph": "CUgraph",
+    "array": "CUarray", "mipmap": "CUmipmappedArray", "texture": "CUtexObject", "surface": "CUsurfObject", "graph": "CUgraph", "condition": "CUgraphConditionalHandle",
     "node": "CUgraphNode", "exec": "CUgraphExec", "memory": "CUmemGenericAllocationHandle",
 }  # fmt: skip
 
@@ -87,7 +87,7 @@ def wire_order(roles: list[Role]) -> list[int]:
 def owner(made: Role, roles: list[Role], objects: str) -> str:
     """In C++, what a new object goes with: a node with its graph, a graph inside a node with that node's graph, a level with its mipmap."""
     given = [(i, r) for i, r in enumerate(roles) if not r.verb and not r.count]
-    whole = {"node": ("graph",), "array": ("mipmap", "array")}.get(made.word, ())
+    whole = {"node": ("graph",), "condition": ("graph",), "array": ("mipmap", "array")}.get(made.word, ())
     for i, r in given:
         if r.word in whole:
             return f"(uint64_t)a{i}"

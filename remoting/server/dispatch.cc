@@ -122,6 +122,10 @@ bool Executor::reply_call(const Record& r) {
     case Op::kernel_node_params: kernel_node_params(s_, r.decoder()); return true;
     case Op::copy_node_params: copy_node_params(s_, r.decoder()); return true;
     case Op::host_node_params: host_node_params(s_, r.decoder()); return true;
+    case Op::words_node: words_node(s_, r.decoder()); return true;
+    case Op::words_node_params: words_node_params(s_, r.decoder()); return true;
+    case Op::conditional_node: conditional_node(s_, r.decoder()); return true;
+    case Op::node_event: node_event(s_, r.decoder()); return true;
     case Op::instantiate: body = instantiate; break;
     case Op::stage_now: body = stage_now; break;
     case Op::graph_function_done: body = graph_function_done; break;   // behind the bytes that it wrote

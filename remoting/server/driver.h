@@ -22,6 +22,8 @@ namespace busbar::server {
   CU(cuGraphInstantiateWithParams) CU(cuGraphLaunch) \
   CU(cuGraphAddKernelNode) CU(cuGraphKernelNodeSetParams) CU(cuGraphExecKernelNodeSetParams) CU(cuGraphKernelNodeGetParams) \
   CU(cuGraphAddMemcpyNode) CU(cuGraphMemcpyNodeSetParams) CU(cuGraphExecMemcpyNodeSetParams) CU(cuGraphMemcpyNodeGetParams) \
+  CU(cuGraphAddNode) CU(cuGraphEventRecordNodeGetEvent) CU(cuGraphEventWaitNodeGetEvent) \
+  CU(cuGraphAddBatchMemOpNode) CU(cuGraphBatchMemOpNodeSetParams) CU(cuGraphExecBatchMemOpNodeSetParams) CU(cuGraphBatchMemOpNodeGetParams) \
   CU(cuGraphAddHostNode) CU(cuGraphHostNodeSetParams) CU(cuGraphExecHostNodeSetParams) CU(cuGraphHostNodeGetParams) \
   CU(cuLaunchHostFunc) CU(cuMemcpy3DAsync) CU(cuArray3DCreate) CU(cuArrayDestroy) CU(cuMipmappedArrayCreate) CU(cuMipmappedArrayDestroy) \
   CU(cuMemExportToShareableHandle) CU(cuMemImportFromShareableHandle) CU(cuTensorMapEncodeTiled) CU(cuTensorMapEncodeIm2col) CU(cuTensorMapEncodeIm2colWide) CU(cuTensorMapReplaceAddress) CU(cuGetExportTable) CU(cuModuleGetFunctionCount) CU(cuModuleEnumerateFunctions) CU(cuFuncGetName) CU(cuOccupancyMaxActiveClusters) CU(cuOccupancyMaxPotentialClusterSize)

@@ -162,7 +162,7 @@ void Executor::bind_event(Record& r) {
   if (it == s_.events.end()) return;
   EventState& e = it->second;
   if (op == Op::record_event) {
-    if (!e.current || e.current.use_count() > 1) {
+    if (!e.current || (e.current.use_count() > 1 && !e.in_graph)) {
       e.current = std::make_shared<RealEvent>();
       e.current->cu = &s_.cu;
       check(s_.cu.cuEventCreate(&e.current->handle, e.flags), r.position);
@@ -314,6 +314,7 @@ CUevent Session::event_named(uint32_t id) {
     e.current->cu = &cu;
     cu.cuEventCreate(&e.current->handle, e.flags);
   }
+  e.in_graph = true;
   return e.current->handle;
 }
 

@@ -103,7 +103,86 @@ void host_node(Session& s, wire::Decoder in) {
   answer(s, reply, place, r, made);
 }
 
+constexpr uint32_t kMostWords = 256, kMostBodies = 1024;
+using Word = CUstreamBatchMemOpParams;
+
+// place, flags, number of words, words: what cuStreamBatchMemOp does, as a node
+void words_node(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  Place place;
+  if (!read_place(s, in, place)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  CUDA_BATCH_MEM_OP_NODE_PARAMS p{};
+  p.ctx = s.current;
+  p.flags = in.get<uint32_t>();
+  p.count = in.get<uint32_t>();
+  std::vector<Word> words;
+  if (p.count > kMostWords || !in.elements(words, p.count)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  p.paramArray = words.data();
+  CUgraphNode made = nullptr;
+  CUresult r = place.what == What::add ? CALL(cuGraphAddBatchMemOpNode, &made, place.graph, place.list(), place.dependencies.size(), &p)
+             : place.what == What::set ? CALL(cuGraphBatchMemOpNodeSetParams, place.node, &p) : CALL(cuGraphExecBatchMemOpNodeSetParams, place.exec, place.node, &p);
+  answer(s, reply, place, r, made);
+}
+
+// place, condition, kind, number of graphs -> node, the graphs that it may run
+void conditional_node(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  Place place;
+  if (!read_place(s, in, place) || place.what != What::add) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  CUgraphNodeParams p{};
+  p.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  p.conditional.handle = in.get<uint64_t>();
+  p.conditional.type = (CUgraphConditionalNodeType)in.get<uint32_t>();
+  p.conditional.size = in.get<uint32_t>();
+  p.conditional.ctx = s.current;
+  if (!in.ok() || p.conditional.size > kMostBodies || !s.objects.known(ObjectKind::condition, p.conditional.handle)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  CUgraphNode made = nullptr;
+  if (CUresult r = CALL(cuGraphAddNode, &made, place.graph, place.list(), nullptr, place.dependencies.size(), &p)) return s.reply(reply, r);
+  s.objects.add(ObjectKind::node, (uint64_t)made, (uint64_t)place.graph);
+  std::string out;
+  append(out, made);
+  for (uint32_t i = 0; i < p.conditional.size; ++i) {
+    CUgraph body = p.conditional.phGraph_out ? p.conditional.phGraph_out[i] : nullptr;
+    s.objects.add(ObjectKind::graph, (uint64_t)body, (uint64_t)made);
+    append(out, body);
+  }
+  s.reply(reply, CUDA_SUCCESS, out);
+}
+
 // ---- read back ----
+void words_node_params(Session& s, wire::Decoder in) {
+  uint64_t reply = 0;
+  CUgraphNode n = read_node(s, in, reply);
+  if (!n) return;
+  CUDA_BATCH_MEM_OP_NODE_PARAMS p{};
+  if (CUresult r = CALL(cuGraphBatchMemOpNodeGetParams, n, &p)) return s.reply(reply, r);
+  std::string out;
+  append(out, p.flags);
+  append(out, p.paramArray ? std::min(p.count, kMostWords) : 0);
+  if (p.paramArray) out.append((const char*)p.paramArray, std::min(p.count, kMostWords) * sizeof *p.paramArray);
+  s.reply(reply, CUDA_SUCCESS, out);
+}
+
+// node -> the program's number of the event that it records or waits for
+void node_event(Session& s, wire::Decoder in) {
+  uint64_t reply = 0;
+  CUgraphNode n = read_node(s, in, reply);
+  if (!n) return;
+  CUgraphNodeType type;
+  CUevent found = nullptr;
+  CUresult r = CALL(cuGraphNodeGetType, n, &type);
+  if (!r) r = type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ? CALL(cuGraphEventRecordNodeGetEvent, n, &found)
+            : type == CU_GRAPH_NODE_TYPE_WAIT_EVENT ? CALL(cuGraphEventWaitNodeGetEvent, n, &found) : CUDA_ERROR_INVALID_VALUE;
+  if (r) return s.reply(reply, r);
+  for (auto& [id, e] : s.events) {
+    if (!e.current || e.current->handle != found) continue;
+    std::string out;
+    append(out, id);
+    return s.reply(reply, CUDA_SUCCESS, out);
+  }
+  s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+}
+
 // node -> function, grid, block, shared bytes, parameter bytes, parameters
 void kernel_node_params(Session& s, wire::Decoder in) {
   uint64_t reply = 0;

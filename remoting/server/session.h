@@ -63,6 +63,7 @@ struct EventState {
   std::shared_ptr<RealEvent> current;
   uint32_t stream = 0;                                      // where it was last recorded
   uint64_t ticket = 0;                                      // its place in that stream's software queue, 0 if it was not parked
+  bool in_graph = false;                                    // a node names it: there is one version from now on
 };
 
 struct Lease { uint64_t bytes = 0; uint32_t device = 0; CUmemGenericAllocationHandle handle = 0; bool plain = false; };
@@ -196,6 +197,10 @@ void host_node(Session& s, wire::Decoder in);
 void kernel_node_params(Session& s, wire::Decoder in);
 void copy_node_params(Session& s, wire::Decoder in);
 void host_node_params(Session& s, wire::Decoder in);
+void words_node(Session& s, wire::Decoder in);
+void words_node_params(Session& s, wire::Decoder in);
+void conditional_node(Session& s, wire::Decoder in);
+void node_event(Session& s, wire::Decoder in);
 void stage_now(Session& s, wire::Decoder in);
 void graph_function_done(Session& s, wire::Decoder in);
 CUhostFn graph_callback();                                  // calls the program's function and waits for it

@@ -100,6 +100,7 @@ enum class Op : uint16_t {
   graph_function_done = 0x109c,
   kernel_node = 0x10a0, copy_node = 0x10a1, host_node = 0x10a2,                                   // reply: add, or change parameters
   kernel_node_params = 0x10a3, copy_node_params = 0x10a4, host_node_params = 0x10a5,              // reply
+  words_node = 0x10a6, words_node_params = 0x10a7, conditional_node = 0x10a8, node_event = 0x10a9,   // reply
   nvml_sample = 0x106a,       // reply: see nvml_sample.h
   tensor_map = 0x1069,        // reply
   validity = 0x1068,          // reply: NVIDIA's self-test, asked of the node's driver

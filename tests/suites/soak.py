@@ -134,12 +134,12 @@ class Soak:
         early: tuple[Footprint, Footprint] | None = None
         late: tuple[Footprint, Footprint] | None = None
         while (now := time.monotonic()) < begun + self.seconds - 2 and steady.poll() is None:
-            self.settle_passing(killed)
-            time.sleep(random.uniform(*KILL_EVERY_SECONDS))  # the pace of the kills, not a wait for something
-            self.strike(killed)
             if now > begun + min(WARM_SECONDS, self.seconds / 4):
                 late = Footprint.of(steady.pid), Footprint.of(server)
                 early = early or late
+            self.settle_passing(killed)
+            time.sleep(random.uniform(*KILL_EVERY_SECONDS))  # the pace of the kills, not a wait for something
+            self.strike(killed)
         self.finish(steady)
         for name, before, after in zip(("program", "server"), early or (), late or (), strict=True):
             print(f"{name}: {before} -> {after}", flush=True)

@@ -26,6 +26,7 @@ typedef struct Host {
   void (*assertion)(struct Cta* c, uint64_t message, uint64_t file, uint32_t line, uint64_t function, uint32_t x, uint32_t y, uint32_t z) __attribute__((noreturn));
   void (*texture)(struct Cta* c, uint64_t handle, int dimensions, const double* at, uint32_t* out);
   uint8_t* (*outside)(struct Cta* c, uint64_t address, uint32_t bytes);   /* registered host memory, or a fault */
+  void (*condition)(struct Cta* c, uint64_t handle, uint32_t value);      /* of a graph */
 } Host;
 
 typedef struct Thread {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "softgpu/device/arena.h"
+#include "softgpu/device/conditions.h"
 #include "softgpu/device/print.h"
 
 namespace softgpu {
@@ -48,7 +49,8 @@ uint8_t* outside(Cta* c, uint64_t address, uint32_t bytes) {
   if (!runner_of(c)->registered(address, bytes)) fault(c, FAULT_ADDRESS, address);
   return (uint8_t*)address;
 }
-constexpr Host kHost{fault, print, allocate, release, assertion, texture, outside};
+void condition(Cta* c, uint64_t handle, uint32_t value) { if (!set_condition(handle, value)) fault(c, FAULT_ADDRESS, handle); }
+constexpr Host kHost{fault, print, allocate, release, assertion, texture, outside, condition};
 
 // An unmapped page of the window, or a bug: only threads that run a kernel are rescued.
 void on_signal(int number, siginfo_t* info, void* context) {

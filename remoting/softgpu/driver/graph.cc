@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "softgpu/device/conditions.h"
+
 namespace softgpu {
 
 static unsigned g_graph_ids = 1;
@@ -36,7 +38,7 @@ static std::vector<UserObject*> shared_objects(const GraphState* g) {
 void destroy_graph(GraphState* g) {
   forget(g);
   for (auto* o : g->objects) release_object(o, 1);
-  for (auto& n : g->nodes) { forget(n.get()); if (n->params.child) destroy_graph(n->params.child); }
+  for (auto& n : g->nodes) { forget(n.get()); if (n->params.child) destroy_graph(n->params.child); for (auto* b : n->params.bodies) destroy_graph(b); }
   delete g;
 }
 
@@ -79,12 +81,19 @@ bool topological(const GraphState* g, std::vector<GraphNode*>& order) {
   return true;
 }
 
+static std::function<CUresult()> runner_of(const GraphNode* n) { return n->params.type == CU_GRAPH_NODE_TYPE_CONDITIONAL ? conditional_runner(n->params) : n->run; }
+
 std::function<CUresult()> child_runner(GraphState* g) {
   std::vector<GraphNode*> order;
   if (!topological(g, order)) return [] { return CUDA_ERROR_INVALID_VALUE; };
   std::vector<std::function<CUresult()>> runs;
-  for (auto* n : order) if (n->run) runs.push_back(n->run);
+  for (auto* n : order) if (auto run = runner_of(n)) runs.push_back(run);
   return [runs] { for (auto& r : runs) if (CUresult e = r()) return e; return CUDA_SUCCESS; };
+}
+
+static void gather_conditions(const GraphState* g, std::vector<GraphState::Condition>& out) {
+  out.insert(out.end(), g->conditions.begin(), g->conditions.end());
+  for (auto& n : g->nodes) for (auto* b : n->params.bodies) gather_conditions(b, out);
 }
 
 static CUresult instantiate(GraphState* g, unsigned long long flags, GraphExec*& out) {
@@ -93,7 +102,8 @@ static CUresult instantiate(GraphState* g, unsigned long long flags, GraphExec*&
   auto* e = new GraphExec;
   e->flags = flags;
   e->objects = shared_objects(g);
-  for (auto* n : order) e->steps.push_back({n, n->params, n->run, true});
+  gather_conditions(g, e->conditions);
+  for (auto* n : order) e->steps.push_back({n, n->params, runner_of(n), true});
   remember(e);
   out = e;
   return CUDA_SUCCESS;
@@ -110,7 +120,7 @@ using namespace softgpu;
 
 API CUresult cuGraphCreate(CUgraph* out, unsigned flags) { CURRENT(c); (void)c; if (!out || flags) return CUDA_ERROR_INVALID_VALUE; *out = (CUgraph)make_graph(); return CUDA_SUCCESS; }
 API CUresult cuGraphDestroy(CUgraph h) { GRAPH(g, h); destroy_graph(g); return CUDA_SUCCESS; }
-API CUresult cuGraphClone(CUgraph* out, CUgraph h) { GRAPH(g, h); if (!out) return CUDA_ERROR_INVALID_VALUE; *out = (CUgraph)clone_graph(g); return CUDA_SUCCESS; }
+API CUresult cuGraphClone(CUgraph* out, CUgraph h) { GRAPH(g, h); if (!out) return CUDA_ERROR_INVALID_VALUE; if (has_conditional(g)) return CUDA_ERROR_NOT_SUPPORTED; *out = (CUgraph)clone_graph(g); return CUDA_SUCCESS; }
 API CUresult cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph h) {
   GRAPH(g, h);
   auto it = g->copies.find((GraphNode*)original);
@@ -190,6 +200,7 @@ API CUresult cuGraphDestroyNode(CUgraphNode h) {
   for (auto& other : g->nodes) std::erase(other->dependencies, n);
   forget(n);
   if (n->params.child) destroy_graph(n->params.child);
+  for (auto* b : n->params.bodies) destroy_graph(b);
   std::erase_if(g->nodes, [&](auto& p) { return p.get() == n; });
   return CUDA_SUCCESS;
 }
@@ -273,10 +284,26 @@ API CUresult cuGraphLaunch(CUgraphExec h, CUstream hs) {
   StreamRef s;
   if (CUresult r = stream_for(hs, c, s)) return r;
   std::vector<std::function<CUresult()>> runs;             // as they are now: later changes are for later launches
-  { std::lock_guard lock(e->mutex); for (auto& step : e->steps) if (step.run && step.enabled) runs.push_back(step.run); }
+  std::vector<EventState*> recorded;
+  std::vector<StreamState::Gate> gates;
+  auto stamp = std::make_shared<uint64_t>(0);
+  {
+    std::lock_guard lock(e->mutex);
+    for (auto& c : e->conditions) if (c.assigned) runs.push_back([c] { set_condition(c.handle, c.value); return CUDA_SUCCESS; });
+    for (auto& step : e->steps) {
+      if (!step.enabled) continue;
+      if (step.run) runs.push_back(step.run);
+      auto* event = (EventState*)step.params.event;
+      if (!event || !known(event)) continue;
+      if (step.params.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) { recorded.push_back(event); runs.push_back([stamp] { *stamp = now(); return CUDA_SUCCESS; }); }
+      else if (event->recorded) gates.push_back({event->stream, event->position});
+    }
+  }
   NodeParams params;
   params.type = CU_GRAPH_NODE_TYPE_GRAPH;
-  enqueue(s, [runs] { for (auto& r : runs) if (CUresult error = r()) return error; return CUDA_SUCCESS; }, {}, &params);
+  uint64_t at = enqueue(s, [runs] { for (auto& r : runs) if (CUresult error = r()) return error; return CUDA_SUCCESS; }, std::move(gates), &params);
+  std::lock_guard lock(c->mutex);
+  if (at) for (auto* event : recorded) { event->recorded = true; event->stream = s; event->position = at; event->nanoseconds = stamp; }
   return CUDA_SUCCESS;
 }
 
@@ -290,7 +317,9 @@ API CUresult cuGraphExecUpdate(CUgraphExec h, CUgraph hg, CUgraphExecUpdateResul
   for (size_t i = 0; same && i < order.size(); ++i) same = order[i]->params.type == e->steps[i].params.type;
   if (info) *info = {same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr, nullptr};
   if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-  for (size_t i = 0; i < order.size(); ++i) e->steps[i] = {order[i], order[i]->params, order[i]->run, e->steps[i].enabled};
+  for (size_t i = 0; i < order.size(); ++i) e->steps[i] = {order[i], order[i]->params, runner_of(order[i]), e->steps[i].enabled};
+  e->conditions.clear();
+  gather_conditions(g, e->conditions);
   return CUDA_SUCCESS;
 }
 
@@ -318,3 +347,6 @@ API CUresult cuGraphExecKernelNodeSetParams(CUgraphExec h, CUgraphNode n, const 
 API CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec h, CUgraphNode n, const CUDA_MEMCPY3D* p, CUcontext) { EXEC(e, h); if (!p) return CUDA_ERROR_INVALID_VALUE; NodeParams q; q.type = CU_GRAPH_NODE_TYPE_MEMCPY; q.copy = *p; return change(e, n, q); }
 API CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec h, CUgraphNode n, const CUDA_MEMSET_NODE_PARAMS* p, CUcontext) { EXEC(e, h); if (!p) return CUDA_ERROR_INVALID_VALUE; NodeParams q; q.type = CU_GRAPH_NODE_TYPE_MEMSET; q.fill = *p; return change(e, n, q); }
 API CUresult cuGraphExecHostNodeSetParams(CUgraphExec h, CUgraphNode n, const CUDA_HOST_NODE_PARAMS* p) { EXEC(e, h); if (!p) return CUDA_ERROR_INVALID_VALUE; NodeParams q; q.type = CU_GRAPH_NODE_TYPE_HOST; q.host = *p; return change(e, n, q); }
+API CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec h, CUgraphNode n, const CUDA_BATCH_MEM_OP_NODE_PARAMS* p) { EXEC(e, h); if (!p || p->count > 256 || p->flags || (p->count && !p->paramArray)) return CUDA_ERROR_INVALID_VALUE; NodeParams q; q.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP; q.words.assign(p->paramArray, p->paramArray + p->count); return change(e, n, q); }
+API CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec h, CUgraphNode n, CUevent event) { EXEC(e, h); NodeParams q; q.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD; q.event = event; return change(e, n, q); }
+API CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec h, CUgraphNode n, CUevent event) { EXEC(e, h); NodeParams q; q.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT; q.event = event; return change(e, n, q); }

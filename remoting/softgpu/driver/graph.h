@@ -17,6 +17,9 @@ struct NodeParams {
   CUDA_HOST_NODE_PARAMS host = {};
   CUevent event = nullptr;
   GraphState* child = nullptr;
+  std::vector<CUstreamBatchMemOpParams> words;
+  CUDA_CONDITIONAL_NODE_PARAMS conditional = {};
+  std::vector<GraphState*> bodies;              // what the condition may run; conditional.phGraph_out points to the node's own
 };
 
 // Something of the program's that lives as long as graphs that use it.
@@ -39,6 +42,8 @@ struct GraphState {
   unsigned id = 0;
   std::vector<std::unique_ptr<GraphNode>> nodes;
   std::vector<UserObject*> objects;                // one for each reference that it has
+  struct Condition { uint64_t handle; uint32_t value; bool assigned; std::shared_ptr<void> life; };   // lives in executable graphs, too
+  std::vector<Condition> conditions;               // assigned: at the start of every launch
   std::map<const GraphNode*, GraphNode*> copies;   // of a clone: the original's node to its own
 };
 
@@ -48,6 +53,7 @@ struct GraphExec {
   std::vector<Step> steps;                          // in an order that respects the dependencies
   unsigned long long flags = 0;
   std::vector<UserObject*> objects;
+  std::vector<GraphState::Condition> conditions;
 };
 
 struct Capture {
@@ -71,6 +77,11 @@ std::function<CUresult()> child_runner(GraphState* g);
 CUresult node_runner(Context* c, NodeParams& params, std::function<CUresult()>& run);
 CUresult kernel_runner(Context* c, NodeParams& params, bool cooperative, bool keep, std::function<CUresult()>& run);   // keep: the parameters outlive the call
 CUresult copy_runner(const CUDA_MEMCPY3D& copy, std::function<CUresult()>& run);
+CUresult words_runner(Context* c, const std::vector<CUstreamBatchMemOpParams>& words, std::function<CUresult()>& run);
+// Runs the graphs of a conditional node as they are now.
+std::function<CUresult()> conditional_runner(const NodeParams& params);
+bool has_conditional(const GraphState* g);
+CUresult add_conditional(CUgraphNode* out, GraphState* g, const std::vector<GraphNode*>& after, CUDA_CONDITIONAL_NODE_PARAMS& params);
 CUresult fill_runner(const CUDA_MEMSET_NODE_PARAMS& fill, std::function<CUresult()>& run);
 
 // Under capture nothing runs: the call becomes a node at the end of the stream. Call with Context::mutex held.

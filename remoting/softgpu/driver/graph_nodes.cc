@@ -28,9 +28,12 @@ CUresult node_runner(Context* c, NodeParams& p, std::function<CUresult()>& run) 
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_GRAPH:
       if (!p.child || !known(p.child)) return CUDA_ERROR_INVALID_VALUE;
+      if (has_conditional(p.child)) return CUDA_ERROR_NOT_SUPPORTED;
       p.child = clone_graph(p.child);
       run = child_runner(p.child);
       return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: return words_runner(c, p.words, run);
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD: case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return p.event && known((EventState*)p.event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_GRAPH_NODE_TYPE_EMPTY: return CUDA_SUCCESS;
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }
@@ -87,3 +90,28 @@ API CUresult cuGraphMemsetNodeSetParams(CUgraphNode h, const CUDA_MEMSET_NODE_PA
 API CUresult cuGraphHostNodeGetParams(CUgraphNode h, CUDA_HOST_NODE_PARAMS* p) { NODE(n, h, CU_GRAPH_NODE_TYPE_HOST); if (!p) return CUDA_ERROR_INVALID_VALUE; *p = n->params.host; return CUDA_SUCCESS; }
 API CUresult cuGraphHostNodeSetParams(CUgraphNode h, const CUDA_HOST_NODE_PARAMS* p) { NODE(n, h, CU_GRAPH_NODE_TYPE_HOST); if (!p) return CUDA_ERROR_INVALID_VALUE; NodeParams q; q.type = CU_GRAPH_NODE_TYPE_HOST; q.host = *p; return change(n, q); }
 API CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode h, CUgraph* g) { NODE(n, h, CU_GRAPH_NODE_TYPE_GRAPH); if (!g) return CUDA_ERROR_INVALID_VALUE; *g = (CUgraph)n->params.child; return CUDA_SUCCESS; }
+
+// ---- events ----
+static NodeParams event_params(CUgraphNodeType type, CUevent e) { NodeParams q; q.type = type; q.event = e; return q; }
+API CUresult cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n, CUevent e) { return add(out, g, d, n, event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, e)); }
+API CUresult cuGraphAddEventWaitNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n, CUevent e) { return add(out, g, d, n, event_params(CU_GRAPH_NODE_TYPE_WAIT_EVENT, e)); }
+API CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode h, CUevent* e) { NODE(n, h, CU_GRAPH_NODE_TYPE_EVENT_RECORD); if (!e) return CUDA_ERROR_INVALID_VALUE; *e = n->params.event; return CUDA_SUCCESS; }
+API CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode h, CUevent* e) { NODE(n, h, CU_GRAPH_NODE_TYPE_WAIT_EVENT); if (!e) return CUDA_ERROR_INVALID_VALUE; *e = n->params.event; return CUDA_SUCCESS; }
+API CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode h, CUevent e) { NODE(n, h, CU_GRAPH_NODE_TYPE_EVENT_RECORD); return change(n, event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, e)); }
+API CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode h, CUevent e) { NODE(n, h, CU_GRAPH_NODE_TYPE_WAIT_EVENT); return change(n, event_params(CU_GRAPH_NODE_TYPE_WAIT_EVENT, e)); }
+
+// ---- words ----
+static CUresult words_params(const CUDA_BATCH_MEM_OP_NODE_PARAMS* p, NodeParams& q) {
+  if (!p || p->count > 256 || p->flags || (p->count && !p->paramArray)) return CUDA_ERROR_INVALID_VALUE;
+  q.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+  q.words.assign(p->paramArray, p->paramArray + p->count);
+  return CUDA_SUCCESS;
+}
+API CUresult cuGraphAddBatchMemOpNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n, const CUDA_BATCH_MEM_OP_NODE_PARAMS* p) { NodeParams q; CUresult r = words_params(p, q); return r ? r : add(out, g, d, n, q); }
+API CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode h, const CUDA_BATCH_MEM_OP_NODE_PARAMS* p) { NODE(n, h, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP); NodeParams q; CUresult r = words_params(p, q); return r ? r : change(n, q); }
+API CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode h, CUDA_BATCH_MEM_OP_NODE_PARAMS* p) {
+  NODE(n, h, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+  if (!p) return CUDA_ERROR_INVALID_VALUE;
+  *p = {nullptr, (unsigned)n->params.words.size(), n->params.words.data(), 0};
+  return CUDA_SUCCESS;
+}

@@ -8,7 +8,6 @@
 namespace softgpu {
 
 namespace {
-uint64_t now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec; }
 
 bool open_gates(const StreamState::Operation& o) {
   return std::all_of(o.gates.begin(), o.gates.end(), [](auto& g) { return g.stream->completed >= g.position; });
@@ -194,7 +193,24 @@ API CUresult cuEventRecord(CUevent h, CUstream hs) {
   e->recorded = true; e->stream = s; e->position = at; e->nanoseconds = stamp;
   return CUDA_SUCCESS;
 }
-API CUresult cuEventRecordWithFlags(CUevent h, CUstream hs, unsigned) { return cuEventRecord(h, hs); }
+
+// In a capture: a node that other streams see, instead of an edge.
+static CUresult capture_external(const StreamRef& s, CUevent event, CUgraphNodeType type) {
+  NodeParams node;
+  node.type = type;
+  node.event = event;
+  enqueue(s, {}, {}, &node);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuEventRecordWithFlags(CUevent h, CUstream hs, unsigned flags) {
+  CURRENT(c);
+  EVENT(e, h);
+  (void)e;
+  STREAM(s, hs, c);
+  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  return flags && s->capture ? capture_external(s, h, CU_GRAPH_NODE_TYPE_EVENT_RECORD) : cuEventRecord(h, hs);
+}
 
 API CUresult cuEventQuery(CUevent h) {
   if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
@@ -231,7 +247,8 @@ API CUresult cuStreamWaitEvent(CUstream hs, CUevent h, unsigned flags) {
   CURRENT(c);
   EVENT(e, h);
   STREAM(s, hs, c);
-  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  if (flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (flags && s->capture) return capture_external(s, h, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
   if (CUresult r = capture_wait(c, s, e); r != CUDA_ERROR_NOT_READY) return r;
   if (!e->recorded) return CUDA_SUCCESS;
   StreamState::Gate gate;

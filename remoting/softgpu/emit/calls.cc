@@ -32,6 +32,7 @@ static const std::map<std::string, std::pair<size_t, const char*>> kBuiltIns = {
     {"vprintf", {3, "u32 n = c->host->print(c, *(u64*)a1, *(u64*)a2); __builtin_memcpy(a0, &n, 4);"}},
     {"malloc", {2, "u64 n = c->host->allocate(c, *(u64*)a1); __builtin_memcpy(a0, &n, 8);"}},
     {"free", {1, "c->host->release(c, *(u64*)a0);"}},
+    {"cudaGraphSetConditional", {2, "c->host->condition(c, *(u64*)a0, *(u32*)a1);"}},
     {"cudaCGGetIntrinsicHandle", {2, "u64 n = *(u32*)a1; __builtin_memcpy(a0, &n, 8);"}}};
 
 bool FunctionEmitter::built_in(const std::string& name, const std::vector<std::string>& pointers, std::string& out) const {
