@@ -25,6 +25,19 @@ __global__ void block_sum(const float* x, float* out, unsigned n) {
   }
   if (threadIdx.x == 0) atomicAdd(out, part[0]);
 }
+__global__ void volatile_sum(const int* x, int* out) {      // without __syncwarp, as before Volta
+  __shared__ int part[64];
+  volatile int* v = part;
+  part[threadIdx.x] = x[threadIdx.x];
+  part[threadIdx.x + 32] = x[threadIdx.x + 32];
+  v[threadIdx.x] += v[threadIdx.x + 32];
+  v[threadIdx.x] += v[threadIdx.x + 16];
+  v[threadIdx.x] += v[threadIdx.x + 8];
+  v[threadIdx.x] += v[threadIdx.x + 4];
+  v[threadIdx.x] += v[threadIdx.x + 2];
+  v[threadIdx.x] += v[threadIdx.x + 1];
+  if (threadIdx.x == 0) *out = part[0];
+}
 __global__ void warp_sum(const int* x, int* out) {
   int v = x[blockIdx.x * blockDim.x + threadIdx.x];
   for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
@@ -106,6 +119,11 @@ def test_a_tree_reduction_in_shared_memory(ptx: str, tmp_path: Path) -> None:
 def test_shuffles_of_whole_warps(ptx: str, tmp_path: Path) -> None:
     x = np.arange(512, dtype=np.int32)
     assert run(ptx, tmp_path, "warp_sum", 2, 256, x, np.zeros(16, np.int32))[1].tolist() == x.reshape(16, 32).sum(1).tolist()
+
+
+def test_a_warp_hands_values_on_through_volatile_shared_memory(ptx: str, tmp_path: Path) -> None:
+    x = np.arange(64, dtype=np.int32) ** 2
+    assert run(ptx, tmp_path, "volatile_sum", 1, 32, x, np.zeros(1, np.int32))[1][0] == x.sum()
 
 
 def test_lanes_meet_again_after_divergence(ptx: str, tmp_path: Path) -> None:

@@ -41,27 +41,33 @@ int ControlFlow::block_at(size_t instruction) const {
   return (int)blocks.size();
 }
 
+static bool is_volatile(const Instruction& ins) { return (ins.op == "ld" || ins.op == "st") && ins.has("volatile"); }
+
 static std::set<size_t> leaders(const Function& f) {
   std::set<size_t> starts = {0, f.body.size()};
   for (auto& [name, at] : f.labels) starts.insert(at);
   for (size_t i = 0; i < f.body.size(); ++i) {
     if (ends_block(f.body[i])) starts.insert(i + 1);
     if (is_sync(f.body[i]) || is_barrier(f.body[i])) { starts.insert(i); starts.insert(i + 1); }
+    if (is_volatile(f.body[i])) starts.insert(i);    // every lane has done what stands before it
   }
   return starts;
 }
 
 // Threads may run to their end one after the other unless one can wait for another: by a barrier in memory, or in a loop around an ordered access.
+// Nor when they hand values to one another through volatile shared memory, as reductions of the days before __syncwarp do in their last warp.
 bool needs_lockstep(const Function& f) {
-  bool loops = false, ordered = false;
+  bool loops = false, ordered = false, handed_over = false, taken = false;
   for (size_t i = 0; i < f.body.size(); ++i) {
     const Instruction& ins = f.body[i];
     if (ins.op == "activemask" || ins.op == "mbarrier") return true;
     if (ins.op == "bra" && !ins.operands.empty()) if (auto it = f.labels.find(ins.operands.back().name); it != f.labels.end()) loops |= it->second <= i;
     ordered |= ins.op == "ld" && (ins.has("volatile") || ins.has("acquire") || ins.has("relaxed"));
+    handed_over |= ins.op == "st" && is_volatile(ins) && !ins.has("global");
+    taken |= ins.op == "ld" && is_volatile(ins) && !ins.has("global");
     ordered |= ins.op == "atom" && (ins.has("cas") || ins.has("exch"));
   }
-  return loops && ordered;
+  return (loops && ordered) || (handed_over && taken);
 }
 
 static void split(const Function& f, ControlFlow& flow) {
