@@ -132,7 +132,7 @@ class LocalNode:
         return issue(**(values | changes))  # type: ignore[arg-type]
 
     def ticket_file(self) -> Path:
-        path, fresh = self.folder / "ticket", self.folder / "ticket.new"
+        path, fresh = self.folder / "ticket", self.folder / f"ticket.{uuid.uuid4().hex}"  # tests may ask from two threads
         fresh.touch(mode=0o600)
         head = (f"key {b64(self.client_key.private_bytes_raw())}", f"ca {b64(self.authority.pem.encode())}")
         fresh.write_text("".join(line + "\n" for line in (*head, *self.ticket_lines())))
