@@ -10,7 +10,6 @@ from pathlib import Path
 from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from django.conf import settings
 
 LIFE_SECONDS = 300
 
@@ -40,6 +39,8 @@ class SigningKey:
 
 def signing_key() -> SigningKey:
     """Made at first use; 0600, outside the database."""
+    from django.conf import settings  # here: `./bench gpu` issues tickets on machines without Django
+
     path = Path(settings.DATA_DIR) / "ticket_key"
     if not path.exists():
         path.touch(mode=0o600)

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -60,7 +61,9 @@ NULL_DRIVER_GPUS = [uuid.UUID(bytes=bytes([0x40] * 15 + [i + 1])) for i in range
 class LocalNode:
     """`driver` stands behind the sessions: the software GPU, or the null driver of the tests."""
 
-    def __init__(self, driver: Path = SOFTGPU / "libcuda.so.1", **environment: str) -> None:
+    def __init__(
+        self, driver: Path = SOFTGPU / "libcuda.so.1", gpus: Sequence[uuid.UUID] = (), partitions: Sequence[Partition] = (), **environment: str
+    ) -> None:
         self.driver = driver
         self.folder = Path(tempfile.mkdtemp(prefix="bbt-"))
         self.runtime = self.folder / "r"
@@ -68,9 +71,9 @@ class LocalNode:
         self.node_id, self.allocation_id, self.tenant_id = uuid.uuid4(), uuid.uuid4(), uuid.uuid4()
         self.key, self.client_key = SigningKey(Ed25519PrivateKey.generate()), Ed25519PrivateKey.generate()
         self.env = softgpu_environment(self.folder / "gpu") | environment
-        self.gpus = NULL_DRIVER_GPUS if driver == NULL_DRIVER else gpu_uuids(self.env)
+        self.gpus = list(gpus) or (NULL_DRIVER_GPUS if driver == NULL_DRIVER else gpu_uuids(self.env))
         self.fence = (1, 5)
-        self.partitions = (Partition(self.gpus[0], 1 << 30, 50),)
+        self.partitions = tuple(partitions) or (Partition(self.gpus[0], 1 << 30, 50),)
         self.authority = load_authority(self.folder)
         self._write_certificate()
         self.wanted_port = 39445 if driver != NULL_DRIVER else 39446

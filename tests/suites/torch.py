@@ -42,7 +42,7 @@ def run(node: LocalNode, part: str, allocator: str = "") -> bool:
     more = {"PYTORCH_CUDA_ALLOC_CONF": allocator} if allocator else {}
     began = time.monotonic()
     done = subprocess.run([python(), PROGRAM, part], env=node.remote_environment(**more), capture_output=True, text=True, timeout=PART_SECONDS, check=False)
-    fine = done.returncode == 0 and done.stdout.endswith("done\n") and "busbar:" not in done.stderr
+    fine = done.returncode == 0 and done.stdout.splitlines()[-1:] and done.stdout.splitlines()[-1].startswith('{"digests"') and "busbar:" not in done.stderr
     print(f"{part:12} {allocator:26} {'passed' if fine else 'FAILED'} {time.monotonic() - began:6.1f} s", flush=True)
     if not fine:
         print(done.stdout[-500:] + done.stderr[-3000:], file=sys.stderr)

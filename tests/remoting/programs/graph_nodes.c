@@ -18,6 +18,23 @@ static CUstream s;
 static CUdeviceptr p, q;
 static CUfunction again, choose;
 
+/* NVIDIA's driver wants the device runtime linked in; it lies beside the toolkit. */
+static void load(CUmodule *m) {
+  const char *home = getenv("CUDA_HOME");
+  char library[512];
+  CUlinkState l;
+  void *image;
+  size_t bytes;
+  if (cuModuleLoadData(m, COUNT) == CUDA_SUCCESS) return;
+  snprintf(library, sizeof library, "%s/lib64/libcudadevrt.a", home ? home : "/usr/local/cuda");
+  OK(cuLinkCreate(0, 0, 0, &l));
+  OK(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void *)COUNT, strlen(COUNT) + 1, "count", 0, 0, 0));
+  OK(cuLinkAddFile(l, CU_JIT_INPUT_LIBRARY, library, 0, 0, 0));
+  OK(cuLinkComplete(l, &image, &bytes));
+  OK(cuModuleLoadData(m, image));
+  OK(cuLinkDestroy(l));
+}
+
 static CUgraphNode kernel(CUgraph g, CUgraphNode after, CUfunction f, void **params) {
   CUgraphNode n;
   CUDA_KERNEL_NODE_PARAMS k = {0};
@@ -84,9 +101,11 @@ static void loops(void) {
   launch(e, "while, five rounds");
   printf("copied within: %u\n", *pinned);
   launch(e, "while, one round of those that were done");
+#if CUDA_VERSION >= 13020     /* the call is that new */
   CUgraphNodeParams about;
   OK(cuGraphNodeGetParams(loop, &about));
   printf("about: type %d, kind %d, size %u, same graph %d\n", (int)about.type, (int)about.conditional.type, about.conditional.size, about.conditional.phGraph_out[0] == body);
+#endif
   CUgraphNodeType type;
   OK(cuGraphNodeGetType(loop, &type));
   printf("type %d\n", (int)type);
@@ -185,9 +204,11 @@ static void events(void) {
   OK(cuGraphEventWaitNodeGetEvent(waited, &seen));
   printf("wait node: same event %d\n", seen == b);
   SAY(cuGraphEventRecordNodeGetEvent(waited, &seen));
+#if CUDA_VERSION >= 13020
   CUgraphNodeParams about;
   OK(cuGraphNodeGetParams(recorded, &about));
   printf("about: type %d, same event %d\n", (int)about.type, about.eventRecord.event == a);
+#endif
   OK(cuGraphInstantiate(&e, g, 0));
   OK(cuGraphLaunch(e, s));
   OK(cuStreamWaitEvent(other, a, 0));
@@ -227,7 +248,7 @@ static void events(void) {
 int main(void) {
   CUmodule m;
   begin();
-  OK(cuModuleLoadData(&m, COUNT));
+  load(&m);
   OK(cuModuleGetFunction(&again, m, "again"));
   OK(cuModuleGetFunction(&choose, m, "choose"));
   OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));

@@ -1,0 +1,120 @@
+"""The GPU that is measured, and a node that shares it; the same for the software GPU, on which the parts of this suite are tried."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.supervisor import BUILD, SOFTGPU
+from nodes.launcher_control import Grant, Grants, Partition
+from tests.remoting.node import LocalNode, b64, gpu_uuids, softgpu_environment
+
+ARENA_SHARE = 0.9
+"""Of a GPU's memory, for the partition of the remoted runs: the native runs beside it need contexts of their own."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+    uuid: uuid.UUID
+    memory_bytes: int
+    driver: str
+    library: Path
+    software: bool
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Of a program on the GPU itself."""
+        return softgpu_environment(folder) | {"LD_LIBRARY_PATH": str(SOFTGPU)} if self.software else dict(os.environ)
+
+
+def nvidia_gpu() -> Gpu:
+    """The first GPU that nvidia-smi shows. Raises SystemExit where there is none."""
+    query = ["nvidia-smi", "--query-gpu=name,uuid,memory.total,driver_version", "--format=csv,noheader,nounits"]
+    try:
+        line = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError) as e:
+        raise SystemExit("No NVIDIA GPU answers nvidia-smi here. `./bench gpu --software` tries the suite on the software GPU.") from e
+    name, identity, mib, version = (word.strip() for word in line.split(","))
+    return Gpu(name, uuid.UUID(identity.removeprefix("GPU-")), int(mib) << 20, version, Path("libcuda.so.1"), software=False)
+
+
+def software_gpu(folder: Path) -> Gpu:
+    return Gpu("software GPU", gpu_uuids(softgpu_environment(folder))[0], 4 << 30, "software", SOFTGPU / "libcuda.so.1", software=True)
+
+
+def versions(gpu: Gpu, torch_python: str) -> dict[str, str]:
+    """What the figures depend on."""
+    about = {
+        "gpu": gpu.name,
+        "driver": gpu.driver,
+        "processor": processor(),
+        "cores": str(os.cpu_count()),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+    line = "import torch; print(torch.__version__, torch.version.cuda)"
+    done = subprocess.run([torch_python, "-c", line], capture_output=True, text=True, check=False)
+    return about | {"torch": done.stdout.strip() or "none"}
+
+
+def processor() -> str:
+    found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+    return found[1] if found else platform.machine()
+
+
+def cuda_include() -> Path:
+    """Of the toolkit whose nvcc is found, or of NVIDIA's wheel."""
+    roots = [Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include", *(Path(p) / "nvidia" / "cu13" / "include" for p in sys.path)]
+    for folder in roots:
+        if (folder / "cuda.h").exists():
+            return folder
+    raise SystemExit("cuda.h is not found: set CUDA_HOME to the CUDA toolkit.")
+
+
+def compile_program(source: Path, folder: Path) -> Path:
+    """Against the client's libcuda.so.1, which has every name; which library it meets is decided when it runs."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    target = folder / f"{source.stem}-{digest}"
+    if not target.exists():
+        flags = ["-O1", f"-I{cuda_include()}", f"-I{source.parent}"]
+        subprocess.run(["gcc", *flags, "-o", target, source, f"-L{BUILD / 'client'}", "-l:libcuda.so.1", "-lpthread"], check=True)
+    return target
+
+
+class GpuNode(LocalNode):
+    """A node with one GPU: an allocation of nearly the whole, and one for each share that is asked for."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.shares: list[tuple[uuid.UUID, Partition]] = []
+        super().__init__(gpu.library, gpus=[gpu.uuid], partitions=[Partition(gpu.uuid, int(gpu.memory_bytes * ARENA_SHARE), 100)])
+
+    def grants(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> Grants:
+        whole = super().grants(fence=fence, held=held and not self.shares)
+        more = tuple(Grant(allocation, self.tenant_id, *(fence or self.fence), (partition,)) for allocation, partition in self.shares)
+        return Grants(whole.generation, whole.appliance_seconds, whole.node_id, whole.keys, whole.grants + more)
+
+    def share(self, percents: list[int]) -> list[dict[str, str]]:
+        """Takes the whole allocation back and grants these shares instead; the environments of programs on each."""
+        memory = int(self.gpu.memory_bytes * ARENA_SHARE)
+        self.shares = [(uuid.uuid4(), Partition(self.gpu.uuid, memory * p // 100, p)) for p in percents]
+        self.grant()
+        return [self._environment_of(*share) for share in self.shares]
+
+    def _environment_of(self, allocation: uuid.UUID, partition: Partition) -> dict[str, str]:
+        whole = self.partitions
+        self.partitions = (partition,)
+        ticket = self.ticket(allocation_id=allocation)
+        self.partitions = whole
+        path = self.folder / f"ticket.{allocation.hex}"
+        lines = (f"key {b64(self.client_key.private_bytes_raw())}", f"ca {b64(self.authority.pem.encode())}", *self.ticket_lines()[:2], f"ticket {b64(ticket)}")
+        path.touch(mode=0o600)
+        path.write_text("".join(line + "\n" for line in lines))
+        return os.environ | {"BUSBAR_TICKET_FILE": str(path), "LD_LIBRARY_PATH": str(BUILD / "client")}
