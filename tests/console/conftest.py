@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from deploy.supervisor import BUILD, ROOT
+from tests.remoting.conftest import compiled  # noqa: F401
 from tests.system.conftest import Pool, started
 
 CHROMIUM = "/usr/bin/chromium"

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,24 @@ def test_a_partition_appears_moves_and_goes_while_programs_run(console: Console,
     second.terminate()
     expect(segments(page)).to_have_count(0, timeout=APPEARS_MS)
     expect(page.get_by_role("treeitem").filter(has_text="gpu_demo")).to_have_count(0)
+
+
+def test_a_program_that_calls_what_is_not_there_is_marked(console: Console, pool: Pool, screenshots: Path, compiled: Callable[[str], Path]) -> None:
+    page = console.page
+    program = pool.start(30, str(compiled("refused")), "60")
+    open_gpu(console)
+    mark = page.get_by_role("grid", name="Programs running").get_by_text("cuParamSetTexRef")
+    expect(mark).to_be_visible(timeout=3 * APPEARS_MS)
+    mark.hover()
+    expect(page.get_by_role("tooltip")).to_have_text("Not supported yet: cuParamSetTexRef")
+    page.screenshot(path=screenshots / "refused-light.png")
+    page.get_by_role("button", name="Use dark colours").click()
+    mark.hover()
+    page.screenshot(path=screenshots / "refused-dark.png")
+    page.get_by_role("heading", level=1).hover()
+    expect(page.get_by_role("tooltip")).to_have_count(0)
+    assert console.violations() == []
+    program.terminate()
 
 
 def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(console: Console, pool: Pool, screenshots: Path, tmp_path: Path) -> None:
