@@ -41,7 +41,8 @@ int ControlFlow::block_at(size_t instruction) const {
   return (int)blocks.size();
 }
 
-static bool is_volatile(const Instruction& ins) { return (ins.op == "ld" || ins.op == "st") && ins.has("volatile"); }
+// In shared memory, or where it may be shared memory.
+static bool is_volatile(const Instruction& ins) { return (ins.op == "ld" || ins.op == "st") && ins.has("volatile") && !ins.has("global") && !ins.has("local"); }
 
 static std::set<size_t> leaders(const Function& f) {
   std::set<size_t> starts = {0, f.body.size()};
@@ -63,8 +64,8 @@ bool needs_lockstep(const Function& f) {
     if (ins.op == "activemask" || ins.op == "mbarrier") return true;
     if (ins.op == "bra" && !ins.operands.empty()) if (auto it = f.labels.find(ins.operands.back().name); it != f.labels.end()) loops |= it->second <= i;
     ordered |= ins.op == "ld" && (ins.has("volatile") || ins.has("acquire") || ins.has("relaxed"));
-    handed_over |= ins.op == "st" && is_volatile(ins) && !ins.has("global");
-    taken |= ins.op == "ld" && is_volatile(ins) && !ins.has("global");
+    handed_over |= ins.op == "st" && is_volatile(ins);
+    taken |= ins.op == "ld" && is_volatile(ins);
     ordered |= ins.op == "atom" && (ins.has("cas") || ins.has("exch"));
   }
   return (loops && ordered) || (handed_over && taken);
