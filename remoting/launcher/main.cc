@@ -2,7 +2,6 @@
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <netdb.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -125,10 +124,10 @@ void serve_client(int fd, const Settings& settings, Grants& grants, Sessions& se
 
 void accept_clients(int listener, const Settings& settings, Grants& grants, Sessions& sessions) {
   for (;;) {
-    int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
+    int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) { if (errno == EMFILE || errno == ENFILE) std::this_thread::yield(); continue; }
     if (++g_connections > kMaxConnections) { --g_connections; close(fd); continue; }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    transport::tune_tcp(fd);
     std::thread([=, &settings, &grants, &sessions] { serve_client(fd, settings, grants, sessions); --g_connections; }).detach();
   }
 }

@@ -111,6 +111,12 @@ bool socket_ready(int fd, bool writing, int timeout_ms) {
   }
 }
 
+void tune_tcp(int fd) {
+  const struct { int level, name, value; } options[] = {
+      {IPPROTO_TCP, TCP_NODELAY, 1}, {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 60}, {IPPROTO_TCP, TCP_KEEPINTVL, 15}, {IPPROTO_TCP, TCP_KEEPCNT, 3}, {IPPROTO_TCP, TCP_USER_TIMEOUT, 105'000}};
+  for (auto& o : options) setsockopt(fd, o.level, o.name, &o.value, sizeof o.value);
+}
+
 int connect_tcp(const std::string& address, int port, int timeout_ms, std::string& error) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;
@@ -127,8 +133,7 @@ int connect_tcp(const std::string& address, int port, int timeout_ms, std::strin
     if (failed) { error = std::strerror(failed); ::close(s); } else fd = s;
   }
   freeaddrinfo(list);
-  int one = 1;
-  if (fd >= 0) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  if (fd >= 0) tune_tcp(fd);
   return fd;
 }
 

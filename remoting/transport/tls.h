@@ -62,6 +62,8 @@ void warm_up();                                           // what OpenSSL does a
 // Launcher's side, made once: null and a reason when files are missing or wrong.
 SSL_CTX* launcher_context(const std::string& certificate_path, const std::string& key_path, std::string& error);
 
+// At once, awake through idle middleboxes, and an end that is gone is noticed after 105 seconds at the latest.
+void tune_tcp(int fd);
 int connect_tcp(const std::string& address, int port, int timeout_ms, std::string& error);   // non-blocking socket or -1
 bool same_machine(int fd);                                // the connection's two ends have one address
 bool socket_ready(int fd, bool writing, int timeout_ms);

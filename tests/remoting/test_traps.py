@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from deploy.supervisor import wait_for
 from tests.remoting.node import LocalNode, direct_environment
 
 TRAPS = (
@@ -34,3 +36,28 @@ def test_what_kernels_print_comes_in_order(node: LocalNode, compiled: Callable[[
     env = direct_environment(tmp_path) if mode == "directly" else node.remote_environment(**MODES[mode])
     done = subprocess.run([compiled("traps"), "kernel_prints"], env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "thread 0 7\nthread 1 7\nwaited\nthread 0 8\nkernel_prints: right\n", (done.stdout, done.stderr[-1000:])
+
+
+KEEPALIVE = "02"
+"""The kernel's name for the timer that is set, in /proc/net/tcp: nothing is under way, and an empty segment will be sent."""
+
+
+def idle_connections(port: int) -> list[tuple[str, float]]:
+    """Of both ends of what is connected to the port: which timer is set, and in how many seconds it ends."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    connected = [r for r in rows if f"{port:04X}" in (r[1][-4:], r[2][-4:]) and r[3] == "01"]
+    return [(r[5].split(":")[0], int(r[5].split(":")[1], 16) / os.sysconf("SC_CLK_TCK")) for r in connected]
+
+
+@pytest.mark.parametrize("mode", ["shared memory", "TLS"])
+def test_an_idle_session_is_kept_awake_through_middleboxes_and_a_lost_end_is_noticed(node: LocalNode, compiled: Callable[[str], Path], mode: str) -> None:
+    program = subprocess.Popen(
+        [compiled("refused"), "60"], env=node.remote_environment(**MODES[mode]), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert program.stdout is not None and len([program.stdout.readline() for _ in range(3)]) == 3
+    try:
+        wait_for("both ends idle", lambda: {t for t, _ in idle_connections(node.port)} == {KEEPALIVE}, node.folder / "launcher.log", 10)
+        assert len(idle_connections(node.port)) >= 2 and all(0 < seconds <= 60 for _, seconds in idle_connections(node.port))
+    finally:
+        program.kill()
+        program.wait()
