@@ -70,16 +70,7 @@ uint32_t add_host_copy(Link* link, GraphModel& model, bool in, const Rows& rows,
   return staging;
 }
 
-void take_over(GraphModel& to, GraphModel& from, bool replace) {
-  if (&to == &from) return;
-  std::scoped_lock lock(to.mutex, from.mutex);
-  if (replace) { to.copies.clear(); to.events.clear(); to.conditionals.clear(); }
-  to.copies.insert(to.copies.end(), from.copies.begin(), from.copies.end());
-  to.conditionals.insert(to.conditionals.end(), from.conditionals.begin(), from.conditionals.end());
-  to.events.insert(to.events.end(), from.events.begin(), from.events.end());
-}
-
-// An executable graph also has what its graph's conditions may run, as it is when it is made.
+// A graph that is made of another also has what that one's conditions may run, as it is when it is made.
 static void take_bodies(GraphModel& to, const std::vector<std::shared_ptr<Conditional>>& conditionals) {
   for (auto& c : conditionals) for (CUgraph body : c->bodies) {
     auto from = model_of(body);
@@ -92,11 +83,13 @@ static void take_bodies(GraphModel& to, const std::vector<std::shared_ptr<Condit
   }
 }
 
-static void become(CUgraphExec e, CUgraph g) {
-  auto model = model_of(e);
-  take_over(*model, *model_of(g), true);
-  std::lock_guard lock(model->mutex);
-  take_bodies(*model, std::vector(model->conditionals));
+void take_over(GraphModel& to, GraphModel& from, bool replace) {
+  if (&to == &from) return;
+  std::scoped_lock lock(to.mutex, from.mutex);
+  if (replace) { to.copies.clear(); to.events.clear(); }
+  to.copies.insert(to.copies.end(), from.copies.begin(), from.copies.end());
+  to.events.insert(to.events.end(), from.events.begin(), from.events.end());
+  take_bodies(to, from.conditionals);
 }
 
 // What a copy of the graph reads, into the node's buffer: in the order of the stream, or at once while the graph waits for a host function.
@@ -183,7 +176,7 @@ API CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateRes
   if (!info) return CUDA_ERROR_INVALID_VALUE;
   CUresult r = node_cuGraphExecUpdate_v2(e, g, &result);
   if (!r) { *info = result; r = result.result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE; }
-  if (!r) become(e, g);
+  if (!r) take_over(*model_of(e), *model_of(g), true);
   return r;
 }
 #undef cuGraphExecUpdate
@@ -211,7 +204,7 @@ static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_
   p.result_out = (CUgraphInstantiateResult)answer.get<uint32_t>();
   if (call.status()) { *out = nullptr; return call.status(); }
   call.remember(ObjectKind::exec, (uint64_t)*out);
-  become(*out, g);
+  take_over(*model_of(*out), *model_of(g), true);
   share_objects(g, *out);
   return CUDA_SUCCESS;
 }

@@ -146,6 +146,11 @@ static void branches(void) {
     printf("the program's word: %u\n", *pinned);
   }
   OK(cuGraphExecDestroy(e));
+  OK(cuGraphInstantiate(&e, g, 0));                                  /* the bodies are the graph's, not the first executable graph's */
+  OK(cuMemsetD32Async(p, 9, 1, s));
+  launch(e, "branch again");
+  printf("the program's word: %u\n", *pinned);
+  OK(cuGraphExecDestroy(e));
   OK(cuGraphDestroy(g));
   OK(cuMemFreeHost(pinned));
 }
