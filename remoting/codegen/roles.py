@@ -11,8 +11,8 @@ OBJECTS = ("array", "mipmap", "texture", "surface", "graph", "node", "exec", "co
 """Things that the driver names by a value of its own. Both ends know which values are valid."""
 
 HANDLES = {
-    "array": "CUarray", "mipmap": "CUmipmappedArray", "texture": "CUtexObject", "surface": "CUsurfObject", "graph": "CUgraph", "condition": "CUgraphConditionalHandle",
-    "node": "CUgraphNode", "exec": "CUgraphExec", "memory": "CUmemGenericAllocationHandle",
+    "array": "CUarray", "mipmap": "CUmipmappedArray", "texture": "CUtexObject", "surface": "CUsurfObject", "graph": "CUgraph",
+    "condition": "CUgraphConditionalHandle", "node": "CUgraphNode", "exec": "CUgraphExec", "memory": "CUmemGenericAllocationHandle",
 }  # fmt: skip
 
 PLAIN = {"stream", "event", "function", "module", "context", "device", "pointer", "either", "legacy", "in", "out", "count", "zero"}
