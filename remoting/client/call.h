@@ -130,4 +130,7 @@ void forget_pool_memory(uint64_t at, Heap::Done done);                          
 CUresult send_in(Context* c, CUdeviceptr to, const void* from, size_t bytes);                          // memory.cc: on the legacy stream; the bytes are taken
 CUresult copy_between_nodes(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);         // peer.cc
 
+// What the forms without a stream promise of host memory: it holds what was written when they return.
+inline CUresult seen_by_host(CUresult r, CUdeviceptr p) { return r || !mirrored() || !is_mapped(p) ? r : cuStreamSynchronize(nullptr); }
+
 }  // namespace busbar::client

@@ -83,6 +83,7 @@ API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUli
   if (CUresult r = require_context(c)) return r;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   auto* j = new LinkJob;
+  j->options = jit_options(n, options, values);
   for (unsigned i = 0; i < n && options && values; ++i) {
     if (options[i] == CU_JIT_ERROR_LOG_BUFFER) j->log_buffer = (char*)values[i];
     if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) j->log_room = (size_t)values[i];
@@ -111,8 +112,8 @@ API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
   Call call;
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
   if (!image || j->inputs.empty() || j->inputs.size() > 256) return CUDA_ERROR_INVALID_VALUE;
-  wire::Encoder<256 * 24 + 64> e(wire::Op::link, call.context_id());
-  e.put(call.reply_id()).put((uint32_t)j->inputs.size());
+  wire::Encoder<256 * 24 + 64 + wire::kMaxJitOptions * sizeof(wire::JitOption)> e(wire::Op::link, call.context_id());
+  e.put(call.reply_id()).put((uint32_t)j->inputs.size()).put((uint32_t)j->options.size()).raw(j->options.data(), (uint32_t)(j->options.size() * sizeof j->options[0]));
   for (auto& [type, text] : j->inputs) {
     uint64_t transfer = call.link()->upload(text.data(), text.size());
     if (!transfer) return call.link()->error();

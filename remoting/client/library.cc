@@ -14,10 +14,11 @@ API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* o
   auto l = std::make_unique<Library>();
   auto& a = session()->devices.front()->attributes;
   l->image = image_bytes(code, a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR], a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR]);
+  l->options = jit_options(n, options, values);
   if (Context* c = current_context()) {
     Module* m;
     std::string log;
-    if (CUresult r = load_module(c, l->image.data(), &log, m)) { write_log(n, options, values, log); return r; }
+    if (CUresult r = load_module(c, l->image.data(), l->options, &log, m)) { write_log(n, options, values, log); return r; }
     m->of_library = true;
     l->modules.push_back({c, c->life, m});
   }

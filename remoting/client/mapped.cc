@@ -82,6 +82,11 @@ CUresult fetch_mapped(Context* c) {
   return CUDA_SUCCESS;
 }
 
+bool is_mapped(CUdeviceptr p) {
+  std::lock_guard lock(table().mutex);
+  return std::any_of(table().of.begin(), table().of.end(), [&](auto& entry) { return p - entry.second.device < entry.second.bytes; });
+}
+
 void forget_mapped(const void* host) {
   std::unique_lock lock(table().mutex);
   auto it = table().of.find((uint64_t)host);

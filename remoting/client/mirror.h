@@ -22,6 +22,7 @@ CUresult flush_managed(Stream& s);
 // mapped.cc
 CUresult flush_mapped(Stream& s);
 void forget_mapped(const void* host);
+bool is_mapped(CUdeviceptr p);                              // host memory, as kernels reach it
 
 inline bool mirrored() { return g_mirrors.load(std::memory_order_relaxed) > 0; }
 

@@ -17,15 +17,15 @@ std::string image_for(Context* c, const void* image) {
 }
 
 // The name of an image is its hash. Small ones travel with it; of others the node may have kept the bytes.
-Answer request_load(Context* c, uint32_t module, uint32_t first_function, const std::string& bytes, bool send) {
+Answer request_load(Context* c, uint32_t module, uint32_t first_function, const std::string& bytes, const JitOptions& options, bool send) {
   Link* link = c->device->link;
   bool inlined = bytes.size() <= kSendAtOnceBytes;
   uint8_t hash[32];
   SHA256((const uint8_t*)bytes.data(), bytes.size(), hash);
   uint64_t transfer = send && !inlined ? link->upload(bytes.data(), bytes.size()) : 0, id = link->next_id();
   if (send && !inlined && !transfer) return {(uint32_t)link->error(), ""};
-  wire::Encoder<kSendAtOnceBytes + 256> e(wire::Op::load_module, c->id);
-  e.put(id).put(module).put<uint32_t>(inlined).put((uint64_t)bytes.size()).put(transfer).put((uint64_t)first_function).raw(hash, 32);
+  wire::Encoder<kSendAtOnceBytes + 256 + wire::kMaxJitOptions * sizeof(wire::JitOption)> e(wire::Op::load_module, c->id);
+  e.put(id).put(module).put<uint32_t>(inlined).put((uint64_t)bytes.size()).put(transfer).put((uint64_t)first_function).put((uint64_t)options.size()).raw(hash, 32).raw(options.data(), (uint32_t)(options.size() * sizeof options[0]));
   if (inlined) e.raw(bytes.data(), (uint32_t)bytes.size());
   return link->ask(id, e.finish(), e.size());
 }
@@ -61,13 +61,13 @@ void read_functions(Module* m, const std::string& body) {
 }
 }  // namespace
 
-CUresult load_module(Context* c, const void* image, std::string* log, Module*& out) {
+CUresult load_module(Context* c, const void* image, const JitOptions& options, std::string* log, Module*& out) {
   std::string bytes = image_for(c, image);
   if (bytes.find("vprintf") != std::string::npos) session()->prints = true;
   if (bytes.empty()) return CUDA_ERROR_INVALID_IMAGE;
   uint32_t id = session()->next_number++, first = session()->next_function.fetch_add(wire::kFunctionsWithLoad);
-  Answer a = request_load(c, id, first, bytes, false);
-  if (a.status == wire::kNeedImage) a = request_load(c, id, first, bytes, true);
+  Answer a = request_load(c, id, first, bytes, options, false);
+  if (a.status == wire::kNeedImage) a = request_load(c, id, first, bytes, options, true);
   if (a.status) { if (log) *log = a.body; return (CUresult)a.status; }
   auto* m = new Module;
   m->context = c;
@@ -100,7 +100,7 @@ CUresult module_of(Library* l, Context* c, Module*& out) {
   std::lock_guard lock(l->mutex);
   std::erase_if(l->modules, [](auto& m) { return m.life != m.context->life; });
   for (auto& loaded : l->modules) if (loaded.context == c) { out = loaded.module; return CUDA_SUCCESS; }
-  if (CUresult r = load_module(c, l->image.data(), nullptr, out)) return r;
+  if (CUresult r = load_module(c, l->image.data(), l->options, nullptr, out)) return r;
   out->of_library = true;
   l->modules.push_back({c, c->life, out});
   return CUDA_SUCCESS;
@@ -127,6 +127,13 @@ using namespace busbar::client;
 #define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
 #define MODULE(m, h) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Module* m = session()->modules.get(h); if (!m) return CUDA_ERROR_INVALID_HANDLE
 
+JitOptions busbar::client::jit_options(unsigned n, const CUjit_option* options, void** values) {
+  JitOptions kept;
+  for (unsigned i = 0; i < n && options && values && kept.size() < wire::kMaxJitOptions; ++i)
+    if (wire::is_number(options[i])) kept.push_back({(uint32_t)options[i], 0, (uint64_t)values[i]});
+  return kept;
+}
+
 void busbar::client::write_log(unsigned n, const CUjit_option* options, void** values, const std::string& log) {
   char* buffer = nullptr;
   size_t room = 0;
@@ -145,7 +152,7 @@ API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned n, CU
   if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
   Module* m;
   std::string log;
-  if (CUresult r = load_module(c, image, &log, m)) { write_log(n, options, values, log); return r; }
+  if (CUresult r = load_module(c, image, jit_options(n, options, values), &log, m)) { write_log(n, options, values, log); return r; }
   *out = (CUmodule)m->handle;
   return CUDA_SUCCESS;
 }

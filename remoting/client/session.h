@@ -10,6 +10,7 @@
 #include "client/handles.h"
 #include "client/heap.h"
 #include "client/link.h"
+#include "wire/jit_option.h"
 #include "wire/objects.h"
 
 namespace busbar::client {
@@ -109,6 +110,7 @@ struct Module {
 struct Kernel;
 struct Library {
   std::string image;
+  std::vector<wire::JitOption> options;
   std::mutex mutex;
   struct Loaded { Context* context; uint64_t life; Module* module; };
   std::vector<Loaded> modules;               // one a context; a context that was ended took its module with it
@@ -117,7 +119,7 @@ struct Library {
 };
 struct Kernel { Library* library = nullptr; std::string name; void* handle = nullptr; };
 
-struct LinkJob { std::vector<std::pair<int, std::string>> inputs; std::string image, log; char* log_buffer = nullptr; size_t log_room = 0; };
+struct LinkJob { std::vector<wire::JitOption> options; std::vector<std::pair<int, std::string>> inputs; std::string image, log; char* log_buffer = nullptr; size_t log_room = 0; };
 
 // Functions by the number that the node knows them by.
 class FunctionNumbers {
@@ -175,7 +177,9 @@ void start_host_functions(Link* link);
 
 // module.cc
 Function* function_of(CUfunction handle, CUresult& error);   // a CUfunction or a CUkernel
-CUresult load_module(Context* c, const void* image, std::string* log, Module*& out);
+using JitOptions = std::vector<wire::JitOption>;
+JitOptions jit_options(unsigned n, const CUjit_option* options, void** values);   // those that change the code: the limit of registers and the like
+CUresult load_module(Context* c, const void* image, const JitOptions& options, std::string* log, Module*& out);
 CUresult get_function(Module* m, const char* name, Function*& out);
 CUresult module_of(Library* l, Context* c, Module*& out);     // loads it there when it is not
 CUresult function_names(Module* m, std::vector<std::string>& names);

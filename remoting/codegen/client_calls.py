@@ -137,4 +137,7 @@ def alias_stub(call: spec.Call, prototype: Prototype, target: Prototype) -> str:
         else:
             raise RoleError(f"{call.name}: {target.symbol} wants {p.name}, which has no role")
     parameters = ", ".join(declare(p, i) for i, p in enumerate(prototype.parameters))
-    return f'extern "C" CUresult {call.name}({parameters}) {{ return {target.symbol}({", ".join(arguments)}); }}\n'
+    made = f"{target.symbol}({', '.join(arguments)})"
+    if "legacy" in call.roles.values():  # done before it returns where the program itself can look: its first argument is where it writes
+        made = f"seen_by_host({made}, a0)"
+    return f'extern "C" CUresult {call.name}({parameters}) {{ return {made}; }}\n'

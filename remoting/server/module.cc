@@ -8,6 +8,7 @@
 #include <string>
 
 #include "server/session.h"
+#include "wire/jit_option.h"
 
 namespace busbar::server {
 
@@ -15,6 +16,27 @@ namespace {
 constexpr int kUploadTimeoutMs = 120'000;
 constexpr int kFunctionAttributes = 16;
 constexpr size_t kLogBytes = 8192;
+
+// The program's options and our buffer for what the compiler says.
+struct JitOptions {
+  std::vector<CUjit_option> names;
+  std::vector<void*> values;
+  unsigned count() const { return (unsigned)names.size(); }
+  // False when there are too many, or one that is no number: it would be an address here.
+  bool read(wire::Decoder& in, uint64_t n) {
+    std::vector<wire::JitOption> list;
+    if (!in.ok() || n > wire::kMaxJitOptions || !in.elements(list, n)) return false;
+    for (auto& o : list) {
+      if (!wire::is_number(o.option)) return false;
+      add((CUjit_option)o.option, (void*)o.value);
+    }
+    return true;
+  }
+  void log_to(std::string& log) { add(CU_JIT_ERROR_LOG_BUFFER, log.data()); add(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, (void*)(uintptr_t)log.size()); }
+
+ private:
+  void add(CUjit_option name, void* value) { names.push_back(name); values.push_back(value); }
+};
 
 std::string hex(const uint8_t* hash) {
   std::string s;
@@ -127,17 +149,19 @@ void load_module(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t id = in.get<uint32_t>(), inlined = in.get<uint32_t>();
   uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>(), first = in.get<uint64_t>();
+  uint64_t option_count = in.get<uint64_t>();
   const uint8_t* hash = in.raw(32);
+  JitOptions options;
+  if (!options.read(in, option_count)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   const uint8_t* here = inlined && bytes <= in.left() ? in.raw(bytes) : nullptr;
   if (!in.ok() || bytes > wire::kMaxImageBytes || s.too_many_modules()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   std::string image;
   if (here) image.assign((const char*)here, bytes);
   else if (!image_of(s, reply, hash, bytes, transfer, image)) return;
   std::string log(kLogBytes, '\0');
-  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void* values[] = {log.data(), (void*)(uintptr_t)log.size()};
+  options.log_to(log);
   CUmodule module = nullptr;
-  CUresult r = s.cu.cuModuleLoadDataEx(&module, image.c_str(), 2, options, values);
+  CUresult r = s.cu.cuModuleLoadDataEx(&module, image.c_str(), options.count(), options.names.data(), options.values.data());
   if (!r) { std::lock_guard lock(s.modules_mutex); s.modules[id] = module; }
   log.resize(std::strlen(log.c_str()));
   s.reply(reply, r, r ? log : describe_small(s, module, (uint32_t)first));
@@ -208,12 +232,13 @@ void get_global(Session& s, wire::Decoder in) {
 void link_images(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t count = in.get<uint32_t>();
-  if (!in.ok() || count == 0 || count > 256) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  uint32_t option_count = in.get<uint32_t>();
+  JitOptions options;
+  if (!options.read(in, option_count) || count == 0 || count > 256) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   std::string log(kLogBytes, '\0');
-  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void* values[] = {log.data(), (void*)(uintptr_t)log.size()};
+  options.log_to(log);
   CUlinkState state;
-  if (CUresult r = s.cu.cuLinkCreate(2, options, values, &state)) return s.reply(reply, r);
+  if (CUresult r = s.cu.cuLinkCreate(options.count(), options.names.data(), options.values.data(), &state)) return s.reply(reply, r);
   CUresult r = CUDA_SUCCESS;
   std::vector<std::string> images;
   for (uint32_t i = 0; i < count && !r; ++i) {

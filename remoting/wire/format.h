@@ -4,7 +4,7 @@
 
 namespace busbar::wire {
 
-constexpr uint32_t kProtocolVersion = 3;
+constexpr uint32_t kProtocolVersion = 4;
 
 // ---- limits ----
 constexpr uint32_t kMaxRecordBytes = 64 << 10;          // header included; a launch may carry 32,764 bytes of parameters

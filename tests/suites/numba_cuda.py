@@ -20,13 +20,15 @@ from typing import Any
 
 import tomllib
 
-from tests.remoting.node import LocalNode, direct_environment
+from nodes.launcher_control import Partition
+from tests.remoting.node import LocalNode, direct_environment, gpu_uuids, softgpu_environment
 
 REMAINDER = Path(__file__).with_name("numba_remainder.toml")
 
 NODE: list[LocalNode] = []
 """The node that the modules are remoted to; none when they run on the GPU itself."""
 MODULE_SECONDS = 1500
+MEMORY_BYTES = 4 << 30
 # The fixture of these modules is pytest's; unittest needs what it would set.
 FILECHECK_ATTRIBUTE = "_dump_failed_filechecks"
 
@@ -136,7 +138,8 @@ def main() -> None:
         os._exit(0)  # some tests leave threads or a poisoned context behind
     names = [a for a in sys.argv[1:] if a != "--remoted"] or module_names()
     if "--remoted" in sys.argv:
-        NODE.append(LocalNode(BUSBAR_SOFTGPU_DEVICES="1"))
+        gpu = gpu_uuids(softgpu_environment(Path(tempfile.mkdtemp(prefix="busbar-numba-"))))[0]
+        NODE.append(LocalNode(partitions=[Partition(gpu, MEMORY_BYTES, 100)], BUSBAR_SOFTGPU_DEVICES="1"))
     try:
         report = run(names, len(os.sched_getaffinity(0)))
     finally:

@@ -92,9 +92,9 @@ template <typename T> static CUresult fill(CUdeviceptr p, size_t pitch, T value,
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemsetD2D8(CUdeviceptr p, size_t pitch, unsigned char v, size_t w, size_t h) { return fill<uint8_t>(p, pitch, v, w, h, nullptr); }
-API CUresult cuMemsetD2D16(CUdeviceptr p, size_t pitch, unsigned short v, size_t w, size_t h) { return fill<uint16_t>(p, pitch, v, w, h, nullptr); }
-API CUresult cuMemsetD2D32(CUdeviceptr p, size_t pitch, unsigned v, size_t w, size_t h) { return fill<uint32_t>(p, pitch, v, w, h, nullptr); }
+API CUresult cuMemsetD2D8(CUdeviceptr p, size_t pitch, unsigned char v, size_t w, size_t h) { return seen_by_host(fill<uint8_t>(p, pitch, v, w, h, nullptr), p); }
+API CUresult cuMemsetD2D16(CUdeviceptr p, size_t pitch, unsigned short v, size_t w, size_t h) { return seen_by_host(fill<uint16_t>(p, pitch, v, w, h, nullptr), p); }
+API CUresult cuMemsetD2D32(CUdeviceptr p, size_t pitch, unsigned v, size_t w, size_t h) { return seen_by_host(fill<uint32_t>(p, pitch, v, w, h, nullptr), p); }
 API CUresult cuMemsetD2D8Async(CUdeviceptr p, size_t pitch, unsigned char v, size_t w, size_t h, CUstream s) { return fill<uint8_t>(p, pitch, v, w, h, s); }
 API CUresult cuMemsetD2D16Async(CUdeviceptr p, size_t pitch, unsigned short v, size_t w, size_t h, CUstream s) { return fill<uint16_t>(p, pitch, v, w, h, s); }
 API CUresult cuMemsetD2D32Async(CUdeviceptr p, size_t pitch, unsigned v, size_t w, size_t h, CUstream s) { return fill<uint32_t>(p, pitch, v, w, h, s); }

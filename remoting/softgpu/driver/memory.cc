@@ -18,6 +18,15 @@ const Allocation* find_allocation(uint64_t address) {
   return address - it->second.base < it->second.bytes ? &it->second : nullptr;
 }
 
+CUresult seen_by_host(CUresult r, CUdeviceptr p) {
+  if (r) return r;
+  std::unique_lock lock(driver()->mutex);
+  const Allocation* a = find_allocation(p);
+  bool host = a && (a->kind == Allocation::host || a->kind == Allocation::registered);
+  lock.unlock();
+  return host ? cuStreamSynchronize(nullptr) : CUDA_SUCCESS;
+}
+
 bool registered_memory(uint64_t address, uint32_t bytes) {
   std::lock_guard lock(driver()->mutex);
   const Allocation* a = find_allocation(address);
@@ -268,9 +277,9 @@ template <typename T> static CUresult fill(CUdeviceptr p, T value, size_t n, CUs
   uint64_t at = enqueue(s, [=] { std::fill_n((T*)p, n, value); return CUDA_SUCCESS; }, {}, &params);
   return h == nullptr && is_host(p) ? wait_for(s, at) : CUDA_SUCCESS;   // synchronous when the target is host memory
 }
-API CUresult cuMemsetD8(CUdeviceptr p, unsigned char v, size_t n) { return fill<uint8_t>(p, v, n, nullptr); }
-API CUresult cuMemsetD16(CUdeviceptr p, unsigned short v, size_t n) { return fill<uint16_t>(p, v, n, nullptr); }
-API CUresult cuMemsetD32(CUdeviceptr p, unsigned v, size_t n) { return fill<uint32_t>(p, v, n, nullptr); }
+API CUresult cuMemsetD8(CUdeviceptr p, unsigned char v, size_t n) { return seen_by_host(fill<uint8_t>(p, v, n, nullptr), p); }
+API CUresult cuMemsetD16(CUdeviceptr p, unsigned short v, size_t n) { return seen_by_host(fill<uint16_t>(p, v, n, nullptr), p); }
+API CUresult cuMemsetD32(CUdeviceptr p, unsigned v, size_t n) { return seen_by_host(fill<uint32_t>(p, v, n, nullptr), p); }
 API CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char v, size_t n, CUstream s) { return fill<uint8_t>(p, v, n, s); }
 API CUresult cuMemsetD16Async(CUdeviceptr p, unsigned short v, size_t n, CUstream s) { return fill<uint16_t>(p, v, n, s); }
 API CUresult cuMemsetD32Async(CUdeviceptr p, unsigned v, size_t n, CUstream s) { return fill<uint32_t>(p, v, n, s); }

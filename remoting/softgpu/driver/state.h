@@ -144,6 +144,7 @@ CUresult wait_for(const StreamRef& s, uint64_t position);
 CUresult wait_for_context(Context* c);
 
 inline uint64_t now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec; }
+CUresult seen_by_host(CUresult r, CUdeviceptr p);            // of the forms without a stream: host memory holds what they wrote when they return
 bool registered_memory(uint64_t address, uint32_t bytes);   // host memory that was registered: kernels may touch it
 void forget_pool_memory(uint64_t base, uint64_t bytes);      // an allocation that may have come from a pool is freed
 void forget_ipc(uint64_t base);                              // an allocation that may have been shared is freed

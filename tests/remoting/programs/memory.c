@@ -53,5 +53,17 @@ int main(void) {
   OK(cuMemcpyDtoH(words, global, 4));
   printf("global %u of %zu bytes\n", words[0], bytes);
   SAY(cuModuleGetGlobal(&global, &bytes, module, "absent"));
+
+  /* what the forms without a stream write to host memory is there when they return */
+  unsigned char *mapped;
+  CUdeviceptr seen;
+  OK(cuMemHostAlloc((void **)&mapped, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+  OK(cuMemHostGetDevicePointer(&seen, mapped, 0));
+  memset(mapped, 1, 4096);
+  OK(cuMemsetD8(seen, 0xab, 4096));
+  printf("set: %x %x\n", mapped[0], mapped[4095]);
+  OK(cuMemsetD2D32(seen, 64, 0x01020304, 4, 8));
+  printf("set in rows: %x %x\n", mapped[64], mapped[16]);
+  OK(cuMemFreeHost(mapped));
   return 0;
 }
