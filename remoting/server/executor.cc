@@ -236,12 +236,7 @@ void Executor::run_global(const Record& r) {
   switch ((Op)r.head.opcode) {
     case Op::return_memory: return return_memory(s_, in);
     case Op::release: return release(s_, in);
-    case Op::unload_module: {
-      std::lock_guard lock(s_.modules_mutex);
-      auto it = s_.modules.find(in.get<uint32_t>());
-      if (it != s_.modules.end()) { s_.cu.cuModuleUnload(it->second); s_.modules.erase(it); }
-      return;
-    }
+    case Op::unload_module: return unload_module(s_, in);
     case Op::destroy_event: s_.events.erase(in.get<uint32_t>()); return;
     case Op::destroy_stream: {
       StreamState* st = s_.stream(in.get<uint32_t>());

@@ -162,9 +162,30 @@ void load_module(Session& s, wire::Decoder in) {
   options.log_to(log);
   CUmodule module = nullptr;
   CUresult r = s.cu.cuModuleLoadDataEx(&module, image.c_str(), options.count(), options.names.data(), options.values.data());
-  if (!r) { std::lock_guard lock(s.modules_mutex); s.modules[id] = module; }
   log.resize(std::strlen(log.c_str()));
-  s.reply(reply, r, r ? log : describe_small(s, module, (uint32_t)first));
+  std::string functions = r ? "" : describe_small(s, module, (uint32_t)first);
+  if (!r) { std::lock_guard lock(s.modules_mutex); s.modules[id] = std::make_shared<LoadedModule>(s.cu, module); }
+  s.reply(reply, r, r ? log : functions);
+}
+
+// module
+void unload_module(Session& s, wire::Decoder in) {
+  ModuleRef last;                                           // goes after the lock
+  std::lock_guard lock(s.modules_mutex);
+  auto it = s.modules.find(in.get<uint32_t>());
+  if (it == s.modules.end()) return;
+  last = std::move(it->second);
+  s.modules.erase(it);
+}
+
+// The module is let go before the answer: an unload that follows is the last to hold it, so it unloads at once.
+static CUresult find_function(Session& s, uint32_t module, uint32_t id, const std::string& name, std::string& out) {
+  ModuleRef m = s.module(module);
+  if (!m) return CUDA_ERROR_INVALID_HANDLE;
+  CUfunction f = nullptr;
+  if (CUresult r = s.cu.cuModuleGetFunction(&f, m->handle, name.c_str())) return r;
+  if (CUresult r = describe_function(s, f, out)) return r;
+  return s.functions.add(id, f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 // module, function number, name -> attributes and the layout of the parameters
@@ -172,25 +193,27 @@ void get_function(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t module = in.get<uint32_t>(), id = in.get<uint32_t>();
   std::string name(in.text()), out;
-  CUmodule m = s.module(module);
-  if (!in.ok() || !m) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
-  CUfunction f = nullptr;
-  if (CUresult r = s.cu.cuModuleGetFunction(&f, m, name.c_str())) return s.reply(reply, r);
-  if (CUresult r = describe_function(s, f, out)) return s.reply(reply, r);
-  s.reply(reply, s.functions.add(id, f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, out);
+  CUresult r = in.ok() ? find_function(s, module, id, name, out) : CUDA_ERROR_INVALID_HANDLE;
+  s.reply(reply, r, r ? "" : out);
+}
+
+static CUresult list_names(Session& s, uint32_t module, std::string& out) {
+  ModuleRef m = s.module(module);
+  if (!m) return CUDA_ERROR_INVALID_HANDLE;
+  std::vector<CUfunction> list;
+  if (CUresult r = functions_of(s, m->handle, wire::kMaxListed, list)) return r;
+  append<uint32_t>(out, (uint32_t)list.size());
+  for (auto f : list) append_text(out, name_of(s, f));
+  return CUDA_SUCCESS;
 }
 
 // module -> the names of its functions
 void list_functions(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
-  CUmodule m = s.module(in.get<uint32_t>());
-  if (!in.ok() || !m) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
-  std::vector<CUfunction> list;
-  if (CUresult r = functions_of(s, m, wire::kMaxListed, list)) return s.reply(reply, r);
+  uint32_t module = in.get<uint32_t>();
   std::string out;
-  append<uint32_t>(out, (uint32_t)list.size());
-  for (auto f : list) append_text(out, name_of(s, f));
-  s.reply(reply, CUDA_SUCCESS, out);
+  CUresult r = in.ok() ? list_names(s, module, out) : CUDA_ERROR_INVALID_HANDLE;
+  s.reply(reply, r, out);
 }
 
 // function, grid, block, shared bytes, attributes -> a number
@@ -216,12 +239,12 @@ void cluster_size(Session& s, wire::Decoder in) { ask_clusters(s, in, s.cu.cuOcc
 
 void get_global(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
-  CUmodule m = s.module(in.get<uint32_t>());
+  ModuleRef m = s.module(in.get<uint32_t>());
   std::string name(in.text());
   if (!in.ok() || !m) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   CUdeviceptr at = 0;
   size_t bytes = 0;
-  CUresult r = s.cu.cuModuleGetGlobal(&at, &bytes, m, name.c_str());
+  CUresult r = s.cu.cuModuleGetGlobal(&at, &bytes, m->handle, name.c_str());
   std::string out;
   append<uint64_t>(out, at);
   append<uint64_t>(out, bytes);

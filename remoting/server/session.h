@@ -66,6 +66,16 @@ struct EventState {
   bool in_graph = false;                                    // a node names it: there is one version from now on
 };
 
+// Whoever uses a module holds it: the helper may be reading one that the program unloads.
+struct LoadedModule {
+  LoadedModule(Driver& driver, CUmodule m) : cu(driver), handle(m) {}
+  LoadedModule(const LoadedModule&) = delete;
+  ~LoadedModule() { cu.cuModuleUnload(handle); }
+  Driver& cu;
+  const CUmodule handle;
+};
+using ModuleRef = std::shared_ptr<LoadedModule>;
+
 struct Lease { uint64_t bytes = 0; uint32_t device = 0; CUmemGenericAllocationHandle handle = 0; bool plain = false; };
 
 // Graphs that wait for a function of the program.
@@ -99,7 +109,7 @@ struct Session {
   Numbered<StreamState> streams;
   std::unordered_map<uint32_t, EventState> events;
   std::mutex modules_mutex;                                 // the helper loads while the executor unloads
-  std::unordered_map<uint32_t, CUmodule> modules;
+  std::unordered_map<uint32_t, ModuleRef> modules;
   FunctionTable functions;                                  // by the client's number
   Objects<Charge> objects;
   GraphMemory graph_memory;
@@ -117,7 +127,7 @@ struct Session {
   uint64_t launches = 0;
   std::atomic<uint64_t> credit_total{0};                    // bulk bytes consumed since the start
 
-  CUmodule module(uint32_t id) { std::lock_guard lock(modules_mutex); auto it = modules.find(id); return it == modules.end() ? nullptr : it->second; }
+  ModuleRef module(uint32_t id) { std::lock_guard lock(modules_mutex); auto it = modules.find(id); return it == modules.end() ? nullptr : it->second; }
   bool too_many_modules() { std::lock_guard lock(modules_mutex); return modules.size() >= wire::kMaxObjects; }
   CUfunction function_named(uint32_t id) const { return functions.get(id); }
   CUcontext context_named(uint32_t id) { auto* c = context(id); return c ? c->handle : nullptr; }
@@ -158,6 +168,7 @@ void return_memory(Session& s, wire::Decoder in);
 void allocate(Session& s, wire::Decoder in);
 void release(Session& s, wire::Decoder in);
 void memory_info(Session& s, wire::Decoder in);
+void unload_module(Session& s, wire::Decoder in);
 void load_module(Session& s, wire::Decoder in);
 void get_function(Session& s, wire::Decoder in);
 void get_global(Session& s, wire::Decoder in);
