@@ -61,3 +61,15 @@ def test_an_idle_session_is_kept_awake_through_middleboxes_and_a_lost_end_is_not
     finally:
         program.kill()
         program.wait()
+
+
+FOREIGN_SSL = "#include <stddef.h>\n" + "".join(f"void *{name}(void) {{ return NULL; }}\n" for name in ("SSL_CTX_new", "SSL_new", "OPENSSL_init_ssl", "RAND_bytes", "SHA256"))
+
+
+def test_a_program_that_brings_a_tls_library_of_another_make_keeps_it_to_itself(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path) -> None:
+    """Programs with BoringSSL inside export OpenSSL's names."""
+    (tmp_path / "foreign.c").write_text(FOREIGN_SSL)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "foreign.so", tmp_path / "foreign.c"], check=True)
+    env = node.remote_environment(LD_PRELOAD=str(tmp_path / "foreign.so"))
+    done = subprocess.run([compiled("traps"), "late_read"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "late_read: right\n" and done.returncode == 0, (done.returncode, done.stdout, done.stderr[-1000:])
