@@ -61,8 +61,9 @@ API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) { return cuDeviceGet
 API CUresult cuDeviceTotalMem(size_t* bytes, CUdevice dev) { DEVICE(d, dev); if (!bytes) return CUDA_ERROR_INVALID_VALUE; *bytes = d->memory_bytes; return CUDA_SUCCESS; }
 
 // What does not work over a network is not promised, whatever the GPU itself could do.
-static bool withheld(CUdevice_attribute a) {
+static bool withheld(const Device& d, CUdevice_attribute a) {
   switch ((int)a) {
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: return !d.heap;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS: case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED: case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST: case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
@@ -76,7 +77,7 @@ static bool withheld(CUdevice_attribute a) {
 API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute a, CUdevice dev) {
   DEVICE(d, dev);
   if (!value || (int)a <= 0 || (size_t)a >= d->attributes.size() || !d->known[(size_t)a]) return CUDA_ERROR_INVALID_VALUE;
-  *value = withheld(a) ? 0 : d->attributes[(size_t)a];
+  *value = withheld(*d, a) ? 0 : d->attributes[(size_t)a];
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 // A driver without a GPU, for tests and benchmarks only: device memory is host memory, kernels do nothing, everything is
-// done when the call returns. It is in no package (tests/remoting/test_null_driver.py proves it).
+// done when the call returns. It is in no package (tests/remoting/test_runtime.py proves it).
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -86,3 +86,17 @@ API CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* c, CUstream) { copy_rows(*c); 
 API CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char v, size_t n, CUstream) { std::memset((void*)p, v, n); return CUDA_SUCCESS; }
 API CUresult cuMemsetD16Async(CUdeviceptr p, unsigned short v, size_t n, CUstream) { for (size_t i = 0; i < n; ++i) ((unsigned short*)p)[i] = v; return CUDA_SUCCESS; }
 API CUresult cuMemsetD32Async(CUdeviceptr p, unsigned v, size_t n, CUstream) { for (size_t i = 0; i < n; ++i) ((unsigned*)p)[i] = v; return CUDA_SUCCESS; }
+template <typename T> CUresult fill_rows(CUdeviceptr p, size_t pitch, T v, size_t width, size_t height) {
+  for (size_t y = 0; y < height; ++y) for (size_t x = 0; x < width; ++x) ((T*)(p + y * pitch))[x] = v;
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemsetD2D8Async(CUdeviceptr p, size_t pitch, unsigned char v, size_t w, size_t h, CUstream) { return fill_rows(p, pitch, v, w, h); }
+API CUresult cuMemsetD2D16Async(CUdeviceptr p, size_t pitch, unsigned short v, size_t w, size_t h, CUstream) { return fill_rows(p, pitch, v, w, h); }
+API CUresult cuMemsetD2D32Async(CUdeviceptr p, size_t pitch, unsigned v, size_t w, size_t h, CUstream) { return fill_rows(p, pitch, v, w, h); }
+
+// ---- arrays: they hold nothing but their shape ----
+API CUresult cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) { *out = (CUarray) new CUDA_ARRAY3D_DESCRIPTOR(*d); return CUDA_SUCCESS; }
+API CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR* out, CUarray a) { *out = *(CUDA_ARRAY3D_DESCRIPTOR*)a; return CUDA_SUCCESS; }
+API CUresult cuArrayDestroy(CUarray a) { delete (CUDA_ARRAY3D_DESCRIPTOR*)a; return CUDA_SUCCESS; }
+API CUresult cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC*, const CUDA_TEXTURE_DESC*, const CUDA_RESOURCE_VIEW_DESC*) { *out = 1; return CUDA_SUCCESS; }
+API CUresult cuTexObjectDestroy(CUtexObject) { return CUDA_SUCCESS; }

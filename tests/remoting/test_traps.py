@@ -63,7 +63,8 @@ def test_an_idle_session_is_kept_awake_through_middleboxes_and_a_lost_end_is_not
         program.wait()
 
 
-FOREIGN_SSL = "#include <stddef.h>\n" + "".join(f"void *{name}(void) {{ return NULL; }}\n" for name in ("SSL_CTX_new", "SSL_new", "OPENSSL_init_ssl", "RAND_bytes", "SHA256"))
+OPENSSL_NAMES = ("SSL_CTX_new", "SSL_new", "OPENSSL_init_ssl", "RAND_bytes", "SHA256")
+FOREIGN_SSL = "#include <stddef.h>\n" + "".join(f"void *{name}(void) {{ return NULL; }}\n" for name in OPENSSL_NAMES)
 
 
 def test_a_program_that_brings_a_tls_library_of_another_make_keeps_it_to_itself(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path) -> None:
