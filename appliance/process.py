@@ -11,7 +11,6 @@ import signal
 import socket
 import ssl
 import time
-from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -29,7 +28,6 @@ from appliance.fleet.certificates import Authority, load_authority, server_certi
 from appliance.fleet.servicer import FleetServicer, flush_last_seen
 from appliance.fleet.ssh_enrolment import settle_interrupted
 from appliance.inventory.services import announce_reachability
-from appliance.pools.models import Pool
 from appliance.pools.services import ensure_default_pool
 from appliance.writer import off_loop, start_writer
 from nodes.protocol import fleet_pb2_grpc
@@ -72,13 +70,13 @@ async def tick() -> None:
     while True:
         await asyncio.sleep(TICK_SECONDS)
         try:
-            await off_loop(allocations.release_unheld)
+            await off_loop(allocations.end_what_is_due)
             await off_loop(announce_reachability)
-            for pool_id in await off_loop(lambda: list(Pool.objects.values_list("pk", flat=True))):
-                await off_loop(partial(allocations.queue_advance, pool_id=pool_id))
+            await off_loop(allocations.queue_advance)
             if time.monotonic() - flushed > FLUSH_SECONDS:
                 flushed = time.monotonic()
                 await off_loop(flush_last_seen)
+                await off_loop(allocations.count_use)
         except Exception:
             log.exception("the scheduler stumbled; it goes on in a second")
 

@@ -23,6 +23,10 @@ class Environment(BaseSettings):
     """The address under which nodes and clients reach this appliance."""
     hold_seconds: float = Field(25.0, gt=0)
     """An allocation without a live session or a heartbeat for so long is released; with reports and fences it is over within 30 s."""
+    fair_share_half_life_seconds: float = Field(7 * 86400.0, gt=0)
+    """Half of what a project has had is forgotten in this time."""
+    preemption_grace_seconds: float = Field(30.0, ge=0)
+    """Notice that a holder gets before its allocation is taken back for another."""
     heartbeat_seconds: float = Field(1.0, gt=0)
     """Cadence of heartbeats and samples that agents are asked for."""
     unreachable_seconds: float = Field(15.0, gt=0)

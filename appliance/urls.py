@@ -6,9 +6,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from appliance.accounts import project_views as projects
 from appliance.accounts import views as accounts
 from appliance.activity import views as activity
 from appliance.activity.consumers import FeedConsumer
+from appliance.allocations import forecast_views as forecasts
 from appliance.allocations import views as allocations
 from appliance.console import console
 from appliance.fleet import views as fleet
@@ -72,8 +74,17 @@ urlpatterns = [
     path(api + "gpus/<uuid:gpu_id>", inventory.GpuView.as_view()),
     path(api + "pools", pools.PoolListView.as_view()),
     path(api + "pools/<uuid:pool_id>", pools.PoolView.as_view()),
+    path(api + "pools/<uuid:pool_id>/defragmentation", forecasts.PoolDefragmentationView.as_view()),
+    path(api + "quotas", pools.QuotaListView.as_view()),
+    path(api + "quotas/<uuid:quota_id>", pools.QuotaView.as_view()),
+    path(api + "reservations", pools.ReservationListView.as_view()),
+    path(api + "reservations/<uuid:reservation_id>", pools.ReservationView.as_view()),
+    path(api + "projects", projects.ProjectListView.as_view()),
+    path(api + "projects/<uuid:project_id>", projects.ProjectView.as_view()),
+    path(api + "departments", projects.DepartmentListView.as_view()),
     path(api + "allocations", allocations.AllocationListView.as_view()),
     path(api + "allocations/<uuid:allocation_id>", allocations.AllocationView.as_view()),
+    path(api + "allocations/<uuid:allocation_id>/explanation", forecasts.AllocationExplanationView.as_view()),
     path(api + "allocations/<uuid:allocation_id>/heartbeat", allocations.AllocationHeartbeatView.as_view()),
     path(api + "allocations/<uuid:allocation_id>/tickets", allocations.AllocationTicketView.as_view()),
     path(api + "allocations/<uuid:allocation_id>/force-release", allocations.AllocationForceReleaseView.as_view()),

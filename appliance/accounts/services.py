@@ -12,10 +12,12 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.password_validation import validate_password
+from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.authentication import PREFIX, hash_secret
-from appliance.accounts.models import ApiToken, Project, Role, RoleBinding, User
+from appliance.accounts.models import ApiToken, Department, Project, Role, RoleBinding, User
 from appliance.errors import ApplianceError, Code
 from appliance.writer import writes
 
@@ -105,3 +107,37 @@ def token_create(*, user: User, name: str, life: timedelta | None = None) -> tup
 @writes
 def token_revoke(*, token_id: UUID) -> None:
     ApiToken.objects.filter(pk=token_id).delete()
+
+
+def department_named(name: str) -> Department | None:
+    """None for an empty name."""
+    if not name:
+        return None
+    department = Department.objects.filter(name=name).first()
+    if department is None:
+        raise ApplianceError(Code.NOT_FOUND, f"There is no department {name}; make it first.")
+    return department
+
+
+@writes
+def department_create(*, name: str) -> Department:
+    try:
+        with transaction.atomic():
+            return Department.objects.create(name=name)
+    except IntegrityError:
+        raise ApplianceError(Code.CONFLICT, f"There is a department {name} already; choose another name.") from None
+
+
+@writes
+def project_create(*, name: str, department: str) -> Project:
+    try:
+        with transaction.atomic():
+            return Project.objects.create(name=name, department=department_named(department))
+    except IntegrityError:
+        raise ApplianceError(Code.CONFLICT, f"There is a project {name} already; choose another name.") from None
+
+
+@writes
+def project_set_department(*, project_id: UUID, department: str) -> Project:
+    Project.objects.filter(pk=project_id).update(department=department_named(department), version=F("version") + 1)
+    return Project.objects.select_related("department").get(pk=project_id)

@@ -45,9 +45,27 @@ class Allocation(models.Model):
     name = models.CharField(max_length=100, blank=True)
     state = models.CharField(max_length=20, choices=AllocationState.choices, default=AllocationState.WAITING)
     gpu_count = models.PositiveSmallIntegerField(default=1)
-    percent = models.PositiveSmallIntegerField()
-    """Of memory and compute of each GPU."""
+    percent = models.PositiveSmallIntegerField(default=0)
+    """Of compute and, without `memory_bytes`, of memory of each GPU. 0: in proportion to the memory."""
+    memory_bytes = models.PositiveBigIntegerField(default=0)
+    """Of each GPU; 0: in proportion to the percent."""
+    compute_mode = models.CharField(max_length=20, default="shared")
+    same_node = models.BooleanField(default=False)
+    model = models.CharField(max_length=100, blank=True)
+    selector = models.JSONField(default=dict, blank=True)
+    """Labels that its GPUs must have."""
+    min_driver_version = models.CharField(max_length=20, blank=True)
+    priority = models.PositiveSmallIntegerField(default=50)
+    preemptible = models.BooleanField(default=True)
+    lifetime_seconds = models.PositiveIntegerField(null=True, blank=True)
+    """It ends so long after it became active; null: when it is released."""
+    reservation = models.ForeignKey("pools.Reservation", null=True, blank=True, on_delete=models.SET_NULL, related_name="allocations")
+    placed_pool = models.ForeignKey("pools.Pool", null=True, blank=True, on_delete=models.PROTECT, related_name="placed_allocations")
+    """Where its GPUs are: its pool, or one that stands in."""
+    waiting_rule = models.CharField(max_length=20, blank=True)
     waiting_reason = models.CharField(max_length=500, blank=True)
+    evict_at = models.DateTimeField(null=True, blank=True)
+    """When it is taken back; `end_reason` says why."""
     end_reason = models.CharField(max_length=500, blank=True)
     fence_epoch = models.PositiveBigIntegerField(default=1)
     fence_counter = models.PositiveBigIntegerField(default=1)

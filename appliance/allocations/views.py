@@ -22,6 +22,7 @@ from appliance.activity.feed import hub
 from appliance.activity.idempotency import idempotent
 from appliance.allocations import holding, services, tickets
 from appliance.allocations.models import Allocation, AllocationState, Partition, Session
+from appliance.allocations.placement import ComputeMode
 from appliance.errors import ApplianceError, Code
 from appliance.pools.models import DEFAULT_POOL
 from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, uuid_or_invalid
@@ -49,13 +50,17 @@ class AllocationSerializer(serializers.ModelSerializer[Allocation]):
     owner = serializers.CharField(source="owner.username", read_only=True)
     project = serializers.CharField(source="project.name", read_only=True)
     pool = serializers.CharField(source="pool.name", read_only=True)
+    placed_pool = serializers.CharField(source="placed_pool.name", default=None, read_only=True, help_text="Where its GPUs are: its pool, or a fallback of it.")
+    reservation_id = serializers.UUIDField(read_only=True, allow_null=True)
+    selector = serializers.DictField(child=serializers.CharField(), read_only=True, help_text="Labels that its GPUs have.")
     partitions = PartitionSerializer(many=True, read_only=True)
 
     class Meta:
         model = Allocation
         fields = (
-            "id", "name", "state", "owner", "project", "pool", "gpu_count", "percent", "partitions", "waiting_reason", "end_reason",
-            "labels", "version", "created_at", "active_at", "ended_at",
+            "id", "name", "state", "owner", "project", "pool", "placed_pool", "gpu_count", "percent", "memory_bytes", "compute_mode", "same_node", "model",
+            "selector", "min_driver_version", "priority", "preemptible", "lifetime_seconds", "reservation_id", "partitions", "waiting_rule", "waiting_reason",
+            "evict_at", "end_reason", "labels", "version", "created_at", "active_at", "ended_at",
         )  # fmt: skip
 
 
@@ -64,7 +69,21 @@ class AllocationRequestSerializer(serializers.Serializer[dict[str, Any]]):
     project = serializers.CharField(max_length=100, required=False, default=DEFAULT_PROJECT)
     pool = serializers.CharField(max_length=100, required=False, default=DEFAULT_POOL)
     gpu_count = serializers.IntegerField(min_value=1, max_value=16, required=False, default=1)
-    percent = serializers.IntegerField(min_value=1, max_value=100, required=False, default=100, help_text="Of memory and compute of each GPU.")
+    percent = serializers.IntegerField(
+        min_value=1, max_value=100, required=False, default=0, help_text="Of compute and, without memory_bytes, of memory of each GPU. Without both: 100."
+    )
+    memory_bytes = serializers.IntegerField(
+        min_value=1, max_value=1 << 50, required=False, default=0, help_text="Of each GPU. Without percent, compute is in proportion."
+    )
+    compute_mode = serializers.ChoiceField([m.value for m in ComputeMode], required=False, default="shared", help_text="exclusive: whole GPUs.")
+    same_node = serializers.BooleanField(required=False, default=False, help_text="All GPUs on one node.")
+    model = serializers.CharField(max_length=100, required=False, default="", allow_blank=True, help_text="Part of the GPU model's name, in any case.")
+    selector = serializers.DictField(child=serializers.CharField(max_length=200), required=False, default=dict, help_text="Labels that GPU or node must have.")
+    min_driver_version = serializers.RegexField(r"^(\d{1,5}(\.\d{1,5}){0,3})?$", required=False, default="", allow_blank=True)
+    priority = serializers.IntegerField(min_value=0, max_value=200, required=False, default=50, help_text="From 100 on, an operator's to give.")
+    preemptible = serializers.BooleanField(required=False, default=True, help_text="May be asked to leave for who has the better claim; only so it may borrow.")
+    lifetime_seconds = serializers.IntegerField(min_value=1, max_value=366 * 86400, required=False, default=None, allow_null=True)
+    reservation_id = serializers.UUIDField(required=False, default=None, allow_null=True)
 
 
 class SessionSerializer(serializers.ModelSerializer[Session]):
@@ -101,7 +120,7 @@ class TicketsSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 def with_rows() -> Any:
-    return Allocation.objects.select_related("owner", "project", "pool").prefetch_related("partitions__gpu__node")
+    return Allocation.objects.select_related("owner", "project", "pool", "placed_pool").prefetch_related("partitions__gpu__node")
 
 
 def visible(request: Request, allocation_id: UUID) -> Allocation:
@@ -132,13 +151,11 @@ class AllocationListView(ApplianceView):
     def post(self, request: Request) -> Response:
         form = AllocationRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        wanted = form.validated_data
+        wanted = dict(form.validated_data)
+        project, pool = wanted.pop("project"), wanted.pop("pool")
 
         def effect() -> tuple[int, dict[str, Any]]:
-            allocation = services.allocation_create(
-                owner=caller(request), project_name=wanted["project"], pool_name=wanted["pool"], gpu_count=wanted["gpu_count"],
-                percent=wanted["percent"], name=wanted["name"],
-            )  # fmt: skip
+            allocation = services.allocation_create(owner=caller(request), project_name=project, wanted=services.Wanted(pool_name=pool, **wanted))
             return 202, plain(AllocationSerializer(with_rows().get(pk=allocation.pk)).data)
 
         return idempotent(request, effect)

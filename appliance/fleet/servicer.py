@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db.models import F
 
 from appliance.allocations import services as allocations
+from appliance.allocations import sessions
 from appliance.errors import ApplianceError, Code
 from appliance.fleet import auth, enrolment
 from appliance.fleet.desired_state import desired_state
@@ -119,7 +120,7 @@ def handle(node_id: UUID, message: fleet_pb2.AgentMessage) -> None:
     if body == "inventory":
         inventory.node_report(node_id=node_id, report=reported_node(message))
     elif body == "report":
-        allocations.sessions_report(node_id=node_id, reported=[reported_session(s) for s in message.report.sessions])
+        sessions.sessions_report(node_id=node_id, reported=[reported_session(s) for s in message.report.sessions])
         record_applied(node_id, message.report.generation)
     elif body == "samples":
         ids = inventory.gpu_ids(node_id)
@@ -140,8 +141,8 @@ def reported_node(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
     )
 
 
-def reported_session(s: fleet_pb2.Session) -> allocations.ReportedSession:
-    return allocations.ReportedSession(
+def reported_session(s: fleet_pb2.Session) -> sessions.ReportedSession:
+    return sessions.ReportedSession(
         session_id=UUID(bytes=s.id), allocation_id=UUID(bytes=s.allocation_id), state=s.state, pid=s.pid, client_pid=s.client_pid,
         client_address=s.client_address, program=s.program, isolation=dict(s.isolation), memory_bytes=s.memory_bytes, launches=s.launches,
         bytes_in=s.bytes_in, bytes_out=s.bytes_out, end_reason=s.end_reason, opened_seconds=s.opened_seconds,

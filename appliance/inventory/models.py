@@ -90,13 +90,21 @@ class Gpu(models.Model):
     compute_capability = models.CharField(max_length=10)
     present = models.BooleanField(default=True)
     """False once a report no longer lists it."""
+    labels = models.JSONField(default=dict, blank=True)
+    taken_percent = models.PositiveSmallIntegerField(default=0)
+    taken_memory_bytes = models.PositiveBigIntegerField(default=0)
+    """The sum of its partitions. Kept here so that the database itself refuses to give more than there is, whoever else schedules."""
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = GpuQuerySet.as_manager()
 
     class Meta:
-        constraints: ClassVar[list[models.BaseConstraint]] = [models.UniqueConstraint(fields=["node", "uuid"], name="gpu_once_a_node")]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["node", "uuid"], name="gpu_once_a_node"),
+            models.CheckConstraint(condition=models.Q(taken_percent__lte=100), name="gpu_compute_not_given_twice"),
+            models.CheckConstraint(condition=models.Q(taken_memory_bytes__lte=models.F("memory_bytes")), name="gpu_memory_not_given_twice"),
+        ]
 
     @property
     def path(self) -> str:

@@ -89,7 +89,8 @@ def record_gpus(node: Node, reported: Iterable[ReportedGpu]) -> None:
             )
             emit("gpu.found", path=gpu.path, object_id=gpu.pk, message=f"GPU {r.index} of {node.name}: {r.model}.")
         elif (gpu.index, gpu.model, gpu.memory_bytes, gpu.present) != (r.index, r.model[:100], r.memory_bytes, True):
-            Gpu.objects.filter(pk=gpu.pk).update(index=r.index, model=r.model[:100], memory_bytes=r.memory_bytes, present=True, version=F("version") + 1)
+            memory = max(r.memory_bytes, gpu.taken_memory_bytes)  # what was given from it before it shrank stays counted
+            Gpu.objects.filter(pk=gpu.pk).update(index=r.index, model=r.model[:100], memory_bytes=memory, present=True, version=F("version") + 1)
     for gone in known.values():
         if Gpu.objects.filter(pk=gone.pk, present=True).update(present=False, version=F("version") + 1):
             emit("gpu.gone", path=gone.path, object_id=gone.pk, message=f"GPU {gone.index} of {node.name} is no longer there.")

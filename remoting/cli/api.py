@@ -14,6 +14,8 @@ import httpx
 
 EXIT_ERROR, EXIT_USAGE, EXIT_NOT_FOUND, EXIT_CONFLICT, EXIT_DENIED, EXIT_TIMEOUT = 1, 2, 3, 4, 5, 6
 TIMEOUT_SECONDS = 30.0
+NOT_SUPPORTED = 501
+"""An answer like another; the appliance is not away."""
 
 _EXIT_BY_STATUS = {400: EXIT_USAGE, 401: EXIT_DENIED, 403: EXIT_DENIED, 404: EXIT_NOT_FOUND, 409: EXIT_CONFLICT, 412: EXIT_CONFLICT}
 
@@ -76,7 +78,7 @@ class Api:
             response = self._client.request(method, path, json=body, params=parameters or None, headers=headers)
         except httpx.TransportError as error:
             raise Away(f"The appliance does not answer: {error}") from error
-        if response.status_code >= 500:
+        if response.status_code >= 500 and response.status_code != NOT_SUPPORTED:
             raise Away(f"The appliance answered {response.status_code}; its log says why.")
         if response.status_code >= 400:
             raise self._problem(response)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import hashlib
 import json
+import re
 import ssl
 import sys
 from pathlib import Path
@@ -12,54 +13,20 @@ from typing import Annotated, Any
 
 import httpx
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from remoting.cli import add_command, run_command
+from remoting.cli import add_command, pool_commands, run_command
 from remoting.cli import api as rest
+from remoting.cli.output import Output, client, show
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, help="Busbar: GPUs of many servers, over the network.", pretty_exceptions_enable=False)
 node_app = typer.Typer(no_args_is_help=True, help="Machines with GPUs.")
 gpu_app = typer.Typer(no_args_is_help=True, help="GPUs of all nodes.")
-pool_app = typer.Typer(no_args_is_help=True, help="Named sets of GPUs.")
 allocation_app = typer.Typer(no_args_is_help=True, help="Who holds what.")
-for name, sub in (("node", node_app), ("gpu", gpu_app), ("pool", pool_app), ("allocation", allocation_app)):
+for name, sub in (("node", node_app), ("gpu", gpu_app), ("allocation", allocation_app)):
     app.add_typer(sub, name=name)
 
-WIDE = 240
-"""Columns of a table that goes into a pipe: nothing is cut."""
-
-Output = Annotated[str, typer.Option("-o", "--output", help="table or json")]
-
-
-def client() -> rest.Api:
-    return rest.Api(rest.load_context())
-
-
-def show(rows: list[dict[str, Any]], columns: list[str], output: str) -> None:
-    if output == "json":
-        typer.echo(json.dumps(rows, indent=2))
-        return
-    table = Table(box=None, header_style="bold")
-    for c in columns:
-        heading = c.split(".")[-1].removesuffix("_bytes").replace("_", " ")
-        table.add_column(heading, no_wrap=c in ("id", "uuid"), overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(row, c) for c in columns))
-    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
-
-
-def cell(row: dict[str, Any], column: str) -> str:
-    value: Any = row
-    for part in column.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    if value is None:
-        return "-"
-    if column.endswith("_at"):
-        return str(value)[:19].replace("T", " ")
-    if column.endswith("_bytes"):
-        return f"{int(value) / (1 << 30):.2f} GiB"
-    return str(value)
+for name, sub in pool_commands.APPS.items():
+    app.add_typer(sub, name=name)
 
 
 @app.command()
@@ -89,16 +56,47 @@ def login(
 def run(
     command: Annotated[list[str], typer.Argument(help="the program and its arguments, after --")],
     gpu_count: Annotated[int, typer.Option("-n", "--gpus", min=1, max=16, help="on one node or several; NCCL works within one node only, for now")] = 1,
-    percent: Annotated[int, typer.Option("-p", "--percent", min=1, max=100, help="of memory and compute of each GPU")] = 100,
+    percent: Annotated[int, typer.Option("-p", "--percent", min=0, max=100, help="of memory and compute of each GPU; 100 unless --memory is given")] = 0,
+    memory: Annotated[str, typer.Option("-m", "--memory", help="of each GPU, such as 8GiB or 512MiB; compute in proportion")] = "",
     pool: str = "default",
     project: str = "default",
+    model: Annotated[str, typer.Option(help="part of the GPU model's name")] = "",
+    label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE that node or GPU must have; may be given again")] = None,
+    same_node: Annotated[bool, typer.Option("--same-node", help="all GPUs on one node")] = False,
+    exclusive: Annotated[bool, typer.Option("--exclusive", help="whole GPUs")] = False,
+    priority: Annotated[int, typer.Option(min=0, max=200)] = 50,
+    preemptible: Annotated[bool, typer.Option(help="may be asked to leave for who has the better claim")] = True,
+    lifetime: Annotated[int | None, typer.Option(min=1, help="seconds after which it ends")] = None,
+    reservation: Annotated[str, typer.Option(help="id of a reservation of the project")] = "",
     timeout: Annotated[float | None, typer.Option(help="seconds to wait for a place")] = None,
     allocation: Annotated[str, typer.Option(help="an allocation that you hold already; it is not released at the end")] = "",
 ) -> None:
     """Runs a program with GPUs of the pool: busbar run -n 1 -p 25 -- python train.py"""
-    raise typer.Exit(
-        run_command.run(client(), command, gpu_count=gpu_count, percent=percent, pool=pool, project=project, timeout_seconds=timeout, allocation_id=allocation)
-    )
+    wanted: dict[str, Any] = {
+        "gpu_count": gpu_count, "pool": pool, "project": project, "model": model, "selector": pairs(label or []), "same_node": same_node, "priority": priority,
+        "preemptible": preemptible, "compute_mode": "exclusive" if exclusive else "shared", "lifetime_seconds": lifetime, "reservation_id": reservation or None,
+    }  # fmt: skip
+    wanted |= ({"percent": percent} if percent else {}) | ({"memory_bytes": size_bytes(memory)} if memory else {})
+    raise typer.Exit(run_command.run(client(), command, wanted=wanted, timeout_seconds=timeout, allocation_id=allocation))
+
+
+def pairs(given: list[str]) -> dict[str, str]:
+    """KEY=VALUE, again and again."""
+    wrong = [g for g in given if "=" not in g]
+    if wrong:
+        raise rest.ApiError(f"{wrong[0]} is not KEY=VALUE.", rest.EXIT_USAGE)
+    return dict(g.split("=", 1) for g in given)
+
+
+UNITS = {"": 1, "B": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def size_bytes(text: str) -> int:
+    """8GiB, 512M, 1.5 GiB; powers of 1024."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    if match is None or match[2].upper() not in UNITS:
+        raise rest.ApiError(f"{text} is no size; write it as 8GiB or 512MiB.", rest.EXIT_USAGE)
+    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 @app.command()
@@ -190,16 +188,27 @@ def gpu_list(output: Output = "table") -> None:
     )
 
 
-@pool_app.command("list")
-def pool_list(output: Output = "table") -> None:
-    """All pools."""
-    show(client().items("pools"), ["name", "id"], output)
-
-
 @allocation_app.command("list")
 def allocation_list(output: Output = "table") -> None:
     """Allocations, newest first, with why they wait."""
     show(client().items("allocations"), ["id", "name", "state", "owner", "gpu_count", "percent", "waiting_reason", "created_at"], output)
+
+
+@app.command()
+def explain(allocation_id: str, output: Output = "table") -> None:
+    """Why an allocation waits, when it is expected to start, and what would start at once instead."""
+    answer = client().request("GET", f"allocations/{allocation_id}/explanation")
+    if output == "json":
+        typer.echo(json.dumps(answer, indent=2))
+        return
+    if answer["state"] != "waiting":
+        typer.echo(f"It does not wait; it is {answer['state']}.")
+        return
+    typer.echo(f"{answer['rule']}: {answer['reason']}")
+    typer.echo(f"Expected to start: {(answer['expected_start_at'] or 'not known; nobody says when they end')[:40]}")
+    if answer["alternatives"]:
+        typer.echo("Would start at once:")
+        show(answer["alternatives"], ["difference", "pool", "gpu_count", "percent", "memory_bytes"], output)
 
 
 @allocation_app.command("release")

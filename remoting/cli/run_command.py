@@ -45,6 +45,7 @@ class Holder:
 
     def __post_init__(self) -> None:
         self._stop = threading.Event()
+        self._warned = False
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def write_ticket(self) -> dict[str, Any]:
@@ -73,6 +74,9 @@ class Holder:
         while not self._stop.wait(HEARTBEAT_SECONDS):
             try:
                 state = self.api.request("POST", f"allocations/{self.allocation_id}/heartbeat")
+                if state["evict_at"] and not self._warned:
+                    self._warned = True
+                    print(f"busbar: notice: this allocation ends at {state['evict_at'][:19]} UTC: {state['end_reason']}", file=sys.stderr)
                 if state["state"] not in ("preparing", "active"):
                     self.ended = state["end_reason"] or f"the allocation is {state['state']}"
                     return
@@ -135,14 +139,13 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def run(api: Api, command: list[str], *, gpu_count: int, percent: int, pool: str, project: str, timeout_seconds: float | None, allocation_id: str = "") -> int:
-    """The program's exit code, or 128 + signal. An allocation that was given stays; one made here is released."""
+def run(api: Api, command: list[str], *, wanted: dict[str, Any], timeout_seconds: float | None, allocation_id: str = "") -> int:
+    """The program's exit code, or 128 + signal. `wanted` is the body of the request. An allocation that was given stays; one made here is released."""
     if shutil.which(command[0]) is None:
         raise ApiError(f"There is no program {command[0]}.", 127)
     if allocation_id:
         return run_under(api, api.request("GET", f"allocations/{allocation_id}"), command, timeout_seconds)
-    body = {"gpu_count": gpu_count, "percent": percent, "pool": pool, "project": project, "name": Path(command[0]).name[:100]}
-    allocation = api.request("POST", "allocations", body)
+    allocation = api.request("POST", "allocations", {"name": Path(command[0]).name[:100]} | wanted)
     try:
         return run_under(api, allocation, command, timeout_seconds)
     finally:

@@ -17,6 +17,7 @@ from appliance.accounts.models import ApiToken, User
 from appliance.accounts.permissions import PRIVILEGES
 from appliance.fleet.models import EnrolmentToken
 from appliance.inventory.models import Node
+from appliance.pools.models import Pool
 from appliance.rest import ApplianceView
 from tests.appliance.conftest import Cast, applied, body
 
@@ -49,6 +50,23 @@ MATRIX = {
     ("GET", "/api/v1/gpus"): (200, 200, 200, 200, 200, 401),
     ("GET", "/api/v1/pools"): (200, 200, 200, 200, 200, 401),
     ("POST", "/api/v1/pools"): (403, 403, 403, 403, 201, 401),
+    ("PATCH", "/api/v1/pools/{pool}"): (403, 403, 403, 403, 200, 401),
+    ("GET", "/api/v1/pools/{pool}/defragmentation"): (403, 403, 403, 403, 200, 401),
+    ("GET", "/api/v1/quotas"): (200, 200, 200, 200, 200, 401),
+    ("POST", "/api/v1/quotas"): (403, 403, 403, 403, 201, 401),
+    ("GET", "/api/v1/quotas/{absent}"): (404, 404, 404, 404, 404, 401),
+    ("PATCH", "/api/v1/quotas/{absent}"): (403, 403, 403, 403, 404, 401),
+    ("DELETE", "/api/v1/quotas/{absent}"): (403, 403, 403, 403, 404, 401),
+    ("GET", "/api/v1/reservations"): (200, 200, 200, 200, 200, 401),
+    ("POST", "/api/v1/reservations"): (403, 403, 403, 403, 201, 401),
+    ("GET", "/api/v1/reservations/{absent}"): (404, 404, 404, 404, 404, 401),
+    ("DELETE", "/api/v1/reservations/{absent}"): (403, 403, 403, 403, 404, 401),
+    ("GET", "/api/v1/projects"): (200, 200, 200, 200, 200, 401),
+    ("POST", "/api/v1/projects"): (403, 403, 403, 403, 403, 401),
+    ("PATCH", "/api/v1/projects/{absent}"): (403, 403, 403, 403, 403, 401),
+    ("GET", "/api/v1/departments"): (200, 200, 200, 200, 200, 401),
+    ("POST", "/api/v1/departments"): (403, 403, 403, 403, 403, 401),
+    ("GET", "/api/v1/allocations/{allocation}/explanation"): (200, 200, 404, 200, 200, 401),
     ("GET", "/api/v1/allocations"): (200, 200, 200, 200, 200, 401),
     ("GET", "/api/v1/allocations/{allocation}"): (200, 200, 404, 200, 200, 401),
     ("GET", "/api/v1/allocations/{absent}"): (404, 404, 404, 404, 404, 401),
@@ -72,6 +90,15 @@ BODIES = {
     "pools": {"name": "p"},
     "enrol-ssh": {"address": "127.0.0.1", "port": 1, "password": "x"},  # nobody listens there
     "nodes": {"labels": {"rack": "r12"}},
+    "quotas": {"subject_kind": "project", "subject": "elsewhere", "quota_gpus": 2.3},
+    "reservations": {
+        "name": "course",
+        "pool": "default",
+        "project": "default",
+        "gpu_count": 1,
+        "starts_at": "2099-01-01T08:00:00Z",
+        "ends_at": "2099-01-01T10:00:00Z",
+    },
 }
 
 
@@ -82,9 +109,9 @@ def test_the_matrix(cast: Cast, client_of: Clients, add_node: Callable[..., Node
     for who, expected in zip((cast.alice, cast.bob, cast.charlie, cast.vera, cast.olga, None), MATRIX[operation], strict=True):
         allocation = body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json"))
         applied(node)
-        path = template.format(node=node.pk, allocation=allocation["id"], absent=uuid.uuid4())
-        sent = BODIES.get(path.split("/")[-1]) or (BODIES["nodes"] if method == "PATCH" else None)
-        response = client_of(who).generic(method, path, json.dumps(sent) if sent else "", "application/json")
+        path = template.format(node=node.pk, allocation=allocation["id"], pool=Pool.objects.get(name="default").pk, absent=uuid.uuid4())
+        sent = BODIES.get(path.split("/")[-1]) or (BODIES["nodes"] if method == "PATCH" and "nodes" in path else {} if method == "PATCH" else None)
+        response = client_of(who).generic(method, path, json.dumps(sent) if sent is not None else "", "application/json")
         assert response.status_code == expected, (who, response.content)
         if expected >= 400:
             assert response["Content-Type"] == "application/problem+json" and body(response)["detail"]

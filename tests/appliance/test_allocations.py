@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from appliance.accounts.models import User
 from appliance.activity.models import Event
-from appliance.allocations import holding, services
+from appliance.allocations import holding, services, sessions
 from appliance.allocations.models import Allocation, Partition, Session
 from appliance.allocations.tickets import signing_key
 from appliance.fleet.desired_state import desired_state
@@ -89,10 +89,10 @@ def test_nobody_holding_it_releases_it(cast: Cast, client_of: Clients, add_node:
     node = add_node()
     allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
     applied(node)
-    services.release_unheld()
+    services.end_what_is_due()
     assert Allocation.objects.get(pk=allocation["id"]).state == "active"
     monkeypatch.setattr(holding, "seconds_since_held", lambda _: 31.0)
-    services.release_unheld()
+    services.end_what_is_due()
     assert Allocation.objects.get(pk=allocation["id"]).state == "releasing"
 
 
@@ -100,20 +100,20 @@ def test_a_live_session_holds_it(cast: Cast, client_of: Clients, add_node: AddNo
     node = add_node()
     allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
     applied(node)
-    services.sessions_report(node_id=node.pk, reported=[session_of(allocation["id"])])
+    sessions.sessions_report(node_id=node.pk, reported=[session_of(allocation["id"])])
     monkeypatch.setattr(holding, "seconds_since_held", lambda _: 31.0)
-    services.release_unheld()
+    services.end_what_is_due()
     assert Allocation.objects.get(pk=allocation["id"]).state == "active"
-    services.sessions_report(node_id=node.pk, reported=[])
+    sessions.sessions_report(node_id=node.pk, reported=[])
     assert Session.objects.get().state == "closed"
 
 
-def session_of(allocation_id: str, **changes: Any) -> services.ReportedSession:
+def session_of(allocation_id: str, **changes: Any) -> sessions.ReportedSession:
     values: dict[str, Any] = {
         "session_id": uuid.uuid4(), "allocation_id": uuid.UUID(allocation_id), "state": "running", "pid": 1, "client_pid": 2, "client_address": "127.0.0.1:1",
         "program": "python", "isolation": {}, "memory_bytes": 0, "launches": 0, "bytes_in": 0, "bytes_out": 0, "end_reason": "", "opened_seconds": 1,
     }  # fmt: skip
-    return services.ReportedSession(**(values | changes))
+    return sessions.ReportedSession(**(values | changes))
 
 
 def test_calls_that_are_not_there_are_shown_with_the_session(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
@@ -122,8 +122,8 @@ def test_calls_that_are_not_there_are_shown_with_the_session(cast: Cast, client_
     allocation = body(alice.post(URL, {}, format="json"))
     applied(node)
     first = session_of(allocation["id"], refused_calls=("cuParamSetTexRef",))
-    services.sessions_report(node_id=node.pk, reported=[first])
-    services.sessions_report(node_id=node.pk, reported=[replace(first, state="closed", refused_calls=("cuParamSetTexRef", "cuGLInit"))])
+    sessions.sessions_report(node_id=node.pk, reported=[first])
+    sessions.sessions_report(node_id=node.pk, reported=[replace(first, state="closed", refused_calls=("cuParamSetTexRef", "cuGLInit"))])
     shown = body(alice.get(f"/api/v1/sessions/{first.session_id}"))
     assert shown["refused_calls"] == ["cuParamSetTexRef", "cuGLInit"] and shown["state"] == "closed"
     messages = [e.message for e in Event.objects.filter(kind="session.refused_calls").order_by("pk")]
@@ -135,11 +135,11 @@ def test_a_node_cannot_report_sessions_of_another_nodes_allocation(cast: Cast, c
     stranger = add_node("stranger", gpus=0)
     allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
     applied(node)
-    services.sessions_report(node_id=stranger.pk, reported=[session_of(allocation["id"])])
+    sessions.sessions_report(node_id=stranger.pk, reported=[session_of(allocation["id"])])
     assert not Session.objects.exists()
     mine = session_of(allocation["id"])
-    services.sessions_report(node_id=node.pk, reported=[mine])
-    services.sessions_report(node_id=stranger.pk, reported=[session_of(allocation["id"], session_id=mine.session_id, state="closed")])
+    sessions.sessions_report(node_id=node.pk, reported=[mine])
+    sessions.sessions_report(node_id=stranger.pk, reported=[session_of(allocation["id"], session_id=mine.session_id, state="closed")])
     assert Session.objects.get().state == "running"
 
 

@@ -3,66 +3,190 @@
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.allocations.placement import GpuRoom, Placed, Request, Waiting, place, share_bytes
-from appliance.allocations.queue import advance, in_order
+from appliance.allocations import defragment
+from appliance.allocations.claims import without
+from appliance.allocations.placement import ComputeMode, GpuRoom, Placed, Policy, Request, Share, Waiting, place, share_bytes, size_on, suits
 
 GIB = 1 << 30
 
 
+def gpu(number: int, node: int = 1, *, free: int = 100, memory: int = 80 * GIB, **more: Any) -> GpuRoom:
+    return GpuRoom(uuid.UUID(int=number), uuid.UUID(int=node), memory, free, memory * free // 100, more.pop("usable", True), **more)
+
+
 @st.composite
 def pools(draw: st.DrawFn) -> list[GpuRoom]:
-    nodes = [uuid.UUID(int=n) for n in range(1, draw(st.integers(1, 4)) + 1)]
+    nodes = draw(st.integers(1, 4))
     rooms = []
     for i in range(draw(st.integers(0, 12))):
-        memory = draw(st.sampled_from([8, 24, 80])) * GIB
-        percent = draw(st.integers(0, 100))
-        usable = draw(st.booleans())
+        memory, model = draw(st.sampled_from([(8 * GIB, "L4"), (24 * GIB, "A10"), (80 * GIB, "H100")]))
+        usable, labels = draw(st.booleans()), draw(st.sampled_from([{}, {"rack": "1"}, {"rack": "2"}]))
         rooms.append(
-            GpuRoom(uuid.UUID(int=1000 + i), draw(st.sampled_from(nodes)), memory, percent, memory * percent // 100, usable, "" if usable else "it is cordoned")
+            gpu(
+                1000 + i,
+                draw(st.integers(1, nodes)),
+                free=draw(st.sampled_from([0, 20, 50, 99, 100])),
+                memory=memory,
+                model=model,
+                labels=labels,
+                usable=usable,
+                why_not="" if usable else "it is cordoned",
+                driver_version=(draw(st.integers(500, 600)),),
+            )
         )
     return rooms
 
 
-requests = st.builds(Request, gpu_count=st.integers(1, 5), percent=st.integers(1, 100))
+requests = st.one_of(
+    st.builds(
+        Request,
+        gpu_count=st.integers(1, 5),
+        percent=st.integers(1, 100),
+        same_node=st.booleans(),
+        model=st.sampled_from(["", "h100", "a"]),
+        labels=st.sampled_from([(), (("rack", "1"),)]),
+        min_driver_version=st.sampled_from([(), (550,)]),
+    ),
+    st.builds(Request, gpu_count=st.integers(1, 3), memory_bytes=st.integers(1, 90 * GIB), percent=st.sampled_from([0, 0, 30])),
+    st.builds(Request, gpu_count=st.integers(1, 3), percent=st.just(100), compute_mode=st.just(ComputeMode.EXCLUSIVE)),
+)
+chains = st.lists(st.sampled_from(list(Policy)), unique=True, min_size=1)
 
 
-@given(pools(), requests)
-def test_what_is_placed_fits_and_what_fits_is_placed(gpus: list[GpuRoom], request: Request) -> None:
-    outcome = place(gpus, request)
-    fitting = [g for g in gpus if g.usable and g.free_percent >= request.percent and g.free_memory_bytes >= share_bytes(g.memory_bytes, request.percent)]
+@given(pools(), requests, chains)
+def test_what_is_placed_fits_and_what_fits_is_placed(gpus: list[GpuRoom], request: Request, policies: list[Policy]) -> None:
+    outcome = place(gpus, request, policies)
+    sizes = {g.gpu_id: size_on(g.memory_bytes, request) for g in gpus}
+    exclusive = Policy.EXCLUSIVE in policies
+    fitting = [
+        g
+        for g in gpus
+        if g.usable and not suits(g, request) and g.free_percent >= sizes[g.gpu_id][0] and g.free_memory_bytes >= sizes[g.gpu_id][1]
+        and (g.free_percent == 100 or not exclusive)
+    ]  # fmt: skip
+    on_one = any(sum(g.node_id == n for g in fitting) >= request.gpu_count for n in {g.node_id for g in fitting})
     if isinstance(outcome, Waiting):
-        assert len(fitting) < request.gpu_count and outcome.reason
+        assert len(fitting) < request.gpu_count or (request.same_node and not on_one), "it would fit"
+        assert str(request) in outcome.reason
         return
     assert len(outcome.shares) == request.gpu_count == len({s.gpu_id for s in outcome.shares}), "two partitions of one allocation on one GPU"
     assert {s.gpu_id for s in outcome.shares} <= {g.gpu_id for g in fitting}
-    one_node = any(sum(g.node_id == n for g in fitting) >= request.gpu_count for n in {g.node_id for g in fitting})
-    assert not one_node or len({s.node_id for s in outcome.shares}) == 1, "spread although one node had room"
+    assert all((s.compute_percent, s.memory_bytes) == sizes[s.gpu_id] for s in outcome.shares)
+    if Policy.MODEL_AFFINITY not in policies:
+        assert not on_one or len({s.node_id for s in outcome.shares}) == 1, "spread although one node had room"
+    assert not request.same_node or len({s.node_id for s in outcome.shares}) == 1
 
 
-@given(pools(), st.lists(requests, max_size=20))
-def test_a_queue_never_gives_more_than_there_is(gpus: list[GpuRoom], wanted: list[Request]) -> None:
-    free = {g.gpu_id: [g.free_percent, g.free_memory_bytes] for g in gpus}
-    waiting = in_order((uuid.UUID(int=i), datetime(2026, 1, 1, second=i % 60, tzinfo=UTC), r) for i, r in enumerate(wanted))
-    for _, outcome in advance(gpus, waiting):
-        for share in outcome.shares if isinstance(outcome, Placed) else ():
-            free[share.gpu_id][0] -= share.compute_percent
-            free[share.gpu_id][1] -= share.memory_bytes
-    assert all(percent >= 0 and memory >= 0 for percent, memory in free.values())
+@given(pools(), requests, chains, st.randoms())
+def test_the_order_of_the_rows_changes_nothing(gpus: list[GpuRoom], request: Request, policies: list[Policy], random: Any) -> None:
+    shuffled = list(gpus)
+    random.shuffle(shuffled)
+    first, second = place(gpus, request, policies), place(shuffled, request, policies)
+    assert first == second or (isinstance(first, Waiting) and isinstance(second, Waiting))
 
 
-def test_it_packs_the_fullest_gpu_first() -> None:
-    node = uuid.UUID(int=1)
-    gpus = [GpuRoom(uuid.UUID(int=i), node, 8 * GIB, free, 8 * GIB * free // 100, True) for i, free in ((1, 100), (2, 40), (3, 30))]
-    outcome = place(gpus, Request(1, 35))
-    assert isinstance(outcome, Placed) and outcome.shares[0].gpu_id == uuid.UUID(int=2)
+def chosen(gpus: Sequence[GpuRoom], request: Request, *policies: Policy) -> list[int]:
+    outcome = place(gpus, request, policies or (Policy.PACK,))
+    assert isinstance(outcome, Placed), outcome
+    return [s.gpu_id.int for s in outcome.shares]
 
 
-def test_it_says_what_blocks() -> None:
-    gpu = GpuRoom(uuid.UUID(int=1), uuid.UUID(int=1), 8 * GIB, 20, 2 * GIB, True)
-    outcome = place([gpu], Request(1, 25))
-    assert isinstance(outcome, Waiting) and "1 × 25 %" in outcome.reason and "20 %" in outcome.reason
+def test_each_policy_prefers_what_it_says() -> None:
+    gpus = [gpu(1), gpu(2, free=40), gpu(3, free=30), gpu(4, 2, free=60, memory=24 * GIB, model="A10")]
+    assert chosen(gpus, Request(1, 35), Policy.PACK) == [2]
+    assert chosen(gpus, Request(1, 35), Policy.SPREAD) == [1]
+    assert chosen(gpus, Request(1, 35), Policy.MODEL_AFFINITY, Policy.PACK) == [4], "the small model was not preferred"
+    assert chosen(gpus, Request(1, 35), Policy.EXCLUSIVE, Policy.PACK) == [1], "a GPU in use was shared in an exclusive pool"
+
+
+def test_the_next_policy_decides_where_the_first_sees_no_difference() -> None:
+    gpus = [gpu(1, free=50, memory=24 * GIB), gpu(2, free=100, memory=24 * GIB), gpu(3, free=20)]
+    assert chosen(gpus, Request(1, 10), Policy.MODEL_AFFINITY, Policy.SPREAD) == [2]
+    assert chosen(gpus, Request(1, 10), Policy.MODEL_AFFINITY, Policy.PACK) == [1]
+
+
+def test_with_model_affinity_an_aggregate_has_one_model_if_that_can_be() -> None:
+    gpus = [gpu(1, model="H100"), gpu(2, 2, model="H100"), gpu(3, model="A10", memory=24 * GIB), gpu(4, model="L4", memory=8 * GIB)]
+    assert chosen(gpus, Request(2, 50), Policy.MODEL_AFFINITY) == [1, 2]
+    assert len(chosen(gpus, Request(4, 50), Policy.MODEL_AFFINITY)) == 4, "mixed rather than not at all"
+
+
+def test_a_gang_over_several_nodes_takes_as_few_as_possible() -> None:
+    gpus = [gpu(i, node) for i, node in ((1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 3))]
+    assert {i for i in chosen(gpus, Request(5, 100))} == {2, 3, 4, 5, 6}
+
+
+@pytest.mark.parametrize(
+    ("request_", "because"),
+    [
+        (Request(1, 100, model="B200"), "are no B200"),
+        (Request(1, 100, labels=(("rack", "9"),)), "rack=9"),
+        (Request(1, 100, min_driver_version=(999, 1)), "older than 999.1"),
+        (Request(1, memory_bytes=200 * GIB), "less than 204800 MiB"),
+        (Request(2, 100, same_node=True), "no node has so many free"),
+        (Request(3, 100), "usable GPUs (node b is cordoned)"),
+        (Request(2, 90), "the most free on one GPU is 100 %"),
+    ],
+)
+def test_it_says_what_stands_in_the_way(request_: Request, because: str) -> None:
+    gpus = [gpu(1), gpu(2, 2, free=100), gpu(3, 3, usable=False, why_not="node b is cordoned")]
+    if request_ == Request(2, 90):
+        gpus[1] = gpu(2, 2, free=20)
+    outcome = place(gpus, request_)
+    assert isinstance(outcome, Waiting) and because in outcome.reason, outcome
+
+
+def test_memory_in_bytes_takes_compute_in_proportion_unless_told() -> None:
+    assert size_on(80 * GIB, Request(1, memory_bytes=8 * GIB)) == (10, 8 * GIB)
+    assert size_on(80 * GIB, Request(1, memory_bytes=8 * GIB + 1)) == (11, 8 * GIB + (2 << 20)), "rounded down: less than was asked for"
+    assert size_on(80 * GIB, Request(1, 50, memory_bytes=8 * GIB)) == (50, 8 * GIB)
+
+
+@st.composite
+def used_pools(draw: st.DrawFn) -> tuple[list[GpuRoom], Mapping[uuid.UUID, list[Share]]]:
+    rooms: Sequence[GpuRoom] = [gpu(1 + i, 1 + i // 2, model=draw(st.sampled_from(["H100", "A10"]))) for i in range(draw(st.integers(1, 8)))]
+    shares: dict[uuid.UUID, list[Share]] = {}
+    for i in range(draw(st.integers(0, 12))):
+        outcome = place(
+            rooms, Request(draw(st.integers(1, 2)), draw(st.sampled_from([10, 30, 50, 100]))), [draw(st.sampled_from([Policy.PACK, Policy.SPREAD]))]
+        )
+        if isinstance(outcome, Placed):
+            shares[uuid.UUID(int=500 + i)] = list(outcome.shares)
+            rooms = without(rooms, outcome.shares)
+    for allocation_id in draw(st.sets(st.sampled_from(sorted(shares)))) if shares else ():
+        rooms = without(rooms, shares.pop(allocation_id), sign=-1)
+    return list(rooms), shares
+
+
+@given(used_pools())
+def test_a_defragmentation_plan_frees_gpus_and_never_overfills_one(pool: tuple[list[GpuRoom], Mapping[uuid.UUID, list[Share]]]) -> None:
+    rooms, shares = pool
+    before = {g.gpu_id: g for g in rooms}
+    moves = defragment.plan(rooms, shares)
+    where = {(a, s.gpu_id) for a, held in shares.items() for s in held}
+    after = dict(before)
+    for m in moves:
+        assert (m.allocation_id, m.from_gpu_id) in where and (m.allocation_id, m.to_gpu_id) not in where
+        where = where - {(m.allocation_id, m.from_gpu_id)} | {(m.allocation_id, m.to_gpu_id)}
+        for gpu_id, sign in ((m.from_gpu_id, 1), (m.to_gpu_id, -1)):
+            g = after[gpu_id]
+            after[gpu_id] = replace(g, free_percent=g.free_percent + sign * m.compute_percent, free_memory_bytes=g.free_memory_bytes + sign * m.memory_bytes)
+        assert after[m.from_gpu_id].model == after[m.to_gpu_id].model
+    assert all(0 <= g.free_percent <= 100 and 0 <= g.free_memory_bytes <= g.memory_bytes for g in after.values())
+    whole = [sum(g.free_percent == 100 for g in rows.values()) for rows in (before, after)]
+    assert whole[1] > whole[0] if moves else whole[1] == whole[0]
+
+
+def test_a_fragmented_pair_becomes_one_full_and_one_whole() -> None:
+    rooms = [gpu(1, free=70), gpu(2, free=40)]
+    held = {7: (1, 30), 8: (2, 60)}
+    shares = {uuid.UUID(int=a): [Share(uuid.UUID(int=g), uuid.UUID(int=1), share_bytes(80 * GIB, p), p)] for a, (g, p) in held.items()}
+    assert [(m.from_gpu_id.int, m.to_gpu_id.int) for m in defragment.plan(rooms, shares)] == [(1, 2)]

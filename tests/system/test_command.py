@@ -69,3 +69,42 @@ def test_two_gpus_are_two_devices(pool: Pool) -> None:
     count = "import ctypes; l = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(); assert l.cuInit(0) == 0; l.cuDeviceGetCount(ctypes.byref(n)); print(n.value)"
     done = busbar(pool.context, "run", "-n", "2", "-p", "50", "--", sys.executable, "-c", count)
     assert done.stdout.strip() == "2", done.stderr
+
+
+def test_pools_quotas_and_explanations_from_the_command_line(pool: Pool) -> None:
+    for arguments in (
+        ("pool", "create", "spare", "--policy", "model_affinity", "--policy", "spread"),
+        ("pool", "set", "default", "--fallback", "spare", "--max-lifetime", "0"),
+        ("quota", "set", "project/default", "--quota", "2.3", "--limit", "64"),
+        ("quota", "set", "project/default", "--weight", "2"),
+        ("reservation", "create", "course", "--from", "2099-01-01T08:00:00Z", "--to", "2099-01-01T10:00:00Z"),
+        ("pool", "defragment", "default"),
+        ("project", "list"),
+    ):
+        done = busbar(pool.context, *arguments)
+        assert done.returncode == 0, (arguments, done.stderr)
+    quota = next(q for q in json.loads(busbar(pool.context, "quota", "list", "-o", "json").stdout) if q["subject"] == "default")
+    assert (quota["quota_gpus"], quota["limit_gpus"], quota["weight"]) == (2.3, 64.0, 2.0)
+    default = next(p for p in json.loads(busbar(pool.context, "pool", "list", "-o", "json").stdout) if p["name"] == "default")
+    assert default["fallbacks"] == ["spare"]
+    done = busbar(pool.context, "run", "-m", "256MiB", "--lifetime", "600", "--", DEMO, "add")
+    assert done.returncode == 0 and "are right" in done.stdout, done.stderr
+    assert busbar(pool.context, "run", "-m", "8 gulps", "--", "true").returncode == 2
+    allocations = json.loads(busbar(pool.context, "allocation", "list", "-o", "json").stdout)
+    assert "does not wait" in busbar(pool.context, "explain", allocations[0]["id"]).stdout
+    for arguments in (("pool", "set", "default", "--fallback", "default"), ("quota", "delete", "project/default")):
+        assert busbar(pool.context, *arguments).returncode == 0
+
+
+def test_a_holder_gets_notice_before_its_allocation_is_taken_back(pool: Pool) -> None:
+    env = os.environ | {"BUSBAR_CONTEXT": str(pool.context), "PYTHONPATH": str(ROOT)}
+    program = ["sh", "-c", "echo started; exec sleep 120"]
+    command_line = [sys.executable, "-m", "remoting.cli.main", "run", "-p", "100", "-n", "2", "--priority", "10", "--", *program]
+    low = subprocess.Popen(command_line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert low.stdout is not None and low.stdout.readline() == "started\n"
+        busbar(pool.context, "run", "-p", "100", "-n", "2", "--priority", "60", "--timeout", "12", "--", "true")
+    finally:
+        low.terminate()
+    _, said = low.communicate(timeout=30)
+    assert "notice: this allocation ends at" in said and "better claim" in said, said

@@ -17,7 +17,7 @@ import {
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useAccount } from "../account/account";
-import { type Allocation, api, once, unwrap } from "../api/client";
+import { type Allocation, type AllocationRequest, api, once, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
 import { gib } from "../format";
 import { hold } from "./held";
@@ -53,7 +53,7 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
   const [count, setCount] = useState(1);
   const [percent, setPercent] = useState(25);
   const largest = Math.max(0, ...gpus.filter((g) => g.pool === pool).map((g) => g.memory_bytes));
-  const body = { name, pool, project, gpu_count: count, percent };
+  const body = { name, pool, project, gpu_count: count, percent } as AllocationRequest; // what is not said has a default
   const create = useMutation({
     mutationFn: async () => unwrap(await api.POST("/api/v1/allocations", { body, headers: once() })) as Allocation,
     onSuccess: (a) => hold(a.id),

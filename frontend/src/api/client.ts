@@ -8,6 +8,7 @@ export type Gpu = Schemas["Gpu"];
 export type Pool = Schemas["Pool"];
 export type Partition = Schemas["OccupiedPartition"];
 export type Allocation = Schemas["Allocation"];
+export type AllocationRequest = Schemas["AllocationRequest"];
 export type Session = Schemas["Session"];
 export type Task = Schemas["Task"];
 export type Event = Schemas["Event"];

@@ -1,0 +1,126 @@
+"""Rows to what the queue decides about. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.utils import timezone
+
+from appliance.accounts.models import Department, Project, User
+from appliance.allocations import claims
+from appliance.allocations.models import OCCUPYING, Allocation, AllocationState, Partition
+from appliance.allocations.placement import ComputeMode, GpuRoom, Policy, Request, Share
+from appliance.inventory.models import Gpu, NodeState
+from appliance.pools.fair_share import past_use
+from appliance.pools.models import Pool, Quota, Reservation
+from appliance.pools.subject_kind import SubjectKind
+from appliance.telemetry import latest
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """580.95.05 to (580, 95, 5); what is no version is older than all."""
+    parts = text.split(".")
+    return tuple(int(p) for p in parts) if all(p.isdigit() for p in parts) else ()
+
+
+def request_of(a: Allocation) -> Request:
+    return Request(
+        a.gpu_count, a.percent, a.memory_bytes, ComputeMode(a.compute_mode), a.same_node, a.model, tuple(sorted(a.selector.items())),
+        version_of(a.min_driver_version) if a.min_driver_version else (),
+    )  # fmt: skip
+
+
+def rooms_of(pool_ids: Iterable[UUID]) -> dict[UUID, list[GpuRoom]]:
+    """Each pool's GPUs with what is left of each. Partitions count until their node has reported them gone."""
+    rooms: dict[UUID, list[GpuRoom]] = {pool_id: [] for pool_id in pool_ids}
+    for gpu in Gpu.objects.filter(pool_id__in=rooms).exclude(node__state=NodeState.REMOVED).select_related("node"):
+        if gpu.pool_id is not None:
+            rooms[gpu.pool_id].append(room_of(gpu))
+    return rooms
+
+
+def room_of(gpu: Gpu) -> GpuRoom:
+    why = ""
+    if not gpu.present:
+        why = f"GPU {gpu.index} of {gpu.node.name} is gone"
+    elif gpu.node.state != NodeState.READY:
+        why = f"node {gpu.node.name} is {gpu.node.state}"
+    elif not latest.reachable(gpu.node_id):
+        why = f"node {gpu.node.name} is unreachable"
+    return GpuRoom(
+        gpu.pk, gpu.node_id, gpu.memory_bytes, 100 - gpu.taken_percent, gpu.memory_bytes - gpu.taken_memory_bytes, not why, why, gpu.model,
+        gpu.node.labels | gpu.labels, version_of(gpu.node.driver_version),
+    )  # fmt: skip
+
+
+def subjects_of(a: Allocation) -> tuple[claims.Subject, ...]:
+    """The project first: it is named before its department and the user when several limits are reached."""
+    subjects = [claims.Subject(SubjectKind.PROJECT, a.project_id), claims.Subject(SubjectKind.USER, a.owner_id)]
+    if a.project.department_id:
+        subjects.append(claims.Subject(SubjectKind.DEPARTMENT, a.project.department_id))
+    return tuple(subjects)
+
+
+def waiter_of(a: Allocation, pools: dict[UUID, Pool]) -> claims.Waiter:
+    pool = pools.get(a.pool_id)
+    chain = (a.pool_id, *(UUID(f) for f in (pool.fallbacks if pool else ())))
+    return claims.Waiter(
+        a.pk, request_of(a), chain, subjects_of(a), a.project_id, a.priority, a.preemptible, a.created_at,
+        timedelta(seconds=a.lifetime_seconds) if a.lifetime_seconds else None, a.reservation_id,
+    )  # fmt: skip
+
+
+def holders() -> dict[UUID, claims.Holder]:
+    shares: dict[UUID, list[Share]] = {}
+    for p in Partition.objects.filter(allocation__state__in=OCCUPYING).select_related("gpu").order_by("position"):
+        shares.setdefault(p.allocation_id, []).append(Share(p.gpu_id, p.gpu.node_id, p.memory_bytes, p.compute_percent))
+    rows = Allocation.objects.filter(pk__in=shares).select_related("project")
+    return {a.pk: holder_of(a, tuple(shares[a.pk])) for a in rows}
+
+
+def holder_of(a: Allocation, shares: tuple[Share, ...]) -> claims.Holder:
+    started_at = a.active_at or a.created_at
+    ends_at = started_at + timedelta(seconds=a.lifetime_seconds) if a.lifetime_seconds else None
+    return claims.Holder(
+        a.pk, a.placed_pool_id or a.pool_id, shares, subjects_of(a), a.project_id, a.priority, a.preemptible, started_at,
+        leaving=a.state == AllocationState.RELEASING or a.evict_at is not None, ends_at=ends_at, reservation_id=a.reservation_id,
+    )  # fmt: skip
+
+
+def entitlements() -> dict[claims.Subject, claims.Entitlement]:
+    models: dict[str, type[User | Project | Department]] = {"user": User, "project": Project, "department": Department}
+    rows = list(Quota.objects.all())
+    field = {"user": "username", "project": "name", "department": "name"}
+    ids = {kind: [q.subject_id for q in rows if q.subject_kind == kind] for kind in models}
+    names = {kind: dict(model.objects.filter(pk__in=ids[kind]).values_list("pk", field[kind])) for kind, model in models.items()}
+    return {
+        claims.Subject(SubjectKind(q.subject_kind), q.subject_id): claims.Entitlement(
+            names[q.subject_kind].get(q.subject_id, "that is gone"), q.quota_percent, q.limit_percent, q.borrows, q.weight
+        )
+        for q in rows
+    }
+
+
+def reservations(now: datetime) -> list[claims.Reservation]:
+    return [
+        claims.Reservation(r.pk, r.name, r.pool_id, r.project_id, Request(r.gpu_count, r.percent), r.starts_at, r.ends_at)
+        for r in Reservation.objects.filter(ends_at__gt=now)
+    ]
+
+
+def opened() -> tuple[claims.Book, list[claims.Waiter]]:
+    """Everything as it is now, and who waits."""
+    now, pools = timezone.now(), {p.pk: p for p in Pool.objects.all()}
+    rooms = rooms_of(pools)
+    waiting = [waiter_of(a, pools) for a in Allocation.objects.filter(state=AllocationState.WAITING).select_related("project")]
+    book = claims.Book(
+        now,
+        {p.pk: claims.PoolRooms(p.name, rooms[p.pk], [Policy(name) for name in p.policies]) for p in pools.values()},
+        holders(),
+        entitlements(),
+        reservations(now),
+        past_use(now),
+    )
+    return book, waiting

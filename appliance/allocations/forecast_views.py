@@ -1,0 +1,84 @@
+"""Why a request waits, when it is expected to start, what would start at once; and which moves would make GPUs whole."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.allocations import book, defragment, forecast
+from appliance.allocations.models import Allocation
+from appliance.pools.models import Pool
+from appliance.rest import ApplianceView, caller
+
+
+class AlternativeSerializer(serializers.Serializer[dict[str, Any]]):
+    difference = serializers.CharField(help_text="From what was asked for.")
+    pool = serializers.CharField()
+    gpu_count = serializers.IntegerField()
+    percent = serializers.IntegerField()
+    memory_bytes = serializers.IntegerField()
+    same_node = serializers.BooleanField()
+    preemptible = serializers.BooleanField()
+
+
+class ExplanationSerializer(serializers.Serializer[dict[str, Any]]):
+    state = serializers.CharField()
+    rule = serializers.CharField(help_text="room, limit, quota, reservation, ahead or reclaim; empty when it does not wait.")
+    reason = serializers.CharField()
+    expected_start_at = serializers.DateTimeField(allow_null=True, help_text="Null: nobody's end that it needs is known.")
+    alternatives = AlternativeSerializer(many=True)
+
+
+class MoveSerializer(serializers.Serializer[dict[str, Any]]):
+    allocation_id = serializers.UUIDField()
+    from_gpu_id = serializers.UUIDField()
+    to_gpu_id = serializers.UUIDField()
+    compute_percent = serializers.IntegerField()
+    memory_bytes = serializers.IntegerField()
+
+
+class DefragmentationSerializer(serializers.Serializer[dict[str, Any]]):
+    whole_gpus = serializers.IntegerField(help_text="That are entirely free now.")
+    whole_gpus_after = serializers.IntegerField()
+    moves = MoveSerializer(many=True)
+
+
+class AllocationExplanationView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
+
+    @extend_schema(responses=ExplanationSerializer)
+    def get(self, request: Request, allocation_id: UUID) -> Response:
+        """Works on what is there at this moment; nothing is promised."""
+        allocation = get_object_or_404(Allocation.objects.visible_to(caller(request)), pk=allocation_id)
+        answer: dict[str, Any] = {"state": allocation.state, "rule": allocation.waiting_rule, "reason": allocation.waiting_reason}
+        opened, waiting = book.opened()
+        mine = next((w for w in waiting if w.allocation_id == allocation.pk), None)
+        answer["expected_start_at"] = forecast.expected_start(opened, waiting, allocation.pk) if mine else None
+        answer["alternatives"] = [
+            {
+                "difference": a.difference, "pool": opened.pools[a.pool_id].name, "gpu_count": a.waiter.request.gpu_count, "percent": a.waiter.request.percent,
+                "memory_bytes": a.waiter.request.memory_bytes, "same_node": a.waiter.request.same_node, "preemptible": a.waiter.preemptible,
+            }
+            for a in (forecast.alternatives(opened, mine) if mine else ())
+        ]  # fmt: skip
+        return Response(ExplanationSerializer(answer).data)
+
+
+class PoolDefragmentationView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "pools.manage"}
+
+    @extend_schema(responses=DefragmentationSerializer)
+    def get(self, request: Request, pool_id: UUID) -> Response:
+        """A plan, not a deed: partitions cannot be moved yet."""
+        pool = get_object_or_404(Pool.objects.visible_to(caller(request)), pk=pool_id)
+        rooms = book.rooms_of([pool.pk])[pool.pk]
+        here = {g.gpu_id for g in rooms}
+        moves = defragment.plan(rooms, {a: [s for s in h.shares if s.gpu_id in here] for a, h in book.holders().items() if h.pool_id == pool.pk})
+        whole = sum(g.free_percent == 100 for g in rooms)
+        return Response(DefragmentationSerializer({"whole_gpus": whole, "whole_gpus_after": whole + len({m.from_gpu_id for m in moves}), "moves": moves}).data)

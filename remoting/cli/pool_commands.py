@@ -1,0 +1,130 @@
+"""`busbar pool`, `busbar quota`, `busbar reservation`, `busbar project`: who may have how much of what."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from remoting.cli import api as rest
+from remoting.cli.output import Output, client, show
+
+pool_app = typer.Typer(no_args_is_help=True, help="Named sets of GPUs, and how they choose.")
+quota_app = typer.Typer(no_args_is_help=True, help="What a user, project or department is owed, and the most it gets.")
+reservation_app = typer.Typer(no_args_is_help=True, help="GPUs kept for a project between two times.")
+project_app = typer.Typer(no_args_is_help=True, help="Projects and their departments.")
+APPS = {"pool": pool_app, "quota": quota_app, "reservation": reservation_app, "project": project_app}
+
+Policies = Annotated[list[str] | None, typer.Option("--policy", help="pack, spread, model_affinity, exclusive; again for the next in order")]
+Fallbacks = Annotated[list[str] | None, typer.Option("--fallback", help="pool that is tried next; may be given again")]
+MaxLifetime = Annotated[int | None, typer.Option(min=0, help="seconds; 0: no end")]
+
+
+def rules(policy: list[str] | None, fallback: list[str] | None, max_lifetime: int | None) -> dict[str, Any]:
+    given = {"policies": policy, "fallbacks": fallback, "max_lifetime_seconds": max_lifetime}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+@pool_app.command("list")
+def pool_list(output: Output = "table") -> None:
+    """All pools."""
+    show(client().items("pools"), ["name", "policies", "fallbacks", "max_lifetime_seconds", "id"], output)
+
+
+@pool_app.command("create")
+def pool_create(name: str, policy: Policies = None, fallback: Fallbacks = None, max_lifetime: MaxLifetime = None) -> None:
+    """Makes a pool."""
+    typer.echo(client().request("POST", "pools", {"name": name} | rules(policy, fallback, max_lifetime))["id"])
+
+
+@pool_app.command("set")
+def pool_set(name: str, policy: Policies = None, fallback: Fallbacks = None, max_lifetime: MaxLifetime = None) -> None:
+    """Changes how a pool chooses; what is not given stays."""
+    api = client()
+    show([api.request("PATCH", f"pools/{api.named('pools', name)['id']}", rules(policy, fallback, max_lifetime))], ["name", "policies", "fallbacks"], "table")
+
+
+@pool_app.command("defragment")
+def pool_defragment(name: str, output: Output = "table") -> None:
+    """Shows which moves would make GPUs whole; moves nothing."""
+    api = client()
+    plan = api.request("GET", f"pools/{api.named('pools', name)['id']}/defragmentation")
+    show(plan["moves"], ["allocation_id", "from_gpu_id", "to_gpu_id", "compute_percent", "memory_bytes"], output)
+    if output == "table":
+        typer.echo(f"Whole GPUs now: {plan['whole_gpus']}; afterwards: {plan['whole_gpus_after']}.")
+
+
+@quota_app.command("list")
+def quota_list(output: Output = "table") -> None:
+    """All quotas."""
+    show(client().items("quotas"), ["subject_kind", "subject", "quota_gpus", "limit_gpus", "borrows", "weight", "id"], output)
+
+
+@quota_app.command("set")
+def quota_set(
+    subject: Annotated[str, typer.Argument(help="user/NAME, project/NAME or department/NAME")],
+    quota: Annotated[float | None, typer.Option(min=0, help="GPUs that it may always have, such as 2.3")] = None,
+    limit: Annotated[float | None, typer.Option(min=0, help="GPUs that it never exceeds")] = None,
+    borrows: Annotated[bool | None, typer.Option(help="may go beyond its quota while others do not use theirs")] = None,
+    weight: Annotated[float | None, typer.Option(min=0.01, help="twice the weight, twice the share of what is over")] = None,
+) -> None:
+    """Sets what is given; the rest stays."""
+    kind, _, name = subject.partition("/")
+    api = client()
+    known = next((q for q in api.items("quotas") if (q["subject_kind"], q["subject"]) == (kind, name)), None)
+    given = {"quota_gpus": quota, "limit_gpus": limit, "borrows": borrows, "weight": weight}
+    body = {key: value for key, value in given.items() if value is not None}
+    fresh = body | {"subject_kind": kind, "subject": name}
+    row = api.request("PATCH", f"quotas/{known['id']}", body) if known else api.request("POST", "quotas", fresh)
+    show([row], ["subject_kind", "subject", "quota_gpus", "limit_gpus", "borrows", "weight"], "table")
+
+
+@quota_app.command("delete")
+def quota_delete(subject: Annotated[str, typer.Argument(help="user/NAME, project/NAME or department/NAME")]) -> None:
+    """Takes a quota away."""
+    kind, _, name = subject.partition("/")
+    api = client()
+    for q in api.items("quotas"):
+        if (q["subject_kind"], q["subject"]) == (kind, name):
+            api.request("DELETE", f"quotas/{q['id']}")
+            return
+    raise rest.ApiError(f"{subject} has no quota.", rest.EXIT_NOT_FOUND)
+
+
+@reservation_app.command("list")
+def reservation_list(output: Output = "table") -> None:
+    """All reservations."""
+    show(client().items("reservations"), ["name", "pool", "project", "gpu_count", "percent", "starts_at", "ends_at", "id"], output)
+
+
+@reservation_app.command("create")
+def reservation_create(
+    name: str,
+    starts_at: Annotated[str, typer.Option("--from", help="such as 2027-01-31T08:00:00Z")],
+    ends_at: Annotated[str, typer.Option("--to")],
+    gpu_count: Annotated[int, typer.Option("-n", "--gpus", min=1)] = 1,
+    percent: Annotated[int, typer.Option("-p", "--percent", min=1, max=100)] = 100,
+    pool: str = "default",
+    project: str = "default",
+) -> None:
+    """Keeps GPUs of a pool for a project."""
+    body = {"name": name, "pool": pool, "project": project, "gpu_count": gpu_count, "percent": percent, "starts_at": starts_at, "ends_at": ends_at}
+    typer.echo(client().request("POST", "reservations", body)["id"])
+
+
+@reservation_app.command("delete")
+def reservation_delete(reservation_id: str) -> None:
+    """Gives the GPUs back to all."""
+    client().request("DELETE", f"reservations/{reservation_id}")
+
+
+@project_app.command("list")
+def project_list(output: Output = "table") -> None:
+    """Projects that one may see."""
+    show(client().items("projects"), ["name", "department", "id"], output)
+
+
+@project_app.command("create")
+def project_create(name: str, department: str = "") -> None:
+    """Makes a project."""
+    typer.echo(client().request("POST", "projects", {"name": name, "department": department})["id"])
