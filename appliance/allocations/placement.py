@@ -217,11 +217,13 @@ def explain(gpus: Sequence[GpuRoom], request: Request, fitting: Sequence[GpuRoom
         return f"{asked} on one node; {together}. It starts when allocations end, or at once on several nodes."
     unfit = Counter(why for g in gpus if (why := suits(g, request)))
     suiting = [g for g in gpus if not suits(g, request)]
-    if len(suiting) < request.gpu_count:
-        return f"{asked}, and {len(suiting)} of the pool's {len(gpus)} GPUs can ever do it: " + "; ".join(f"{n} {why}" for why, n in unfit.most_common(3)) + "."
+    if unfit and len(suiting) < request.gpu_count:
+        others = "; ".join(f"{n} {why}" for why, n in unfit.most_common(3))
+        return f"{asked}, and {len(suiting)} of the pool's {len(gpus)} GPUs can ever do it: {others}."
     unusable = Counter(g.why_not for g in suiting if not g.usable)
     if len(suiting) - unusable.total() < request.gpu_count:
-        return f"{asked}, and the pool has {len(suiting) - unusable.total()} usable GPUs ({unusable.most_common(1)[0][0]})."
+        why = f" ({unusable.most_common(1)[0][0]})" if unusable else ""
+        return f"{asked}, and the pool has {len(suiting) - unusable.total()} usable GPUs{why}."
     most = max(g.free_percent for g in suiting if g.usable)
     shared = " The pool is exclusive: a GPU with a partition on it gets no other." if Policy.EXCLUSIVE in policies else ""
     return f"{asked}; {len(fitting)} GPUs have that much free, the most free on one GPU is {most} %.{shared} It starts when an allocation ends."

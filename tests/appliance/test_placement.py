@@ -133,6 +133,7 @@ def test_a_gang_over_several_nodes_takes_as_few_as_possible() -> None:
         (Request(1, memory_bytes=200 * GIB), "less than 204800 MiB"),
         (Request(2, 100, same_node=True), "no node has so many free"),
         (Request(3, 100), "usable GPUs (node b is cordoned)"),
+        (Request(4, 10), "the pool has 2 usable GPUs (node b is cordoned)."),
         (Request(2, 90), "the most free on one GPU is 100 %"),
     ],
 )
