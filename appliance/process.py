@@ -22,6 +22,7 @@ from django.core.management import call_command
 from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.activity import tasks
 from appliance.activity.consumers import MAX_FRAME_BYTES
+from appliance.allocations import maintenance
 from appliance.allocations import services as allocations
 from appliance.allocations.tickets import signing_key
 from appliance.fleet.certificates import Authority, load_authority, server_certificate
@@ -72,6 +73,7 @@ async def tick() -> None:
         try:
             await off_loop(allocations.end_what_is_due)
             await off_loop(announce_reachability)
+            await off_loop(maintenance.advance)
             await off_loop(allocations.queue_advance)
             if time.monotonic() - flushed > FLUSH_SECONDS:
                 flushed = time.monotonic()

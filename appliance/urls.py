@@ -11,6 +11,7 @@ from appliance.accounts import views as accounts
 from appliance.activity import views as activity
 from appliance.activity.consumers import FeedConsumer
 from appliance.allocations import forecast_views as forecasts
+from appliance.allocations import maintenance_views as maintenance
 from appliance.allocations import views as allocations
 from appliance.console import console
 from appliance.fleet import views as fleet
@@ -70,6 +71,9 @@ urlpatterns = [
     path(api + "nodes/<uuid:node_id>", fleet.NodeView.as_view()),
     path(api + "nodes/<uuid:node_id>/cordon", inventory.NodeScheduleView.as_view(schedulable=False)),
     path(api + "nodes/<uuid:node_id>/uncordon", inventory.NodeScheduleView.as_view(schedulable=True)),
+    path(api + "nodes/<uuid:node_id>/enter-maintenance", maintenance.NodeEnterMaintenanceView.as_view()),
+    path(api + "nodes/<uuid:node_id>/exit-maintenance", maintenance.NodeExitMaintenanceView.as_view()),
+    path(api + "nodes/<uuid:node_id>/blockers", maintenance.NodeBlockerListView.as_view()),
     path(api + "gpus", inventory.GpuListView.as_view()),
     path(api + "gpus/<uuid:gpu_id>", inventory.GpuView.as_view()),
     path(api + "pools", pools.PoolListView.as_view()),

@@ -56,6 +56,15 @@ def task_finish(*, task_id: UUID, error: dict[str, Any] | None = None) -> None:
         hub.changed("task", task_id)
 
 
+@writes
+def task_cancel(*, path: str, kind: str, actor: str) -> None:
+    """Whoever runs it has stopped already, or is a loop that looks at rows."""
+    for task in Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING):
+        changes: dict[str, Any] = {"state": TaskState.CANCELLED, "ended_at": timezone.now(), "version": F("version") + 1}
+        if Task.objects.filter(pk=task.pk, state=TaskState.RUNNING).update(error={"code": "cancelled", "detail": f"cancelled by {actor}"}, **changes):
+            hub.changed("task", task.pk)
+
+
 def abandon() -> None:
     """This process ends: what still runs stays in its row as running, and the next start says that it was interrupted."""
     _ending.set()

@@ -84,6 +84,14 @@ def announce_end(allocation: Allocation, *, reason: str, actor: str, seconds: fl
         emit("allocation.evicting", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
 
 
+def withdraw_end(allocation: Allocation, *, actor: str) -> None:
+    """The reason for the notice is gone."""
+    held = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE).exclude(evict_at=None)
+    if held.update(evict_at=None, end_reason="", version=F("version") + 1):
+        message = "It may stay: the notice was withdrawn."
+        emit("allocation.eviction_withdrawn", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
+
+
 def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
     """Its tickets stop working. Its partitions stay occupied until their nodes report the fence applied."""
     old = [AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED]

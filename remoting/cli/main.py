@@ -152,6 +152,28 @@ def node_uncordon(name: str) -> None:
     typer.echo(api.request("POST", f"nodes/{api.named('nodes', name)['id']}/uncordon")["state"])
 
 
+@node_app.command("maintenance")
+def node_maintenance(name: str, grace: Annotated[float, typer.Option(min=0, help="seconds of notice for allocations there")] = 300.0) -> None:
+    """Empties a node; it gets nothing new until exit-maintenance."""
+    api = client()
+    task = api.request("POST", f"nodes/{api.named('nodes', name)['id']}/enter-maintenance", {"grace_seconds": grace})
+    typer.echo(task["message"] if task["state"] == "running" else f"Node {name} is in maintenance mode.")
+
+
+@node_app.command("exit-maintenance")
+def node_exit_maintenance(name: str) -> None:
+    """Back to work; what had notice and is still there may stay."""
+    api = client()
+    typer.echo(api.request("POST", f"nodes/{api.named('nodes', name)['id']}/exit-maintenance")["state"])
+
+
+@node_app.command("blockers")
+def node_blockers(name: str, output: Output = "table") -> None:
+    """Allocations that stand in the way of a node's maintenance or removal."""
+    api = client()
+    show(api.items(f"nodes/{api.named('nodes', name)['id']}/blockers"), ["id", "name", "owner", "project", "state", "evict_at", "end_reason"], output)
+
+
 @node_app.command("forget-key")
 def node_forget_key(address: str) -> None:
     """Forgets the SSH key of a machine that was set up anew."""

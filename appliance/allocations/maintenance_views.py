@@ -1,0 +1,77 @@
+"""Maintenance mode of nodes, and what stands in its way."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.activity.idempotency import idempotent
+from appliance.activity.views import TaskSerializer
+from appliance.allocations import maintenance
+from appliance.allocations.models import Allocation
+from appliance.inventory.models import Node
+from appliance.inventory.views import NodeSerializer
+from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters
+
+
+class MaintenanceSerializer(serializers.Serializer[dict[str, Any]]):
+    grace_seconds = serializers.FloatField(min_value=0, max_value=7 * 86400, required=False, default=300.0, help_text="Notice that allocations there get.")
+
+
+class BlockerSerializer(serializers.ModelSerializer[Allocation]):
+    owner = serializers.CharField(source="owner.username", read_only=True)
+    project = serializers.CharField(source="project.name", read_only=True)
+    state = serializers.CharField(read_only=True)
+
+    class Meta:
+        model = Allocation
+        fields = ("id", "name", "owner", "project", "state", "evict_at", "end_reason", "active_at")
+
+
+class NodeEnterMaintenanceView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+
+    @extend_schema(request=MaintenanceSerializer, responses={202: TaskSerializer})
+    def post(self, request: Request, node_id: UUID) -> Response:
+        """A task that ends when the node is empty; exit-maintenance cancels it."""
+        node = get_object_or_404(Node.objects.visible_to(caller(request)).present(), pk=node_id)
+        check_version(node, request)
+        form = MaintenanceSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+
+        def effect() -> tuple[int, dict[str, Any]]:
+            task = maintenance.enter(node_id=node.pk, grace_seconds=form.validated_data["grace_seconds"], initiator=caller(request))
+            return 202, plain(TaskSerializer(task).data)
+
+        response = idempotent(request, effect)
+        response["Location"] = f"/api/v1/tasks/{response.data['id']}"
+        return response
+
+
+class NodeExitMaintenanceView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+
+    @extend_schema(request=None, responses=NodeSerializer)
+    def post(self, request: Request, node_id: UUID) -> Response:
+        node = get_object_or_404(Node.objects.visible_to(caller(request)).present(), pk=node_id)
+        check_version(node, request)
+        return Response(NodeSerializer(maintenance.leave(node_id=node.pk, actor=caller(request).username)).data)
+
+
+class NodeBlockerListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.manage"}
+
+    @extend_schema(responses=BlockerSerializer(many=True))
+    def get(self, request: Request, node_id: UUID) -> Response:
+        """Allocations that still have partitions there."""
+        refuse_unknown_parameters(request, [])
+        node = get_object_or_404(Node.objects.visible_to(caller(request)).present(), pk=node_id)
+        page = CursorPage()
+        rows = page.paginate_queryset(maintenance.blockers(node).select_related("owner", "project"), request)
+        return page.get_paginated_response(BlockerSerializer(rows, many=True).data)
