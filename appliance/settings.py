@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ class Environment(BaseSettings):
 
     data: Path = Path(__file__).resolve().parent.parent / "var"
     """Folder for the database, keys and logs; made 0700."""
+    database: str = ""
+    """postgresql://USER:PASSWORD@HOST:PORT/NAME; empty: SQLite in the data folder."""
     listen: str = "127.0.0.1"
     https_port: int = Field(8443, ge=1, le=65535)
     fleet_port: int = Field(8444, ge=1, le=65535)
@@ -98,9 +101,10 @@ MIDDLEWARE = [
 
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
 
-# One writer, durable commits: a grant must survive a power cut.
-DATABASES: dict[str, Any] = {
-    "default": {
+
+def sqlite() -> dict[str, Any]:
+    """One writer, durable commits: a grant must survive a power cut."""
+    return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": DATA_DIR / "control.db",
         "CONN_MAX_AGE": None,
@@ -110,7 +114,27 @@ DATABASES: dict[str, Any] = {
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
         },
     }
-}
+
+
+def postgresql(url: str) -> dict[str, Any]:
+    """Several appliances may use it: guards in the rows keep grants single."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme != "postgresql" or len(parts.path) < 2:
+        raise SystemExit("BUSBAR_DATABASE must be postgresql://USER:PASSWORD@HOST:PORT/NAME, or empty for SQLite.")
+    host = urllib.parse.parse_qs(parts.query).get("host", [parts.hostname or ""])[0]
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path[1:],
+        "USER": urllib.parse.unquote(parts.username or ""),
+        "PASSWORD": urllib.parse.unquote(parts.password or ""),
+        "HOST": host,
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": None,
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+DATABASES: dict[str, Any] = {"default": postgresql(ENVIRONMENT.database) if ENVIRONMENT.database else sqlite()}
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 

@@ -12,7 +12,7 @@ missing_packages() {
   ldconfig -p 2>/dev/null | grep -q libzstd.so.1 || [ -e /usr/lib/x86_64-linux-gnu/libzstd.so.1 ] || printf 'libzstd1 '
 }
 
-# A browser; an SSH client for Ansible; clang for the fuzzers; Python.h, which Triton compiles its launcher against; for root, which alone can make root file systems of its own, what makes them.
+# A browser; an SSH client for Ansible; PostgreSQL; clang for the fuzzers; Python.h, which Triton compiles its launcher against; for root, which alone can make root file systems of its own, what makes them.
 missing_test_packages() {
   command -v chromium >/dev/null 2>&1 || printf 'chromium '
   command -v ssh >/dev/null 2>&1 || printf 'openssh-client '
@@ -20,6 +20,7 @@ missing_test_packages() {
   command -v clang++ >/dev/null 2>&1 || printf 'clang '
   ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || printf 'libclang-rt-dev '
   command -v llvm-cov >/dev/null 2>&1 || printf 'llvm '
+  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || printf 'postgresql '
   [ "$(id -u)" = 0 ] || return 0
   command -v debootstrap >/dev/null 2>&1 || [ -x /usr/sbin/debootstrap ] || printf 'debootstrap '
 }

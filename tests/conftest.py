@@ -1,15 +1,10 @@
-"""Settings for Django before it is imported: a data folder of the tests' own."""
+"""What holds for all tests; their environment is set by environment.py."""
 
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 
 import pytest
-
-os.environ.setdefault("BUSBAR_DATA", tempfile.mkdtemp(prefix="busbar-test-data-"))
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")
 
 logging.getLogger("httpx").setLevel(logging.WARNING)
 

@@ -38,7 +38,7 @@ def prepare(allocation: Allocation, pool_id: UUID, shares: Sequence[Share]) -> N
         waiting_reason="", waiting_rule="", placed_pool_id=pool_id,
     ):  # fmt: skip
         return
-    for s in shares:
+    for s in sorted(shares, key=lambda s: s.gpu_id):  # one order for all schedulers: no deadlock
         take(s.gpu_id, s.compute_percent, s.memory_bytes)
     generations = raise_generation(s.node_id for s in shares)
     created = Partition.objects.bulk_create(

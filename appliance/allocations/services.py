@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
@@ -23,6 +24,8 @@ from appliance.errors import ApplianceError, Code
 from appliance.pools import fair_share
 from appliance.pools.models import Pool, Reservation
 from appliance.writer import writes
+
+log = logging.getLogger(__name__)
 
 RESERVED_PRIORITY = 100
 """From here on a request needs allocations.manage: it passes everybody else's."""
@@ -111,8 +114,8 @@ def start(allocation: Allocation, outcome: Start) -> None:
     try:
         with transaction.atomic():
             lifecycle.prepare(allocation, outcome.pool_id, outcome.placed.shares)
-    except IntegrityError:
-        allocation.refresh_from_db()  # another scheduler was first: the next round sees what is left
+    except (IntegrityError, OperationalError):
+        log.info("allocation %s: another scheduler was first; the next round sees what is left", allocation.pk)
 
 
 def wait(allocation: Allocation, outcome: Wait) -> None:

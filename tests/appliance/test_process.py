@@ -19,7 +19,12 @@ from deploy.supervisor import ROOT, free_port, wait_for
 
 def environment(folder: Path) -> dict[str, str]:
     https = free_port(48443, "127.0.0.1")
-    return os.environ | {"BUSBAR_DATA": str(folder), "BUSBAR_HTTPS_PORT": str(https), "BUSBAR_FLEET_PORT": str(free_port(https + 1, "127.0.0.1"))}
+    return os.environ | {
+        "BUSBAR_DATABASE": "",
+        "BUSBAR_DATA": str(folder),
+        "BUSBAR_HTTPS_PORT": str(https),
+        "BUSBAR_FLEET_PORT": str(free_port(https + 1, "127.0.0.1")),
+    }
 
 
 def get(env: dict[str, str], path: str) -> bytes:

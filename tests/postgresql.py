@@ -1,0 +1,48 @@
+"""A PostgreSQL of the tests' own, of Debian's programs, gone with the process: `BUSBAR_TEST_POSTGRESQL=1 ./test tests/appliance`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+NAME = "busbar"
+
+
+def programs() -> Path:
+    """Where Debian keeps the newest release's."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[4]))
+    if not found:
+        raise SystemExit("PostgreSQL is missing. As root:  apt-get install -y postgresql")
+    return found[-1].parent
+
+
+class Cluster:
+    """Listens on a socket in its folder only. PostgreSQL refuses to run as root, so then it runs as nobody."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="busbar-postgresql-"))
+        self.as_user: dict[str, object] = {}
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
+            self.as_user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        data = self.folder / "data"
+        self._run("initdb", "-D", data, "-U", NAME, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+        options = f"-c listen_addresses= -c unix_socket_directories={self.folder} -c fsync=off"
+        self._run("pg_ctl", "-D", data, "-w", "-l", self.folder / "log", "-o", options, "start")
+        atexit.register(self._stop, data)
+        self._run("createdb", "-h", self.folder, "-U", NAME, NAME)
+        self.url = f"postgresql://{NAME}@/{NAME}?host={self.folder}"
+
+    def _run(self, program: str, *arguments: str | Path) -> None:
+        command = [str(programs() / program), *map(str, arguments)]
+        subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, **self.as_user)  # type: ignore[call-overload]
+
+    def _stop(self, data: Path) -> None:
+        self._run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(self.folder, ignore_errors=True)
