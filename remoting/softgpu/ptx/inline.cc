@@ -10,7 +10,6 @@ namespace {
 
 constexpr size_t kMaxInstructions = 1 << 20;
 constexpr int kMaxCopies = 1024;
-constexpr int kMaxRounds = 32;
 
 const Function* callee_of(const Module& m, const Instruction& ins) { return ins.op == "call" && !ins.operands.empty() ? m.find(ins.operands[0].name) : nullptr; }
 
@@ -93,37 +92,71 @@ class Copy {
   std::vector<Instruction> after_;
 };
 
-// One round over a body; false when nothing was left to replace.
-bool replace_calls(const Module& m, Function& f, int& number) {
-  Function out = f;
-  out.body.clear();
-  std::vector<size_t> place(f.body.size() + 1);
-  bool changed = false;
-  for (size_t i = 0; i < f.body.size(); ++i) {
-    place[i] = out.body.size();
-    const Instruction& ins = f.body[i];
-    const Function* callee = callee_of(m, ins);
-    if (!callee || !ins.guard.empty() || !synchronises(m, *callee)) { out.body.push_back(ins); continue; }
-    if (++number > kMaxCopies) throw Refusal{ins.line, "more than 1024 calls of functions with barriers in one kernel, or a recursive one, which the software GPU does not support"};
-    Copy(out, *callee, ins, number).run();
-    changed = true;
-    if (out.body.size() > kMaxInstructions) throw Refusal{ins.line, "functions with barriers make the kernel larger than 1048576 instructions"};
+// The calls to be replaced, of one kernel in one module.
+class Inliner {
+ public:
+  explicit Inliner(const Module& m) : m_(m) {}
+
+  // The function whose call is replaced, or null.
+  const Function* replaced(const Instruction& ins) {
+    const Function* callee = ins.guard.empty() ? callee_of(m_, ins) : nullptr;
+    if (!callee) return nullptr;
+    auto [it, fresh] = waits_.try_emplace(callee, false);
+    if (fresh) it->second = synchronises(m_, *callee);
+    return it->second ? callee : nullptr;
   }
-  place[f.body.size()] = out.body.size();
-  for (auto& [name, at] : f.labels) out.labels[name] = place[at];
-  if (changed) f = std::move(out);
-  return changed;
-}
+
+  // Known before anything is copied: a short text would grow for ever.
+  void refuse_recursion(const Function& f) {
+    if (done_.count(&f)) return;
+    under_way_.insert(&f);
+    for (auto& ins : f.body) {
+      const Function* callee = replaced(ins);
+      if (!callee) continue;
+      if (under_way_.count(callee)) throw Refusal{ins.line, "function " + callee->name + " has a barrier in a recursive call, which the software GPU does not support"};
+      refuse_recursion(*callee);
+    }
+    under_way_.erase(&f);
+    done_.insert(&f);
+  }
+
+  // One round over a body; false when nothing was left to replace.
+  bool replace_calls(Function& f) {
+    if (std::none_of(f.body.begin(), f.body.end(), [&](auto& ins) { return replaced(ins); })) return false;
+    std::vector<Instruction> body(std::make_move_iterator(f.body.begin()), std::make_move_iterator(f.body.end()));
+    std::map<std::string, size_t> labels = std::move(f.labels);
+    std::vector<size_t> place(body.size() + 1);
+    f.body.clear();
+    f.labels.clear();
+    for (size_t i = 0; i < body.size(); ++i) {
+      place[i] = f.body.size();
+      const Function* callee = replaced(body[i]);
+      if (!callee) { f.body.push_back(std::move(body[i])); continue; }
+      if (++number_ > kMaxCopies) throw Refusal{body[i].line, "more than 1024 calls of functions with barriers in one kernel"};
+      Copy(f, *callee, body[i], number_).run();
+      if (f.body.size() > kMaxInstructions) throw Refusal{body[i].line, "functions with barriers make the kernel larger than 1048576 instructions"};
+    }
+    place[body.size()] = f.body.size();
+    for (auto& [name, at] : labels) f.labels[name] = place[at];
+    return true;
+  }
+
+ private:
+  const Module& m_;
+  std::map<const Function*, bool> waits_;
+  std::set<const Function*> under_way_, done_;
+  int number_ = 0;
+};
 
 }  // namespace
 
 bool synchronises(const Module& m, const Function& f) { std::set<const Function*> seen; return waits(m, f, seen); }
 
 Function inline_synchronising(const Module& m, const Function& f) {
+  Inliner inliner(m);
+  inliner.refuse_recursion(f);
   Function out = f;
-  int number = 0;
-  for (int round = 0; replace_calls(m, out, number); ++round)
-    if (round > kMaxRounds) throw Refusal{0, "function " + f.name + " has a barrier in a recursive call, which the software GPU does not support"};
+  while (inliner.replace_calls(out)) {}
   return out;
 }
 
