@@ -158,6 +158,14 @@ class Book:
         e = self.entitlements.get(project)
         return e is not None and e.quota_percent is not None and self.use[project] + waiter.most_percent <= e.quota_percent
 
+    def reserved_now(self, waiter: Waiter) -> bool:
+        """Whether a reservation that has begun still has so many GPUs for it."""
+        r = next((r for r in self.reservations if r.id == waiter.reservation_id and r.starts_at <= self.now < r.ends_at), None)
+        return r is not None and self.held_under(r) + waiter.request.gpu_count <= r.request.gpu_count
+
+    def held_under(self, r: Reservation) -> int:
+        return sum(len(h.shares) for h in self.holders.values() if h.reservation_id == r.id)
+
     def take(self, waiter: Waiter, start: Start) -> None:
         pool = self.pools[start.pool_id]
         self.pools[start.pool_id] = replace(pool, rooms=without(pool.rooms, start.placed.shares))

@@ -111,9 +111,8 @@ def reserved(book: Book, waiter: Waiter, pool_id: UUID, placed: Placed, r: Reser
         for h in book.holders.values()
         if h.pool_id == pool_id and (h.leaving or h.preemptible or (h.ends_at is not None and h.ends_at <= r.starts_at)) and h.reservation_id != r.id
     ]
-    already = sum(len(h.shares) for h in book.holders.values() if h.reservation_id == r.id)
-    rest = replace(r.request, gpu_count=r.request.gpu_count - already)
-    if rest.gpu_count <= 0:
+    rest = replace(r.request, gpu_count=r.request.gpu_count - book.held_under(r))
+    if rest.gpu_count <= 0 or rest.gpu_count > len(rooms):  # it has all, or the pool could never give it: nobody waits for that
         return None
     if not begun:
         rooms = without(rooms, (s for h in gone for s in h.shares), sign=-1)

@@ -49,6 +49,8 @@ def yields(book: Book, holder: Holder, waiter: Waiter, chosen: Sequence[Holder])
     """Its own project's less important work yields to a request; another's, when that borrows and the request is within its own quota."""
     if holder.project_id == waiter.project_id:
         return holder.priority < waiter.priority
+    if book.reserved_now(waiter):
+        return holder.reservation_id is None  # it could start only because it can be asked to leave
     if not book.within_quota(waiter):
         return False
     theirs = book.entitlements.get(Subject(SubjectKind.PROJECT, holder.project_id))

@@ -242,6 +242,23 @@ def test_a_reservation_keeps_its_gpus_from_what_would_still_be_there() -> None:
     assert isinstance(decided(b(NOW + timedelta(hours=4)), stays)[1], Start), "it is over"
 
 
+def test_when_a_reservation_begins_preemptible_work_leaves_for_it_and_for_no_more_than_was_reserved() -> None:
+    gpus, begun = [gpu(1), gpu(2)], replace(RESERVED, starts_at=NOW - timedelta(minutes=1))
+    first = holding(8, gpus, Request(1, 100), RED)
+    second = holding(9, gpus, Request(1, 100), RED, taken=[first], started_at=NOW - timedelta(minutes=2))
+    asked = waiter(1, Request(1, 100), BLUE, reservation_id=begun.id)
+    outcome = decided(book(gpus, [first, second], reservations=[begun]), asked)[1]
+    assert isinstance(outcome, Wait) and [v.int for v in outcome.evictions] == [9]
+    assert rule(decided(book(gpus, [replace(first, preemptible=False), replace(second, preemptible=False)], reservations=[begun]), asked)[1]) is Rule.ROOM
+    assert rule(decided(book(gpus, [first, second], reservations=[begun]), replace(asked, request=Request(2, 100)))[1]) is Rule.ROOM, "more than was reserved"
+    assert rule(decided(book(gpus, [first, second], reservations=[RESERVED]), asked)[1]) is Rule.ROOM, "before it begins nobody leaves"
+
+
+def test_a_reservation_that_the_pool_could_never_give_holds_nobody_back() -> None:
+    impossible = replace(RESERVED, request=Request(9, 100), starts_at=NOW - timedelta(minutes=1))
+    assert isinstance(decided(book([gpu(1)], reservations=[impossible]), waiter(1, Request(1, 50)))[1], Start)
+
+
 # ---- forecasts ----
 
 
