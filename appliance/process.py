@@ -30,6 +30,8 @@ from appliance.fleet.servicer import FleetServicer, flush_last_seen
 from appliance.fleet.ssh_enrolment import settle_interrupted
 from appliance.inventory.services import announce_reachability
 from appliance.pools.services import ensure_default_pool
+from appliance.telemetry import history
+from appliance.telemetry.loop_lag import watch_loop
 from appliance.writer import off_loop, start_writer
 from nodes.protocol import fleet_pb2_grpc
 
@@ -52,7 +54,8 @@ def take_data_folder() -> TextIO:
 
 def prepare() -> Authority:
     """Migrations, defaults, keys. Blocks; before the loop starts."""
-    call_command("migrate", interactive=False, verbosity=0)
+    for database in settings.DATABASES:
+        call_command("migrate", database=database, interactive=False, verbosity=0)
     ensure_default_pool()
     ensure_defaults()
     signing_key()
@@ -83,9 +86,18 @@ async def tick() -> None:
             log.exception("the scheduler stumbled; it goes on in a second")
 
 
-async def serve_fleet(pem: Path, key: Path, authority: Authority) -> grpc.aio.Server:
+async def keep_history() -> None:
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        try:
+            await off_loop(history.advance)
+        except Exception:
+            log.exception("readings could not be written; the next second tries again")
+
+
+async def serve_fleet(servicer: FleetServicer, pem: Path, key: Path, authority: Authority) -> grpc.aio.Server:
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", 8 << 20)])
-    fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(), server)
+    fleet_pb2_grpc.add_FleetServicer_to_server(servicer, server)
     credentials = grpc.ssl_server_credentials([(key.read_bytes(), pem.read_bytes())], authority.pem.encode(), require_client_auth=True)
     e = settings.ENVIRONMENT
     if server.add_secure_port(f"{e.listen}:{e.fleet_port}", credentials) == 0:
@@ -100,10 +112,11 @@ async def serve() -> None:
     e = settings.ENVIRONMENT
     authority = load_authority(settings.DATA_DIR)
     pem, key = server_certificate(authority, settings.DATA_DIR, server_names())
-    fleet = await serve_fleet(pem, key, authority)
+    servicer = FleetServicer()
+    fleet = await serve_fleet(servicer, pem, key, authority)
     config = uvicorn.Config(
         application, host=e.listen, port=e.https_port, ssl_certfile=str(pem), ssl_keyfile=str(key), ssl_version=ssl.PROTOCOL_TLS_SERVER,
-        ws_max_size=MAX_FRAME_BYTES,
+        ws_max_size=MAX_FRAME_BYTES, ws_per_message_deflate=False,
         log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=DRAIN_SECONDS,
     )  # fmt: skip
     web = uvicorn.Server(config)
@@ -111,12 +124,13 @@ async def serve() -> None:
     stop = asyncio.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(s, stop.set)
-    ticker = asyncio.create_task(tick())
+    background = [asyncio.create_task(work) for work in (tick(), servicer.compare(), keep_history(), watch_loop())]
     running = asyncio.create_task(web._serve([listening_socket(e.listen, e.https_port)]))
     log.info("appliance serves https://%s:%d, agents on %d, CA %s", e.listen, e.https_port, e.fleet_port, authority.fingerprint)
     await asyncio.wait([asyncio.create_task(stop.wait()), running], return_when=asyncio.FIRST_COMPLETED)
     tasks.abandon()
-    ticker.cancel()
+    for task in background:
+        task.cancel()
     web.should_exit = True
     await asyncio.wait([running], timeout=DRAIN_SECONDS)
     await fleet.stop(1)
@@ -135,6 +149,7 @@ def run() -> None:
     prepare()
     writer = start_writer()
     asyncio.run(serve())
+    history.write_everything()
     writer.stop()
     lock.close()
     logging.shutdown()

@@ -102,16 +102,15 @@ MIDDLEWARE = [
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
 
 
-def sqlite() -> dict[str, Any]:
-    """One writer, durable commits: a grant must survive a power cut."""
+def sqlite(name: str, synchronous: str) -> dict[str, Any]:
     return {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": DATA_DIR / "control.db",
+        "NAME": DATA_DIR / name,
         "CONN_MAX_AGE": None,
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
+            "init_command": f"PRAGMA journal_mode=WAL; PRAGMA synchronous={synchronous}; PRAGMA foreign_keys=ON;",
         },
     }
 
@@ -134,7 +133,11 @@ def postgresql(url: str) -> dict[str, Any]:
     }
 
 
-DATABASES: dict[str, Any] = {"default": postgresql(ENVIRONMENT.database) if ENVIRONMENT.database else sqlite()}
+DATABASES: dict[str, Any] = {"default": postgresql(ENVIRONMENT.database) if ENVIRONMENT.database else sqlite("control.db", "FULL")}
+"""A grant must survive a power cut."""
+if not ENVIRONMENT.database:
+    DATABASES["metrics"] = sqlite("metrics.db", "NORMAL")  # readings need not, and their writes must not stand in a grant's way
+DATABASE_ROUTERS = ["appliance.telemetry.router.MetricsRouter"]
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 

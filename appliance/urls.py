@@ -17,6 +17,7 @@ from appliance.console import console
 from appliance.fleet import views as fleet
 from appliance.inventory import views as inventory
 from appliance.pools import views as pools
+from appliance.telemetry import views as telemetry
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
@@ -76,6 +77,7 @@ urlpatterns = [
     path(api + "nodes/<uuid:node_id>/blockers", maintenance.NodeBlockerListView.as_view()),
     path(api + "gpus", inventory.GpuListView.as_view()),
     path(api + "gpus/<uuid:gpu_id>", inventory.GpuView.as_view()),
+    path(api + "gpus/<uuid:object_id>/metrics", inventory.GpuMetricHistoryView.as_view()),
     path(api + "pools", pools.PoolListView.as_view()),
     path(api + "pools/<uuid:pool_id>", pools.PoolView.as_view()),
     path(api + "pools/<uuid:pool_id>/defragmentation", forecasts.PoolDefragmentationView.as_view()),
@@ -85,6 +87,7 @@ urlpatterns = [
     path(api + "reservations/<uuid:reservation_id>", pools.ReservationView.as_view()),
     path(api + "projects", projects.ProjectListView.as_view()),
     path(api + "projects/<uuid:project_id>", projects.ProjectView.as_view()),
+    path(api + "projects/<uuid:object_id>/metrics", telemetry.ProjectMetricHistoryView.as_view()),
     path(api + "departments", projects.DepartmentListView.as_view()),
     path(api + "allocations", allocations.AllocationListView.as_view()),
     path(api + "allocations/<uuid:allocation_id>", allocations.AllocationView.as_view()),
@@ -93,8 +96,10 @@ urlpatterns = [
     path(api + "allocations/<uuid:allocation_id>/tickets", allocations.AllocationTicketView.as_view()),
     path(api + "allocations/<uuid:allocation_id>/force-release", allocations.AllocationForceReleaseView.as_view()),
     path(api + "partitions", allocations.PartitionListView.as_view()),
+    path(api + "partitions/<uuid:object_id>/metrics", allocations.PartitionMetricHistoryView.as_view()),
     path(api + "sessions", allocations.SessionListView.as_view()),
     path(api + "sessions/<uuid:session_id>", allocations.SessionView.as_view()),
+    path(api + "sessions/<uuid:object_id>/metrics", allocations.SessionMetricHistoryView.as_view()),
     path(api + "tasks", activity.TaskListView.as_view()),
     path(api + "tasks/<uuid:task_id>", activity.TaskView.as_view()),
     path(api + "events", activity.EventListView.as_view()),

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import platform
 import signal
+import time
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from nodes.reconcile import grants_of
 log = logging.getLogger("agent")
 
 AGENT_VERSION = "0.1.0"
-REPORT_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 NOT_ENFORCED = {
     "user": "sessions run as the launcher's user",
     "cgroup": "the launcher has no delegated cgroup",
@@ -48,6 +49,7 @@ class Agent:
         self.heartbeat_seconds = 2.0
         self.applied_generation = 0
         self._desired: fleet_pb2.DesiredState | None = None
+        self._outline: object = None
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -98,7 +100,7 @@ class Agent:
             if message.HasField("desired_state"):
                 self._desired = message.desired_state
                 await self._apply()
-                await self._report()
+                self._report(await self._sessions())
             if renewal_due(self.folder):
                 return
 
@@ -114,32 +116,33 @@ class Agent:
             log.warning("%s", error)
 
     async def _beat(self) -> None:
-        sampled = 0.0
+        """Looks every second; sends what changed at once, and everything at the cadence that the appliance wants."""
+        told = 0.0
         while True:
-            await asyncio.sleep(jittered(REPORT_SECONDS))
+            await asyncio.sleep(jittered(LOOK_SECONDS))
             try:
-                if self._desired is not None and await self._launcher_generation() < self._desired.generation:
+                listed = await self._sessions()
+                if self._desired is not None and listed.generation < self._desired.generation:
                     await self._apply()
-                await self._report()
-                sampled += REPORT_SECONDS
-                if sampled >= self.heartbeat_seconds:
-                    sampled = 0.0
+                    listed = await self._sessions()
+                if time.monotonic() - told >= self.heartbeat_seconds - LOOK_SECONDS / 2:
+                    told = time.monotonic()
+                    self._report(listed)
                     await self._sample()
+                elif outline(listed) != self._outline:
+                    self._report(listed)
             except LauncherError as error:
                 log.warning("%s", error)
                 self.outbox.put(fleet_pb2.AgentMessage(heartbeat=fleet_pb2.Heartbeat()))
             except Exception:
                 log.exception("a beat failed; the next one comes")
 
-    async def _launcher_generation(self) -> int:
-        return (await self._sessions()).generation
-
     async def _sessions(self) -> SessionList:
         return await asyncio.to_thread(self.launcher.sessions)
 
-    async def _report(self) -> None:
+    def _report(self, listed: SessionList) -> None:
         """Sessions as the launcher sees them, and the generation that it holds."""
-        listed = await self._sessions()
+        self._outline = outline(listed)
         report = fleet_pb2.Report(generation=listed.generation, sessions=[encode_session(s) for s in listed.sessions])
         self.outbox.put(fleet_pb2.AgentMessage(report=report))
 
@@ -168,6 +171,11 @@ class Agent:
         self.outbox.put(fleet_pb2.AgentMessage(inventory=inventory))
 
 
+def outline(listed: SessionList) -> object:
+    """What is told at once; counters may wait."""
+    return listed.generation, [(s.session_id, s.state, s.refused_calls) for s in listed.sessions]
+
+
 def isolation_of(s: SessionReport) -> dict[str, str]:
     """Each mechanism: enforced, or why not."""
     out = {name: "enforced" if on else NOT_ENFORCED[name] for name, on in s.isolation.items()}
@@ -181,4 +189,5 @@ def encode_session(s: SessionReport) -> fleet_pb2.Session:
         id=s.session_id.bytes, allocation_id=s.allocation_id.bytes, state=s.state, pid=s.pid, client_pid=s.client_pid, client_address=s.client_address,
         program=s.program, isolation=isolation_of(s), memory_bytes=s.memory_bytes, launches=s.launches, bytes_in=s.bytes_in, bytes_out=s.bytes_out,
         end_reason=s.reason, opened_seconds=s.opened_seconds, refused_calls=s.refused_calls,
+        partition_bytes=s.partition_bytes,
     )  # fmt: skip

@@ -68,12 +68,34 @@ class Nvml:
 
     def read(self, index: int, reading: str) -> float | None:
         """One reading of samplers.METRICS, or None when the GPU does not have it."""
-        h = pynvml.nvmlDeviceGetHandleByIndex(index)
-        readers: dict[str, Callable[[], float]] = {
-            "utilisation": lambda: pynvml.nvmlDeviceGetUtilizationRates(h).gpu,
-            "memory_used": lambda: pynvml.nvmlDeviceGetMemoryInfo(h).used,
-            "temperature": lambda: pynvml.nvmlDeviceGetTemperature(h, pynvml.NVML_TEMPERATURE_GPU),
-            "power": lambda: pynvml.nvmlDeviceGetPowerUsage(h) / 1000,
-        }
-        value = optional(readers[reading])
+        value = optional(lambda: READERS[reading](pynvml.nvmlDeviceGetHandleByIndex(index)))
         return None if value is None else float(value)
+
+
+READERS: dict[str, Callable[[Any], float]] = {
+    "utilisation": lambda h: pynvml.nvmlDeviceGetUtilizationRates(h).gpu,
+    "memory_used": lambda h: pynvml.nvmlDeviceGetMemoryInfo(h).used,
+    "temperature": lambda h: pynvml.nvmlDeviceGetTemperature(h, pynvml.NVML_TEMPERATURE_GPU),
+    "power": lambda h: pynvml.nvmlDeviceGetPowerUsage(h) / 1000,
+    "memory_utilisation": lambda h: pynvml.nvmlDeviceGetUtilizationRates(h).memory,
+    "encoder_utilisation": lambda h: pynvml.nvmlDeviceGetEncoderUtilization(h)[0],
+    "decoder_utilisation": lambda h: pynvml.nvmlDeviceGetDecoderUtilization(h)[0],
+    "compute_clock": lambda h: pynvml.nvmlDeviceGetClockInfo(h, pynvml.NVML_CLOCK_SM) * 1e6,
+    "memory_clock": lambda h: pynvml.nvmlDeviceGetClockInfo(h, pynvml.NVML_CLOCK_MEM) * 1e6,
+    "memory_temperature": lambda h: pynvml.nvmlDeviceGetFieldValues(h, [pynvml.NVML_FI_DEV_MEMORY_TEMP])[0].value.uiVal or no_reading(),
+    "power_limit": lambda h: pynvml.nvmlDeviceGetEnforcedPowerLimit(h) / 1000,
+    "energy": lambda h: pynvml.nvmlDeviceGetTotalEnergyConsumption(h) / 1000,
+    "fan": lambda h: pynvml.nvmlDeviceGetFanSpeed(h),
+    "pcie_received": lambda h: pynvml.nvmlDeviceGetPcieThroughput(h, pynvml.NVML_PCIE_UTIL_RX_BYTES) * 1024,
+    "pcie_sent": lambda h: pynvml.nvmlDeviceGetPcieThroughput(h, pynvml.NVML_PCIE_UTIL_TX_BYTES) * 1024,
+    "performance_state": lambda h: pynvml.nvmlDeviceGetPerformanceState(h),
+    "throttle_reasons": lambda h: pynvml.nvmlDeviceGetCurrentClocksEventReasons(h),
+    "ecc_corrected": lambda h: pynvml.nvmlDeviceGetTotalEccErrors(h, pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_VOLATILE_ECC),
+    "ecc_uncorrected": lambda h: pynvml.nvmlDeviceGetTotalEccErrors(h, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC),
+    "processes": lambda h: len(pynvml.nvmlDeviceGetComputeRunningProcesses(h)),
+}
+"""Of a device's handle. Each may raise NVMLError: then this GPU does not have it."""
+
+
+def no_reading() -> float:
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)

@@ -20,7 +20,7 @@ _KEY = struct.Struct("<8s32s")
 _GRANTS = struct.Struct("<Qq16s")
 _COUNTS = struct.Struct("<II")
 _LIST = struct.Struct("<QII")
-_SESSION = struct.Struct("<16s16sIIQQQQQII56s104s64s256s")
+_SESSION = struct.Struct("<16s16sIIQQQQQII56s104s64s256s16Q")
 
 SESSION_STATES = {1: "opening", 2: "running", 4: "closed"}
 ISOLATION_BITS = {"seccomp": 1, "no_new_privs": 2, "resource_limits": 4, "user": 8, "cgroup": 16}
@@ -87,6 +87,8 @@ class SessionReport:
     client_address: str
     refused_calls: tuple[str, ...] = ()
     """Functions of the driver API that the program called and that are not there."""
+    partition_bytes: tuple[int, ...] = ()
+    """Held of each of the allocation's partitions on this node, in the order of its grant."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def _decode_session(raw: bytes) -> SessionReport:
         session_id=uuid.UUID(bytes=f[0]), allocation_id=uuid.UUID(bytes=f[1]), pid=f[2], state=SESSION_STATES.get(f[3], "closed"),
         opened_seconds=f[4], bytes_in=f[5], bytes_out=f[6], launches=f[7], memory_bytes=f[8], client_pid=f[9],
         isolation={name: bool(f[10] & bit) for name, bit in ISOLATION_BITS.items()},
-        program=_text(f[11]), reason=_text(f[12]), client_address=_text(f[13]), refused_calls=tuple(_text(f[14]).split()),
+        program=_text(f[11]), reason=_text(f[12]), client_address=_text(f[13]), refused_calls=tuple(_text(f[14]).split()), partition_bytes=f[15:],
     )  # fmt: skip
 
 

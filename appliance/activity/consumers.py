@@ -49,6 +49,7 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     async def connect(self) -> None:
         self.token_text = ""
+        self.sending_samples = asyncio.Lock()
         headers = {k.decode(): v.decode(errors="replace") for k, v in self.scope["headers"]}
         if "cookie" in headers and self._own_origin(headers):
             morsel = SimpleCookie(headers["cookie"]).get(COOKIE)
@@ -101,10 +102,11 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         assert self.subscriber is not None
         if not self.subscriber.scope.sees("inventory.view", None):
             gpus = []
-        fresh = set(gpus) - self.subscriber.gpus
-        self.subscriber.gpus = frozenset(gpus)
-        if history := {g: h for g in fresh if (h := hub.history(g))}:
-            await self._say({"type": "samples", "gpus": history})
+        async with self.sending_samples:
+            fresh = hub.watch(self.subscriber, gpus)
+            history = await off_loop(lambda: {g: h for g in fresh if (h := hub.history(g))})
+            if history:
+                await self._say({"type": "samples", "gpus": history})
 
     async def _say(self, message: dict[str, Any]) -> None:
         await self.send(json.dumps(message, default=str))
@@ -123,10 +125,10 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def _send_samples(self) -> None:
         assert self.subscriber is not None
         while True:
+            await self.subscriber.sampled.wait()
+            async with self.sending_samples:
+                await self.send(self.subscriber.samples_frame())
             await asyncio.sleep(FRAME_SECONDS)
-            if self.subscriber.samples:
-                ready, self.subscriber.samples = self.subscriber.samples, {}
-                await self._say({"type": "samples", "gpus": ready})
 
     async def _recheck(self) -> None:
         assert self.subscriber is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import secrets
 import threading
@@ -60,11 +61,13 @@ class Subscriber:
     scope: Scope
     gpus: frozenset[str] = frozenset()
     changes: deque[Change] = field(default_factory=deque)
-    samples: dict[str, list[list[Any]]] = field(default_factory=dict)
+    samples: dict[str, str] = field(default_factory=dict)
+    """GPU id to its newest sample, as JSON."""
     overflown: bool = False
 
     def __post_init__(self) -> None:
         self.wake = asyncio.Event()
+        self.sampled = asyncio.Event()
 
     def offer(self, change: Change) -> None:
         """On the loop."""
@@ -76,10 +79,16 @@ class Subscriber:
         self.changes.append(change)
         self.wake.set()
 
-    def offer_sample(self, gpu_id: str, sample: list[Any]) -> None:
+    def offer_sample(self, gpu_id: str, sample: str) -> None:
         """On the loop. The newest of each GPU waits; older ones that were not sent yet are dropped."""
-        if gpu_id in self.gpus:
-            self.samples[gpu_id] = [sample]
+        self.samples[gpu_id] = sample
+        self.sampled.set()
+
+    def samples_frame(self) -> str:
+        """What waits, as one message; then nothing does."""
+        ready, self.samples = self.samples, {}
+        self.sampled.clear()
+        return '{"type": "samples", "gpus": {' + ",".join(f'"{gpu_id}":[{sample}]' for gpu_id, sample in ready.items()) + "}}"
 
 
 NO_PROJECT = UUID(int=0)
@@ -97,6 +106,7 @@ class Hub:
         self._kept: deque[Change] = deque(maxlen=MAX_KEPT)
         self._subscribers: set[Subscriber] = set()
         self._readers: dict[str, Reader] = {}
+        self._watchers: dict[str, set[Subscriber]] = {}
         self.history: Callable[[str], list[list[Any]]] = lambda gpu_id: []
         """What telemetry keeps of a GPU."""
 
@@ -139,11 +149,26 @@ class Hub:
                 s.loop.call_soon_threadsafe(s.offer, change)
 
     def sampled(self, samples: Mapping[str, list[Any]]) -> None:
-        """GPU id to [seconds, utilisation, memory used, temperature, power]."""
+        """GPU id to [seconds, utilisation, memory used, temperature, power]. Each is encoded once, however many watch it."""
         with self._lock:
-            for s in self._subscribers:
-                for gpu_id in s.gpus & samples.keys():
-                    s.loop.call_soon_threadsafe(s.offer_sample, gpu_id, samples[gpu_id])
+            watched = {gpu_id: tuple(self._watchers[gpu_id]) for gpu_id in samples if gpu_id in self._watchers}
+        for gpu_id, subscribers in watched.items():
+            encoded = json.dumps(samples[gpu_id])
+            for s in subscribers:
+                s.loop.call_soon_threadsafe(s.offer_sample, gpu_id, encoded)
+
+    def watch(self, subscriber: Subscriber, gpus: Iterable[str]) -> set[str]:
+        """Replaces what the socket watches; those that are new to it."""
+        with self._lock:
+            wanted, had = frozenset(gpus), subscriber.gpus
+            for gpu_id in had - wanted:
+                self._watchers[gpu_id].discard(subscriber)
+                if not self._watchers[gpu_id]:
+                    del self._watchers[gpu_id]
+            for gpu_id in wanted - had:
+                self._watchers.setdefault(gpu_id, set()).add(subscriber)
+            subscriber.gpus = wanted
+            return set(wanted - had)
 
     def join(self, subscriber: Subscriber, epoch: str = "", since: int = -1) -> bool:
         """Adds a socket. True: it was given all that it missed since `since`; False: it must read everything afresh."""
@@ -161,6 +186,7 @@ class Hub:
             subscriber.offer(c)
 
     def leave(self, subscriber: Subscriber) -> None:
+        self.watch(subscriber, ())
         with self._lock:
             self._subscribers.discard(subscriber)
 

@@ -16,6 +16,7 @@ from appliance.allocations.models import Allocation, AllocationState, Partition
 from appliance.allocations.placement import Share
 from appliance.inventory.models import Gpu
 from appliance.inventory.services import raise_generation
+from appliance.telemetry import series
 
 
 def transition(allocation: Allocation, old: Iterable[str], new: AllocationState, *, message: str, actor: str = SYSTEM, **changes: object) -> bool:
@@ -63,6 +64,7 @@ def free(partitions: QuerySet[Partition]) -> int:
     for p in rows:
         if Partition.objects.filter(pk=p.pk).delete()[0]:
             take(p.gpu_id, -p.compute_percent, -p.memory_bytes)
+        series.end(p.pk)
         hub.gone("partition", p.pk, "inventory.view")
     return len(rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -128,14 +129,14 @@ def wait(allocation: Allocation, outcome: Wait) -> None:
 
 
 @writes
-def generation_applied(*, node_id: UUID, generation: int) -> None:
-    """A node has made this generation so: what waited for it becomes active or is released."""
+def generation_applied(*, node_id: UUID, generation: int, alive: Collection[UUID] = ()) -> None:
+    """A node has made this generation so: what waited for it becomes active or, once its last session there has ended, is released."""
     for allocation in Allocation.objects.filter(state=AllocationState.PREPARING, partitions__gpu__node_id=node_id).distinct():
         if all_applied(allocation, node_id, generation):
             lifecycle.transition(allocation, [AllocationState.PREPARING], AllocationState.ACTIVE, message="Ready for sessions.", active_at=timezone.now())
             task_end(path=allocation.path, kind="allocation.prepare")
     freed = 0
-    for allocation in Allocation.objects.filter(state=AllocationState.RELEASING, partitions__gpu__node_id=node_id).distinct():
+    for allocation in Allocation.objects.filter(state=AllocationState.RELEASING, partitions__gpu__node_id=node_id).exclude(pk__in=alive).distinct():
         freed += lifecycle.free(allocation.partitions.filter(gpu__node_id=node_id, generation__lte=generation))
         if not allocation.partitions.exists():
             lifecycle.finish_release(allocation)

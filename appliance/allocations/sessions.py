@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -12,8 +14,13 @@ from django.utils import timezone
 from appliance.activity.feed import hub
 from appliance.activity.services import emit
 from appliance.allocations import holding
-from appliance.allocations.models import Allocation, Session, SessionState
+from appliance.allocations.models import Allocation, Partition, Session, SessionState
+from appliance.telemetry import series
 from appliance.writer import writes
+
+COUNTERS = ("memory_bytes", "launches", "bytes_in", "bytes_out")
+COUNTERS_SECONDS = 5.0
+_counted: dict[UUID, float] = {}
 
 
 @dataclass(frozen=True)
@@ -33,17 +40,36 @@ class ReportedSession:
     end_reason: str
     opened_seconds: int
     refused_calls: tuple[str, ...] = ()
+    partition_bytes: tuple[int, ...] = ()
+    """Held of each of the allocation's partitions on the node, in the order of its grant."""
 
 
 @writes
 def sessions_report(*, node_id: UUID, reported: Iterable[ReportedSession]) -> None:
     """The node's sessions as its launcher sees them. Those it no longer lists are closed."""
-    seen = set()
-    for r in reported:
+    seen, rows = set(), list(reported)
+    for r in rows:
         seen.add(r.session_id)
         record_session(node_id, r)
     for gone in Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED).exclude(pk__in=seen):
         close_session(gone, "the node no longer lists it")
+    if rows:
+        count_partitions(node_id, rows)
+
+
+def count_partitions(node_id: UUID, reported: Iterable[ReportedSession]) -> None:
+    """Memory and launches of each partition on the node, over all its sessions."""
+    held: dict[UUID, list[ReportedSession]] = {}
+    for r in reported:
+        held.setdefault(r.allocation_id, []).append(r)
+    readings: dict[UUID, dict[str, float]] = {}
+    position: Counter[UUID] = Counter()
+    for partition_id, allocation_id in Partition.objects.filter(gpu__node_id=node_id).order_by("position").values_list("pk", "allocation_id"):
+        here = held.get(allocation_id, [])
+        index, position[allocation_id] = position[allocation_id], position[allocation_id] + 1
+        used = sum(r.partition_bytes[index] for r in here if index < len(r.partition_bytes))
+        readings[partition_id] = {"memory_bytes": float(used), "sessions": float(sum(r.state != SessionState.CLOSED for r in here))}
+    series.record(readings, time.time())
 
 
 def record_session(node_id: UUID, r: ReportedSession) -> None:
@@ -73,10 +99,21 @@ def record_session(node_id: UUID, r: ReportedSession) -> None:
         "bytes_in": r.bytes_in,
         "bytes_out": r.bytes_out,
     }
-    if all(getattr(known, name) == value for name, value in news.items()):
+    count(known, news)
+    if all(getattr(known, name) == value for name, value in news.items() if name not in COUNTERS or due(known)):
         return
+    _counted[known.pk] = time.monotonic()
     if Session.objects.filter(pk=known.pk).exclude(state=SessionState.CLOSED).update(**news):
         hub.changed("session", known.pk)
+
+
+def count(session: Session, news: Mapping[str, object]) -> None:
+    series.record({session.pk: {name: float(news[name]) for name in COUNTERS}}, time.time())  # type: ignore[arg-type]
+
+
+def due(session: Session) -> bool:
+    """Counters change all the time: rows learn of them every few seconds, readers have them from memory."""
+    return time.monotonic() - _counted.get(session.pk, 0.0) >= COUNTERS_SECONDS
 
 
 def note_refused(session: Session, names: list[str]) -> None:
@@ -96,6 +133,8 @@ def close_session(session: Session, reason: str) -> None:
         .exclude(state=SessionState.CLOSED)
         .update(state=SessionState.CLOSED, closed_at=timezone.now(), end_reason=reason[:200], memory_bytes=0)
     ):
+        _counted.pop(session.pk, None)
+        series.end(session.pk)
         allocation = session.allocation
         holding.held(allocation.pk)
         emit(

@@ -21,11 +21,13 @@ from appliance.accounts.services import DEFAULT_PROJECT
 from appliance.activity.feed import hub
 from appliance.activity.idempotency import idempotent
 from appliance.allocations import holding, services, tickets
-from appliance.allocations.models import Allocation, AllocationState, Partition, Session
+from appliance.allocations.models import Allocation, AllocationState, Partition, Session, SessionState
 from appliance.allocations.placement import ComputeMode
 from appliance.errors import ApplianceError, Code
 from appliance.pools.models import DEFAULT_POOL
 from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, uuid_or_invalid
+from appliance.telemetry import series
+from appliance.telemetry.views import MetricHistoryView
 
 
 class PartitionSerializer(serializers.ModelSerializer[Partition]):
@@ -99,6 +101,13 @@ class SessionSerializer(serializers.ModelSerializer[Session]):
             "id", "allocation_id", "node", "state", "pid", "client_pid", "client_address", "program", "isolation", "memory_bytes",
             "launches", "bytes_in", "bytes_out", "end_reason", "refused_calls", "opened_at", "closed_at",
         )  # fmt: skip
+
+    def to_representation(self, session: Session) -> dict[str, Any]:
+        """Counters are fresher in memory than in the row."""
+        row: dict[str, Any] = super().to_representation(session)
+        if session.state != SessionState.CLOSED:
+            row.update({name: int(value) for name, value in series.newest(session.pk).items() if name in row})
+        return row
 
 
 class TicketRequestSerializer(serializers.Serializer[dict[str, str]]):
@@ -254,6 +263,23 @@ class PartitionListView(ApplianceView):
             rows = rows.filter(gpu_id=uuid_or_invalid("gpu_id", value))
         page = CursorPage()
         return page.get_paginated_response(OccupiedPartitionSerializer(page.paginate_queryset(rows, request), many=True).data)
+
+
+class PartitionMetricHistoryView(MetricHistoryView):
+    """What of it is used is its holder's affair: only the project's people see it."""
+
+    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
+
+    def find(self, request: Request, object_id: UUID) -> UUID:
+        mine = Allocation.objects.visible_to(caller(request))
+        return get_object_or_404(Partition.objects.filter(allocation__in=mine), pk=object_id).pk
+
+
+class SessionMetricHistoryView(MetricHistoryView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
+
+    def find(self, request: Request, object_id: UUID) -> UUID:
+        return get_object_or_404(Session.objects.visible_to(caller(request)), pk=object_id).pk
 
 
 class SessionListView(ApplianceView):

@@ -18,13 +18,17 @@ POLICY: Mapping[str, str] = {
 """Method to the purpose of the certificate it wants. A method that is not here is denied."""
 
 
-def node_of(auth_context: Mapping[str, Iterable[bytes]], method: str) -> UUID | None:
-    """The node behind the peer's certificate, or None. Reads the database."""
-    purpose = POLICY.get(method)
+def serial_of(auth_context: Mapping[str, Iterable[bytes]]) -> str:
+    """Of the peer's certificate; empty without one."""
     pems = list(auth_context.get("x509_pem_cert", ()))
-    if purpose is None or not pems:
+    return format(x509.load_pem_x509_certificate(pems[0]).serial_number, "x") if pems else ""
+
+
+def node_of(serial: str, method: str) -> UUID | None:
+    """The node behind the certificate, or None. Reads the database."""
+    purpose = POLICY.get(method)
+    if purpose is None or not serial:
         return None
-    serial = format(x509.load_pem_x509_certificate(pems[0]).serial_number, "x")
     row = NodeCertificate.objects.select_related("node").filter(serial=serial, purpose=purpose, revoked_at=None, not_after__gt=timezone.now()).first()
     if row is None or row.node.state == NodeState.REMOVED:
         return None

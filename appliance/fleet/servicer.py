@@ -6,23 +6,22 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import grpc
 from django.conf import settings
-from django.db.models import F
 
-from appliance.allocations import services as allocations
-from appliance.allocations import sessions
 from appliance.errors import ApplianceError, Code
-from appliance.fleet import auth, enrolment
+from appliance.fleet import auth, enrolment, reports
 from appliance.fleet.desired_state import desired_state
+from appliance.fleet.rollcall import Rollcall
 from appliance.inventory import services as inventory
+from appliance.inventory import wakeups
 from appliance.inventory.models import Node
-from appliance.telemetry import latest
+from appliance.telemetry import charts, latest
 from appliance.writer import off_loop, writes
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 
@@ -30,83 +29,160 @@ log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[Any, Any]
 
 COMPARE_SECONDS = 1.0
-"""How often a stream compares generations; a wake-up is only a hint."""
+"""How often generations are compared; a wake-up is only a hint."""
+NODES_AT_FULL_CADENCE = 200
+"""With more, each sends less often, so that all of them together send as much."""
 
 _GRPC_CODE = {Code.DENIED: grpc.StatusCode.PERMISSION_DENIED, Code.INVALID: grpc.StatusCode.INVALID_ARGUMENT, Code.BUSY: grpc.StatusCode.UNAVAILABLE}
+UNKNOWN_CERTIFICATE = "The certificate is not one of a node that is enrolled here; enrol the machine again."
 
 
-def generation_of(node_id: UUID) -> int:
-    return Node.objects.values_list("generation", flat=True).get(pk=node_id)
+class Stream:
+    """One node's newest connection."""
 
+    def __init__(self, node_id: UUID, serial: str) -> None:
+        self.node_id, self.serial = node_id, serial
+        self.wake = asyncio.Event()
+        self.since = time.monotonic()
+        self.ended = self.revoked = False
+        self.look = True
+        """Its generation may have changed."""
+        self.sent_generation = -1
+        self.kept_sequence = self.acknowledged = 0
+        self.gpu_ids: dict[bytes, UUID] = {}
+        self.last_report = b""
 
-@writes
-def record_applied(node_id: UUID, generation: int) -> None:
-    """Only forward: an old report changes nothing."""
-    if Node.objects.filter(pk=node_id, applied_generation__lt=generation, generation__gte=generation).update(applied_generation=generation):
-        allocations.generation_applied(node_id=node_id, generation=generation)
+    def end(self, *, revoked: bool = False) -> None:
+        self.ended, self.revoked = True, revoked
+        self.wake.set()
 
 
 class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the generated base has no types
     def __init__(self) -> None:
-        self._streams: dict[UUID, object] = {}
-        """Node to its newest stream; an older one ends."""
+        self._streams: dict[UUID, Stream] = {}
+        self._rollcall = Rollcall()
 
-    async def _authenticate(self, context: Context, method: str) -> UUID:
-        node_id = await off_loop(partial(auth.node_of, context.auth_context(), f"/busbar.fleet.v1.Fleet/{method}"))
+    @property
+    def heartbeat_seconds(self) -> float:
+        """The cadence that agents are asked for."""
+        each: float = settings.ENVIRONMENT.heartbeat_seconds
+        return each * max(1.0, len(self._streams) / NODES_AT_FULL_CADENCE)
+
+    async def compare(self) -> None:
+        """Runs as long as the process: wakes the streams that must send or end."""
+        loop = asyncio.get_running_loop()
+
+        def listener(node_ids: Iterable[UUID]) -> None:
+            loop.call_soon_threadsafe(self._look, list(node_ids))
+
+        wakeups.listen(listener)
+        try:
+            while True:
+                try:
+                    begun = time.monotonic()
+                    self._look(await off_loop(self._rollcall.take))
+                    for stream in list(self._streams.values()):
+                        if stream.since < begun and stream.serial not in self._rollcall.serials:
+                            stream.end(revoked=True)
+                except Exception:
+                    log.exception("generations could not be compared; again in a second")
+                await asyncio.sleep(COMPARE_SECONDS)
+        finally:
+            wakeups.stop_listening(listener)
+
+    def _look(self, node_ids: Iterable[UUID]) -> None:
+        for node_id in node_ids:
+            if stream := self._streams.get(node_id):
+                stream.look = True
+                stream.wake.set()
+
+    async def _authenticate(self, context: Context, method: str) -> tuple[UUID, str]:
+        serial = auth.serial_of(context.auth_context())
+        node_id = await off_loop(partial(auth.node_of, serial, f"/busbar.fleet.v1.Fleet/{method}"))
         if node_id is None:
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "The certificate is not one of a node that is enrolled here; enrol the machine again.")
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, UNKNOWN_CERTIFICATE)
         assert node_id is not None
-        return node_id
+        return node_id, serial
 
     async def Connect(self, request_iterator: AsyncIterator[fleet_pb2.AgentMessage], context: Context) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
-        node_id = await self._authenticate(context, "Connect")
-        mine = object()
-        self._streams[node_id] = mine
-        stop = asyncio.Event()
-        reader = asyncio.create_task(self._read(node_id, request_iterator, stop))
-        sent, last_beat = -1, 0.0
+        stream = Stream(*await self._authenticate(context, "Connect"))
+        if older := self._streams.get(stream.node_id):
+            older.end()
+        self._streams[stream.node_id] = stream
+        reader = asyncio.create_task(self._read(stream, request_iterator))
         try:
-            while not stop.is_set() and self._streams.get(node_id) is mine:
-                if await off_loop(partial(generation_of, node_id)) != sent:
-                    state = await off_loop(partial(desired_state, node_id))
-                    sent = state.generation
-                    yield self._message(state)
-                elif time.monotonic() - last_beat > settings.ENVIRONMENT.heartbeat_seconds:
-                    last_beat = time.monotonic()
-                    yield self._message(None)
-                if not await off_loop(partial(auth.node_of, context.auth_context(), "/busbar.fleet.v1.Fleet/Connect")):
-                    await context.abort(grpc.StatusCode.UNAUTHENTICATED, "The certificate has ended or was revoked.")
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), COMPARE_SECONDS)
+            async for message in self._messages(stream):
+                yield message
+            if stream.revoked:
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED, "The certificate has ended or was revoked.")
         finally:
             reader.cancel()
-            if self._streams.get(node_id) is mine:
-                del self._streams[node_id]
+            if self._streams.get(stream.node_id) is stream:
+                del self._streams[stream.node_id]
+
+    async def _messages(self, stream: Stream) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
+        beat = 0.0
+        while not stream.ended:
+            stream.wake.clear()
+            state = await self._changed_state(stream) if stream.look else None
+            if state is not None or stream.kept_sequence != stream.acknowledged or time.monotonic() - beat >= self.heartbeat_seconds:
+                beat = time.monotonic()
+                stream.acknowledged = stream.kept_sequence
+                yield self._message(state, stream.acknowledged)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stream.wake.wait(), max(beat + self.heartbeat_seconds - time.monotonic(), 0.01))
 
     @staticmethod
-    def _message(state: fleet_pb2.DesiredState | None) -> fleet_pb2.ApplianceMessage:
-        message = fleet_pb2.ApplianceMessage(appliance_seconds=int(time.time()), heartbeat_seconds=settings.ENVIRONMENT.heartbeat_seconds)
-        if state is not None:
-            message.desired_state.CopyFrom(state)
-        return message
+    async def _changed_state(stream: Stream) -> fleet_pb2.DesiredState | None:
+        stream.look = False
+        state = await off_loop(partial(desired_state, stream.node_id))
+        if state.generation == stream.sent_generation:
+            return None
+        stream.sent_generation = state.generation
+        return state
 
-    async def _read(self, node_id: UUID, messages: AsyncIterator[fleet_pb2.AgentMessage], stop: asyncio.Event) -> None:
+    def _message(self, state: fleet_pb2.DesiredState | None, acknowledged: int) -> fleet_pb2.ApplianceMessage:
+        return fleet_pb2.ApplianceMessage(
+            appliance_seconds=int(time.time()), heartbeat_seconds=self.heartbeat_seconds, acknowledged_sequence=acknowledged, desired_state=state
+        )
+
+    async def _read(self, stream: Stream, messages: AsyncIterator[fleet_pb2.AgentMessage]) -> None:
         newest: tuple[str, int] = ("", -1)
         try:
             async for m in messages:
-                latest.heard_from(node_id)
+                latest.heard_from(stream.node_id)
                 if m.boot_id == newest[0] and m.sequence <= newest[1]:
                     continue
                 newest = (m.boot_id, m.sequence)
                 try:
-                    await off_loop(partial(handle, node_id, m))
+                    await self._take(stream, m)
                 except (ApplianceError, ValueError) as error:
-                    log.warning("node %s: message dropped: %s", node_id, error)
+                    log.warning("node %s: message dropped: %s", stream.node_id, error)
+        except Exception:
+            log.exception("node %s: its stream ends; the agent comes back", stream.node_id)
         finally:
-            stop.set()
+            stream.end()
+
+    async def _take(self, stream: Stream, m: fleet_pb2.AgentMessage) -> None:
+        """It can only ever touch the node's own rows: the id comes from its certificate."""
+        body = m.WhichOneof("body")
+        if body == "inventory":
+            await off_loop(partial(inventory.node_report, node_id=stream.node_id, report=reports.node(m)))
+            stream.gpu_ids.clear()
+        elif body == "report":
+            encoded = m.report.SerializeToString(deterministic=True)
+            if encoded != stream.last_report:
+                await off_loop(partial(reports.take, stream.node_id, m.report))
+                stream.last_report = encoded
+        elif body == "samples":
+            if any(gpu.gpu_uuid not in stream.gpu_ids for gpu in m.samples.gpus):
+                stream.gpu_ids = {uuid.bytes: pk for uuid, pk in (await off_loop(partial(inventory.gpu_ids, stream.node_id))).items()}
+            charts.record_gpus({stream.gpu_ids[g.gpu_uuid]: reports.readings(g) for g in m.samples.gpus if g.gpu_uuid in stream.gpu_ids})
+            stream.kept_sequence = m.sequence
+            stream.wake.set()
 
     async def RenewCertificates(self, request: fleet_pb2.RenewRequest, context: Context) -> fleet_pb2.RenewReply:
-        node_id = await self._authenticate(context, "RenewCertificates")
+        node_id, _ = await self._authenticate(context, "RenewCertificates")
         try:
             answer = await off_loop(partial(enrolment.renew, node_id=node_id, agent_csr=request.agent_csr, launcher_csr=request.launcher_csr))
         except ApplianceError as error:
@@ -114,44 +190,11 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
         return fleet_pb2.RenewReply(ca_pem=answer["ca_pem"], agent_pem=answer["agent_pem"], launcher_pem=answer["launcher_pem"])
 
 
-def handle(node_id: UUID, message: fleet_pb2.AgentMessage) -> None:
-    """One message of a node. It can only ever touch the node's own rows: the id comes from its certificate."""
-    body = message.WhichOneof("body")
-    if body == "inventory":
-        inventory.node_report(node_id=node_id, report=reported_node(message))
-    elif body == "report":
-        sessions.sessions_report(node_id=node_id, reported=[reported_session(s) for s in message.report.sessions])
-        record_applied(node_id, message.report.generation)
-    elif body == "samples":
-        ids = inventory.gpu_ids(node_id)
-        read = {UUID(bytes=gpu.gpu_uuid): dict(gpu.metrics) for gpu in message.samples.gpus}
-        latest.record_gpus({ids[uuid]: metrics for uuid, metrics in read.items() if uuid in ids})
-
-
-def reported_node(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
-    i = message.inventory
-    return inventory.ReportedNode(
-        agent_version=i.agent_version,
-        driver_version=i.driver_version,
-        operating_system=i.operating_system,
-        software=i.software,
-        boot_id=message.boot_id,
-        endpoints=tuple((e.address[:255], e.port) for e in i.endpoints[:16]),
-        gpus=tuple(inventory.ReportedGpu(UUID(bytes=g.uuid), g.index, g.model, g.memory_bytes, g.compute_capability) for g in i.gpus[:64]),
-    )
-
-
-def reported_session(s: fleet_pb2.Session) -> sessions.ReportedSession:
-    return sessions.ReportedSession(
-        session_id=UUID(bytes=s.id), allocation_id=UUID(bytes=s.allocation_id), state=s.state, pid=s.pid, client_pid=s.client_pid,
-        client_address=s.client_address, program=s.program, isolation=dict(s.isolation), memory_bytes=s.memory_bytes, launches=s.launches,
-        bytes_in=s.bytes_in, bytes_out=s.bytes_out, end_reason=s.end_reason, opened_seconds=s.opened_seconds,
-        refused_calls=tuple(name[:64] for name in s.refused_calls[:64]),
-    )  # fmt: skip
-
-
 @writes
 def flush_last_seen() -> None:
     """Heartbeats live in memory; the database learns of them every ten seconds."""
-    for node_id, seen_at in latest.all_last_seen().items():
-        Node.objects.filter(pk=node_id).exclude(last_seen_at=seen_at).update(last_seen_at=seen_at, version=F("version"))
+    seen = latest.all_last_seen()
+    stale = [n for n in Node.objects.filter(pk__in=seen).only("pk", "last_seen_at") if n.last_seen_at != seen[n.pk]]
+    for node in stale:
+        node.last_seen_at = seen[node.pk]
+    Node.objects.bulk_update(stale, ["last_seen_at"], batch_size=200)

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import F
 
 from appliance.activity.services import emit
 from appliance.errors import ApplianceError, Code
+from appliance.inventory import wakeups
 from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
 from appliance.pools.models import Pool
 from appliance.telemetry import latest
@@ -105,6 +107,7 @@ def raise_generation(node_ids: Iterable[UUID]) -> dict[UUID, int]:
     """New generation of each node. Inside the transaction that changes what they should do."""
     ids = set(node_ids)
     Node.objects.filter(pk__in=ids).update(generation=F("generation") + 1)
+    transaction.on_commit(lambda: wakeups.hint(ids))
     return dict(Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
 
 

@@ -16,7 +16,8 @@ from appliance.activity.feed import hub
 from appliance.inventory import services
 from appliance.inventory.models import Endpoint, Gpu, Node
 from appliance.rest import ApplianceView, CursorPage, caller, check_version, refuse_unknown_parameters, uuid_or_invalid
-from appliance.telemetry import latest
+from appliance.telemetry import latest, series
+from appliance.telemetry.views import MetricHistoryView
 
 
 class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
@@ -70,7 +71,7 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
         )
 
     def get_metrics(self, gpu: Gpu) -> dict[str, Any]:
-        return latest.gpu_metrics(gpu.pk)
+        return series.newest(gpu.pk)
 
 
 class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
@@ -144,6 +145,13 @@ class GpuView(ApplianceView):
     def get(self, request: Request, gpu_id: UUID) -> Response:
         gpu = get_object_or_404(Gpu.objects.visible_to(caller(request)).select_related("node", "pool"), pk=gpu_id)
         return Response(GpuSerializer(gpu).data, headers={"ETag": f'"{gpu.version}"'})
+
+
+class GpuMetricHistoryView(MetricHistoryView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+
+    def find(self, request: Request, object_id: UUID) -> UUID:
+        return get_object_or_404(Gpu.objects.visible_to(caller(request)), pk=object_id).pk
 
 
 def node_row(node_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:

@@ -69,7 +69,7 @@ class Report(_message.Message):
     def __init__(self, generation: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[Session, _Mapping]]] = ...) -> None: ...
 
 class Session(_message.Message):
-    __slots__ = ("id", "allocation_id", "state", "pid", "client_pid", "client_address", "program", "isolation", "memory_bytes", "launches", "bytes_in", "bytes_out", "end_reason", "opened_seconds", "refused_calls")
+    __slots__ = ("id", "allocation_id", "state", "pid", "client_pid", "client_address", "program", "isolation", "memory_bytes", "launches", "bytes_in", "bytes_out", "end_reason", "opened_seconds", "partition_bytes", "refused_calls")
     class IsolationEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +91,7 @@ class Session(_message.Message):
     BYTES_OUT_FIELD_NUMBER: _ClassVar[int]
     END_REASON_FIELD_NUMBER: _ClassVar[int]
     OPENED_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_BYTES_FIELD_NUMBER: _ClassVar[int]
     REFUSED_CALLS_FIELD_NUMBER: _ClassVar[int]
     id: bytes
     allocation_id: bytes
@@ -106,8 +107,9 @@ class Session(_message.Message):
     bytes_out: int
     end_reason: str
     opened_seconds: int
+    partition_bytes: _containers.RepeatedScalarFieldContainer[int]
     refused_calls: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[bytes] = ..., allocation_id: _Optional[bytes] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., client_pid: _Optional[int] = ..., client_address: _Optional[str] = ..., program: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., memory_bytes: _Optional[int] = ..., launches: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., end_reason: _Optional[str] = ..., opened_seconds: _Optional[int] = ..., refused_calls: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, id: _Optional[bytes] = ..., allocation_id: _Optional[bytes] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., client_pid: _Optional[int] = ..., client_address: _Optional[str] = ..., program: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., memory_bytes: _Optional[int] = ..., launches: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., end_reason: _Optional[str] = ..., opened_seconds: _Optional[int] = ..., partition_bytes: _Optional[_Iterable[int]] = ..., refused_calls: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Samples(_message.Message):
     __slots__ = ("gpus",)
@@ -135,14 +137,16 @@ class Heartbeat(_message.Message):
     def __init__(self) -> None: ...
 
 class ApplianceMessage(_message.Message):
-    __slots__ = ("appliance_seconds", "heartbeat_seconds", "desired_state")
+    __slots__ = ("appliance_seconds", "heartbeat_seconds", "desired_state", "acknowledged_sequence")
     APPLIANCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     DESIRED_STATE_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     appliance_seconds: int
     heartbeat_seconds: float
     desired_state: DesiredState
-    def __init__(self, appliance_seconds: _Optional[int] = ..., heartbeat_seconds: _Optional[float] = ..., desired_state: _Optional[_Union[DesiredState, _Mapping]] = ...) -> None: ...
+    acknowledged_sequence: int
+    def __init__(self, appliance_seconds: _Optional[int] = ..., heartbeat_seconds: _Optional[float] = ..., desired_state: _Optional[_Union[DesiredState, _Mapping]] = ..., acknowledged_sequence: _Optional[int] = ...) -> None: ...
 
 class DesiredState(_message.Message):
     __slots__ = ("generation", "appliance_seconds", "ticket_keys", "grants")

@@ -48,6 +48,7 @@ struct SessionRecord {
   uint64_t opened_seconds, bytes_in, bytes_out, launches, memory_bytes;
   uint32_t client_pid, isolation;                              // bits: 1 seccomp, 2 no_new_privs, 4 rlimits, 8 user, 16 cgroup
   char program[56], reason[104], client_address[64], refused[256];
+  uint64_t partition_bytes[wire::kMaxDevices];                 // of each of the allocation's partitions on this node
 };
 struct SessionList { uint64_t generation; uint32_t count, port; };
 
@@ -63,10 +64,10 @@ struct SessionStart {
 };
 // The answer to it: whether the client was met, and the description of the devices.
 struct SessionReady { uint32_t shared, bytes; uint8_t description[wire::kMaxDescriptionBytes]; };
-struct SessionStatus { uint64_t bytes_in, bytes_out, launches, memory_bytes; uint32_t isolation, running; };
+struct SessionStatus { uint64_t bytes_in, bytes_out, launches, memory_bytes; uint32_t isolation, running; uint64_t partition_bytes[wire::kMaxDevices]; };
 struct EndReason { char text[104]; };
 
-static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 568 && sizeof(Grants) == 200 && sizeof(SessionRecord) == 568 && sizeof(SessionStatus) == 40);
+static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 568 && sizeof(Grants) == 200 && sizeof(SessionRecord) == 696 && sizeof(SessionStatus) == 168);
 
 // Whole messages, with an optional descriptor. False when the other side is gone or a length is out of bounds.
 bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attached_fd = -1);

@@ -44,6 +44,7 @@ void Sessions::close_session(Session& s, const std::string& reason) {
   learn_refused(s);
   s.record.state = (uint32_t)control::SessionState::closed;
   s.record.memory_bytes = 0;
+  std::memset(s.record.partition_bytes, 0, sizeof s.record.partition_bytes);
   std::snprintf(s.record.reason, sizeof s.record.reason, "%s", reason.c_str());
   s.closed_monotonic = monotonic_seconds();
   unlink(record_path(s.record.id).c_str());
@@ -111,6 +112,7 @@ std::vector<control::SessionRecord> Sessions::list() {
       s.record.bytes_out = status.bytes_out;
       s.record.launches = status.launches;
       s.record.memory_bytes = status.memory_bytes;
+      std::memcpy(s.record.partition_bytes, status.partition_bytes, sizeof status.partition_bytes);
       s.record.isolation = status.isolation;
       learn_refused(s);
       std::lock_guard lock(mutex_);

@@ -77,9 +77,8 @@ void serve_control(int listener, Session& s, Executor& executor, transport::Secr
       int attached = -1;
       while (control::receive_message(fd, h, &reason, sizeof reason, &attached)) {
         if (h.kind == (uint32_t)control::Kind::status) {
-          uint64_t memory = 0;
-          for (auto& d : s.devices) memory += s.ledger.leased_here(d.partition);
-          control::SessionStatus status{s.link.bytes_in(), s.link.bytes_out(), s.launches, memory, isolation, 1};
+          control::SessionStatus status{s.link.bytes_in(), s.link.bytes_out(), s.launches, 0, isolation, 1, {}};
+          for (auto& d : s.devices) status.memory_bytes += status.partition_bytes[d.partition] = s.ledger.leased_here(d.partition);
           if (!control::send_message(fd, control::Kind::ok, &status, sizeof status)) break;
         } else if (h.kind == (uint32_t)control::Kind::attach && attached >= 0) {
           std::thread([&s, &executor, attached, key] {

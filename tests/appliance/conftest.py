@@ -74,7 +74,7 @@ def add_node(db: None) -> Callable[..., Node]:
 
 def applied(node: Node) -> None:
     """The node reports that it has made its newest generation so."""
-    from appliance.fleet.servicer import record_applied
+    from appliance.fleet.reports import record_applied
 
     node.refresh_from_db()
     record_applied(node.pk, node.generation)

@@ -17,7 +17,7 @@ from appliance.accounts.models import Project, Role, RoleBinding, User
 from appliance.allocations import lifecycle, services
 from appliance.allocations.models import HOLDING, OCCUPYING, Allocation, AllocationState, Partition
 from appliance.fleet.desired_state import desired_state
-from appliance.fleet.servicer import record_applied
+from appliance.fleet.reports import record_applied
 from appliance.inventory.models import Gpu, Node
 from appliance.inventory.services import ReportedGpu, ReportedNode, node_create, node_report, node_set_schedulable
 from appliance.pools.models import Quota

@@ -1,0 +1,62 @@
+"""What agents send, bounded and typed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from uuid import UUID
+
+from appliance.allocations import services as allocations
+from appliance.allocations import sessions
+from appliance.allocations.models import SessionState
+from appliance.inventory import services as inventory
+from appliance.inventory.models import Node
+from appliance.telemetry.series import MAX_METRICS
+from appliance.writer import writes
+from nodes.protocol import fleet_pb2
+
+MAX_GPUS, MAX_ENDPOINTS, MAX_REFUSED_CALLS, MAX_PARTITIONS = 64, 16, 64, 16
+
+
+def take(node_id: UUID, report: fleet_pb2.Report) -> None:
+    """Blocks: writes what changed."""
+    listed = [session(s) for s in report.sessions]
+    sessions.sessions_report(node_id=node_id, reported=listed)
+    record_applied(node_id, report.generation, {s.allocation_id for s in listed if s.state != SessionState.CLOSED})
+
+
+@writes
+def record_applied(node_id: UUID, generation: int, alive: Collection[UUID] = ()) -> None:
+    """Only forward: an old report changes nothing. `alive`: allocations whose sessions the node still lists."""
+    Node.objects.filter(pk=node_id, applied_generation__lt=generation, generation__gte=generation).update(applied_generation=generation)
+    applied = Node.objects.values_list("applied_generation", flat=True).get(pk=node_id)
+    if generation >= applied:
+        allocations.generation_applied(node_id=node_id, generation=applied, alive=alive)
+
+
+def node(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
+    i = message.inventory
+    return inventory.ReportedNode(
+        agent_version=i.agent_version,
+        driver_version=i.driver_version,
+        operating_system=i.operating_system,
+        software=i.software,
+        boot_id=message.boot_id,
+        endpoints=tuple((e.address[:255], e.port) for e in i.endpoints[:MAX_ENDPOINTS]),
+        gpus=tuple(inventory.ReportedGpu(UUID(bytes=g.uuid), g.index, g.model, g.memory_bytes, g.compute_capability) for g in i.gpus[:MAX_GPUS]),
+    )
+
+
+def session(s: fleet_pb2.Session) -> sessions.ReportedSession:
+    return sessions.ReportedSession(
+        session_id=UUID(bytes=s.id), allocation_id=UUID(bytes=s.allocation_id), state=s.state, pid=s.pid, client_pid=s.client_pid,
+        client_address=s.client_address, program=s.program, isolation=dict(s.isolation), memory_bytes=s.memory_bytes, launches=s.launches,
+        bytes_in=s.bytes_in, bytes_out=s.bytes_out, end_reason=s.end_reason, opened_seconds=s.opened_seconds,
+        refused_calls=tuple(name[:64] for name in s.refused_calls[:MAX_REFUSED_CALLS]), partition_bytes=tuple(s.partition_bytes[:MAX_PARTITIONS]),
+    )  # fmt: skip
+
+
+def readings(gpu: fleet_pb2.GpuSample) -> dict[str, float]:
+    """Names and finite values; a node that sends more than a GPU can have is cut short."""
+    found = {name: value for name, value in gpu.metrics.items() if math.isfinite(value) and len(name) <= 64}
+    return found if len(found) <= MAX_METRICS else dict(sorted(found.items())[:MAX_METRICS])

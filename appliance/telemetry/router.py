@@ -1,0 +1,23 @@
+"""Readings lie in a database of their own where there is one (SQLite), else beside everything else (PostgreSQL)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+
+APP = "telemetry"
+
+
+def metrics_database() -> str:
+    return "metrics" if "metrics" in settings.DATABASES else "default"
+
+
+class MetricsRouter:
+    def db_for_read(self, model: Any, **hints: object) -> str | None:
+        return metrics_database() if model._meta.app_label == APP else None
+
+    db_for_write = db_for_read
+
+    def allow_migrate(self, db: str, app_label: str, **hints: object) -> bool:
+        return (db == metrics_database()) if app_label == APP else db == "default"

@@ -1,0 +1,145 @@
+"""The newest reading and the last minutes of every series, in memory: samples come too often for the database."""
+
+from __future__ import annotations
+
+import math
+import threading
+from array import array
+from collections import deque
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from appliance.telemetry import rollups
+from appliance.telemetry.rollups import Points
+
+MAX_METRICS = 64
+"""Of one sample; more are dropped."""
+MAX_OPEN_SAMPLES = 600
+"""Of one series; the oldest half goes when nobody writes them down."""
+
+
+class Stretch:
+    """Samples with the same metrics, one after the other."""
+
+    __slots__ = ("metrics", "seconds", "values")
+
+    def __init__(self, metrics: tuple[str, ...]) -> None:
+        self.metrics = metrics
+        self.seconds = array("d")
+        self.values = array("d")
+
+    def points(self) -> Points:
+        return rollups.samples(self.metrics, self.seconds, self.values)
+
+
+class Series:
+    __slots__ = ("closed", "newest", "open")
+
+    def __init__(self) -> None:
+        self.newest: Mapping[str, float] = {}
+        self.open: Stretch | None = None
+        self.closed: deque[Stretch] = deque()
+        """Of other metrics than now, not written down yet."""
+
+    def add(self, seconds: float, readings: Mapping[str, float]) -> None:
+        self.newest = readings
+        stretch = self.open
+        if stretch is None or len(stretch.metrics) != len(readings) or any(m not in readings for m in stretch.metrics):
+            if stretch is not None:
+                self.closed.append(stretch)
+            stretch = self.open = Stretch(interned(readings))
+        stretch.seconds.append(seconds)
+        stretch.values.extend([readings[m] for m in stretch.metrics])
+        if len(stretch.seconds) > MAX_OPEN_SAMPLES:
+            half = len(stretch.seconds) // 2
+            del stretch.seconds[:half], stretch.values[: half * len(stretch.metrics)]
+
+    def points(self) -> Points:
+        return rollups.joined(s.points() for s in (*self.closed, *([self.open] if self.open else [])))
+
+    def take(self, before: float) -> list[Points]:
+        """Removes what is older, each stretch by itself."""
+        taken = [s.points() for s in self.closed]
+        self.closed.clear()
+        if self.open is not None:
+            points = self.open.points()
+            n = int((points.seconds < before).sum())
+            if n:
+                taken.append(points.between(-math.inf, before))
+                del self.open.seconds[:n], self.open.values[: n * len(self.open.metrics)]
+        return [t for t in taken if len(t)]
+
+
+_names: dict[frozenset[str], tuple[str, ...]] = {}
+_series: dict[UUID, Series] = {}
+TURNS = 60
+_by_turn: list[list[UUID]] = [[] for _ in range(TURNS)]
+"""Thousands of series must not all be written in the same second: each has its own of every minute."""
+_ended: set[UUID] = set()
+_lock = threading.Lock()
+
+
+def interned(readings: Mapping[str, float]) -> tuple[str, ...]:
+    """Thousands of series share one list of names."""
+    key = frozenset(readings)
+    if key not in _names:
+        if len(_names) > 1024:
+            _names.clear()
+        _names[key] = tuple(sorted(readings))
+    return _names[key]
+
+
+def record(readings: Mapping[UUID, Mapping[str, float]], seconds: float) -> None:
+    """Series id to its newest readings, all of the same moment. Whatever is not newer than the last one is dropped: points are in order of time."""
+    with _lock:
+        for series_id, values in readings.items():
+            series = _series.get(series_id)
+            if series is None:
+                series = _series[series_id] = Series()
+                _by_turn[series_id.int % TURNS].append(series_id)
+            if series.open is None or not series.open.seconds or series.open.seconds[-1] < seconds:
+                series.add(seconds, values)
+
+
+def newest(series_id: UUID) -> dict[str, float]:
+    with _lock:
+        series = _series.get(series_id)
+        return dict(series.newest) if series else {}
+
+
+def open_points(series_id: UUID) -> Points:
+    """What is not written down yet."""
+    with _lock:
+        series = _series.get(series_id)
+        return series.points() if series else rollups.nothing()
+
+
+def known() -> list[UUID]:
+    with _lock:
+        return list(_series)
+
+
+def whose_turn(second: int) -> list[UUID]:
+    with _lock:
+        return list(_by_turn[second % TURNS])
+
+
+def take(series_id: UUID, before: float) -> list[Points]:
+    with _lock:
+        series = _series.get(series_id)
+        return series.take(before) if series else []
+
+
+def end(series_id: UUID) -> None:
+    """Nothing more will come: forgotten as soon as it is written down."""
+    with _lock:
+        if series_id in _series:
+            _ended.add(series_id)
+
+
+def forget_ended(written: Iterable[UUID]) -> None:
+    with _lock:
+        for series_id in _ended.intersection(written):
+            _ended.discard(series_id)
+            del _series[series_id]
+            _by_turn[series_id.int % TURNS].remove(series_id)

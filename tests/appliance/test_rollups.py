@@ -1,0 +1,146 @@
+"""Samples over time: what is kept, in which resolution, and that nothing is lost on the way to the disk."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appliance.telemetry import history, rollups, series
+from appliance.telemetry.models import Chunk
+from appliance.telemetry.rollups import TIERS, Points, rolled, samples
+
+RAW, TEN, MINUTE, HOUR = TIERS
+NOON = 1_800_000_000 // 86400 * 86400.0
+
+readings = st.lists(st.tuples(st.integers(1, 40), st.floats(-1e6, 1e6), st.floats(0, 1e12) | st.just(math.nan)), min_size=1, max_size=60)
+
+
+def made(rows: list[tuple[int, float, float]]) -> Points:
+    seconds = NOON + np.cumsum([gap for gap, _, _ in rows])
+    return samples(("a", "b"), list(seconds), [v for _, a, b in rows for v in (a, b)])
+
+
+@given(readings, st.sampled_from([10, 60, 3600]))
+def test_a_step_holds_mean_least_and_most_of_its_samples(rows: list[tuple[int, float, float]], step: int) -> None:
+    points = made(rows)
+    coarse = rolled(points, step)
+    assert coarse.counts[:, 0].sum() == len(rows) and list(coarse.seconds) == sorted(set(np.floor(points.seconds / step) * step))
+    for i, begin in enumerate(coarse.seconds):
+        inside = points.mean[(points.seconds >= begin) & (points.seconds < begin + step), 0]
+        assert coarse.mean[i, 0] == pytest.approx(inside.mean()) and (coarse.least[i, 0], coarse.most[i, 0]) == (inside.min(), inside.max())
+
+
+@given(readings)
+def test_rolling_up_by_way_of_finer_steps_gives_the_same(rows: list[tuple[int, float, float]]) -> None:
+    points = made(rows)
+    direct, by_steps = rolled(points, 3600), rolled(rolled(rolled(points, 10), 60), 3600)
+    for name in ("seconds", "mean", "least", "most"):
+        np.testing.assert_allclose(getattr(direct, name), getattr(by_steps, name), rtol=1e-9, equal_nan=True)
+
+
+@given(readings, st.booleans())
+def test_what_is_packed_comes_back_exactly(rows: list[tuple[int, float, float]], raw: bool) -> None:
+    points = made(rows) if raw else rolled(made(rows), 10)
+    back = rollups.unpacked(rollups.packed(points, raw=raw), points.metrics, raw=raw)
+    for name in ("seconds", "counts", "mean", "least", "most"):
+        np.testing.assert_array_equal(getattr(points, name), getattr(back, name))
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[uuid.UUID]:
+    gpu_id = uuid.uuid4()
+    monkeypatch.setattr(history, "_advanced", math.nan)
+    history.set_of.cache_clear()
+    history.names_of.cache_clear()
+    yield gpu_id
+    series.end(gpu_id)
+    series.forget_ended([gpu_id])
+
+
+def pass_time(begin: float, seconds: int, gpu_id: uuid.UUID, every: int = 5) -> list[tuple[float, float]]:
+    """Samples and the writer's seconds, in their order."""
+    sent = []
+    for second in range(seconds):
+        now = begin + second
+        if second % every == 0:
+            value = float((second * 7919) % 101)
+            series.record({gpu_id: {"utilisation_percent": value, "memory_used_bytes": 79_600_000_001.0 + second}}, now)
+            sent.append((now, value))
+        history.advance(now + 0.5)
+    return sent
+
+
+def read(gpu_id: uuid.UUID, tier: rollups.Tier, since: float, until: float) -> list[tuple[float, float]]:
+    points = history.points(gpu_id, tier, since, until)
+    return list(zip(points.seconds.tolist(), points.mean[:, points.metrics.index("utilisation_percent")].tolist(), strict=True))
+
+
+@pytest.mark.django_db(databases=["default", "metrics"])
+def test_what_was_sent_is_read_back_from_memory_and_disk_alike(gpu: uuid.UUID) -> None:
+    sent = pass_time(NOON, 400, gpu)
+    assert Chunk.objects.filter(series_id=gpu).count() >= 5, "closed minutes lie on disk"
+    assert read(gpu, RAW, NOON, NOON + 400) == sent
+    history.write_everything()
+    assert read(gpu, RAW, NOON, NOON + 400) == sent and not len(series.open_points(gpu))
+
+
+@pytest.mark.django_db(databases=["default", "metrics"])
+def test_a_coarse_tier_reaches_up_to_the_newest_sample(gpu: uuid.UUID) -> None:
+    sent = pass_time(NOON, 2000, gpu)
+    assert Chunk.objects.filter(series_id=gpu, resolution_seconds=10).exists()
+    for tier in (TEN, MINUTE, HOUR):
+        wanted = rolled(samples(("u",), [t for t, _ in sent], [v for _, v in sent]), tier.resolution_seconds)
+        assert read(gpu, tier, NOON, NOON + 2000) == list(zip(wanted.seconds.tolist(), wanted.mean[:, 0].tolist(), strict=True)), tier
+
+
+@pytest.mark.django_db(databases=["default", "metrics"])
+def test_old_samples_go_and_their_rollups_stay(gpu: uuid.UUID) -> None:
+    pass_time(NOON, 600, gpu)
+    later = NOON + RAW.kept_seconds + 1500
+    for second in range(120):
+        history.advance(later + second)
+    assert not Chunk.objects.filter(series_id=gpu, resolution_seconds=0).exists()
+    assert len(read(gpu, TEN, NOON, NOON + 600)) == 60
+
+
+@pytest.mark.django_db(databases=["default", "metrics"])
+def test_a_series_that_ended_is_rolled_up_before_its_samples_go(gpu: uuid.UUID) -> None:
+    pass_time(NOON, 600, gpu)
+    series.end(gpu)
+    for second in range(70):
+        history.advance(NOON + 600 + second)
+    assert gpu not in series.known()
+    history.advance(NOON + RAW.kept_seconds + 1500)
+    assert not Chunk.objects.filter(series_id=gpu, resolution_seconds=0).exists() and len(read(gpu, TEN, NOON, NOON + 600)) == 60
+
+
+@pytest.mark.django_db(databases=["default", "metrics"])
+def test_metrics_that_come_and_go_are_kept_apart(gpu: uuid.UUID) -> None:
+    series.record({gpu: {"a": 1.0}}, NOON)
+    series.record({gpu: {"a": 2.0, "b": 5.0}}, NOON + 1)
+    series.record({gpu: {"b": 6.0}}, NOON + 2)
+    history.write_everything()
+    points = history.points(gpu, RAW, NOON, NOON + 10)
+    assert set(points.metrics) == {"a", "b"}
+    np.testing.assert_array_equal(points.mean[:, points.metrics.index("a")], [1.0, 2.0, math.nan])
+    np.testing.assert_array_equal(points.mean[:, points.metrics.index("b")], [math.nan, 5.0, 6.0])
+
+
+def test_a_sample_that_is_not_newer_changes_nothing(gpu: uuid.UUID) -> None:
+    series.record({gpu: {"a": 1.0}}, NOON)
+    series.record({gpu: {"a": 9.0}}, NOON)
+    series.record({gpu: {"a": 9.0}}, NOON - 5)
+    assert list(series.open_points(gpu).mean[:, 0]) == [1.0]
+
+
+def test_nobody_writes_and_memory_stays_bounded(gpu: uuid.UUID) -> None:
+    for second in range(5 * series.MAX_OPEN_SAMPLES):
+        series.record({gpu: {"a": float(second)}}, NOON + second)
+    kept = series.open_points(gpu)
+    assert len(kept) <= series.MAX_OPEN_SAMPLES and kept.mean[-1, 0] == 5 * series.MAX_OPEN_SAMPLES - 1
