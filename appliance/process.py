@@ -78,6 +78,7 @@ async def tick() -> None:
             await off_loop(announce_reachability)
             await off_loop(maintenance.advance)
             await off_loop(allocations.queue_advance)
+            await off_loop(allocations.check_index)
             if time.monotonic() - flushed > FLUSH_SECONDS:
                 flushed = time.monotonic()
                 await off_loop(flush_last_seen)

@@ -68,9 +68,11 @@ class Writer:
                         with transaction.atomic():
                             done.append((future, work(), None))
                     except Exception as error:
+                        rolled_back()
                         done.append((future, None, error))
         except Exception as error:
             log.exception("commit failed")
+            rolled_back()
             connection.close()
             done = [(future, None, error) for _, future in batch]
         for future, value, problem in done:
@@ -78,6 +80,19 @@ class Writer:
                 future.set_result(value)
             else:
                 future.set_exception(problem)
+
+
+_rollback_listeners: list[Callable[[], None]] = []
+
+
+def on_rollback(listener: Callable[[], None]) -> None:
+    """For what is kept in memory of rows: called on the writing thread when changes were undone."""
+    _rollback_listeners.append(listener)
+
+
+def rolled_back() -> None:
+    for listener in _rollback_listeners:
+        listener()
 
 
 _writer: Writer | None = None
@@ -102,8 +117,12 @@ def writes(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if _writer is None or _writer.is_current_thread():
-            with transaction.atomic():
-                return function(*args, **kwargs)
+            try:
+                with transaction.atomic():
+                    return function(*args, **kwargs)
+            except Exception:
+                rolled_back()
+                raise
         return _writer.submit(lambda: function(*args, **kwargs)).result()
 
     return wrapper

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -32,27 +32,46 @@ def request_of(a: Allocation) -> Request:
     )  # fmt: skip
 
 
-def rooms_of(pool_ids: Iterable[UUID]) -> dict[UUID, list[GpuRoom]]:
-    """Each pool's GPUs with what is left of each. Partitions count until their node has reported them gone."""
-    rooms: dict[UUID, list[GpuRoom]] = {pool_id: [] for pool_id in pool_ids}
-    for gpu in Gpu.objects.filter(pool_id__in=rooms).exclude(node__state=NodeState.REMOVED).select_related("node"):
-        if gpu.pool_id is not None:
-            rooms[gpu.pool_id].append(room_of(gpu))
-    return rooms
+def gpus(*, gpu_ids: Iterable[UUID] | None = None, node_ids: Iterable[UUID] | None = None) -> Iterator[tuple[UUID, GpuRoom]]:
+    """Pool and room of these GPUs, or of all that are in a pool. Partitions count until their node has reported them gone."""
+    rows = Gpu.objects.filter(pool_id__isnull=False).exclude(node__state=NodeState.REMOVED)
+    if gpu_ids is not None:
+        rows = rows.filter(pk__in=list(gpu_ids))
+    if node_ids is not None:
+        rows = rows.filter(node_id__in=list(node_ids))
+    for row in rows.values_list(*ROOM_COLUMNS):
+        yield row[0], room_of(*row[1:])
 
 
-def room_of(gpu: Gpu) -> GpuRoom:
+ROOM_COLUMNS = (
+    "pool_id", "pk", "node_id", "index", "memory_bytes", "taken_percent", "taken_memory_bytes", "model", "present", "labels",
+    "node__name", "node__state", "node__labels", "node__driver_version",
+)  # fmt: skip
+
+
+def room_of(
+    gpu_id: UUID, node_id: UUID, index: int, memory_bytes: int, taken_percent: int, taken_memory_bytes: int, model: str, present: bool, labels: dict[str, str],
+    node: str, node_state: str, node_labels: dict[str, str], driver_version: str,
+) -> GpuRoom:  # fmt: skip
     why = ""
-    if not gpu.present:
-        why = f"GPU {gpu.index} of {gpu.node.name} is gone"
-    elif gpu.node.state != NodeState.READY:
-        why = f"node {gpu.node.name} is {gpu.node.state}"
-    elif not latest.reachable(gpu.node_id):
-        why = f"node {gpu.node.name} is unreachable"
+    if not present:
+        why = f"GPU {index} of {node} is gone"
+    elif node_state != NodeState.READY:
+        why = f"node {node} is {node_state}"
+    elif not latest.reachable(node_id):
+        why = f"node {node} is unreachable"
     return GpuRoom(
-        gpu.pk, gpu.node_id, gpu.memory_bytes, 100 - gpu.taken_percent, gpu.memory_bytes - gpu.taken_memory_bytes, not why, why, gpu.model,
-        gpu.node.labels | gpu.labels, version_of(gpu.node.driver_version),
+        gpu_id, node_id, memory_bytes, 100 - taken_percent, memory_bytes - taken_memory_bytes, not why, why, model, node_labels | labels,
+        version_of(driver_version),
     )  # fmt: skip
+
+
+def rooms() -> dict[UUID, list[GpuRoom]]:
+    """Each pool's."""
+    found: dict[UUID, list[GpuRoom]] = {}
+    for pool_id, room in gpus():
+        found.setdefault(pool_id, []).append(room)
+    return found
 
 
 def subjects_of(a: Allocation) -> tuple[claims.Subject, ...]:
@@ -72,9 +91,13 @@ def waiter_of(a: Allocation, pools: dict[UUID, Pool]) -> claims.Waiter:
     )  # fmt: skip
 
 
-def holders() -> dict[UUID, claims.Holder]:
+def holders(allocation_ids: Iterable[UUID] | None = None) -> dict[UUID, claims.Holder]:
+    """Of these allocations, or of all."""
     shares: dict[UUID, list[Share]] = {}
-    for p in Partition.objects.filter(allocation__state__in=OCCUPYING).select_related("gpu").order_by("position"):
+    partitions = Partition.objects.filter(allocation__state__in=OCCUPYING)
+    if allocation_ids is not None:
+        partitions = partitions.filter(allocation_id__in=list(allocation_ids))
+    for p in partitions.select_related("gpu").order_by("position"):
         shares.setdefault(p.allocation_id, []).append(Share(p.gpu_id, p.gpu.node_id, p.memory_bytes, p.compute_percent))
     rows = Allocation.objects.filter(pk__in=shares).select_related("project")
     return {a.pk: holder_of(a, tuple(shares[a.pk])) for a in rows}
@@ -110,15 +133,18 @@ def reservations(now: datetime) -> list[claims.Reservation]:
     ]
 
 
-def opened() -> tuple[claims.Book, list[claims.Waiter]]:
-    """Everything as it is now, and who waits."""
+Kept = tuple[dict[UUID, list[GpuRoom]], dict[UUID, claims.Holder]]
+
+
+def opened(kept: Kept | None = None) -> tuple[claims.Book, list[claims.Waiter]]:
+    """Everything as it is now, and who waits. `kept`: rooms and holders that need not be read."""
     now, pools = timezone.now(), {p.pk: p for p in Pool.objects.all()}
-    rooms = rooms_of(pools)
+    free, held = kept or (rooms(), holders())
     waiting = [waiter_of(a, pools) for a in Allocation.objects.filter(state=AllocationState.WAITING).select_related("project")]
     book = claims.Book(
         now,
-        {p.pk: claims.PoolRooms(p.name, rooms[p.pk], [Policy(name) for name in p.policies]) for p in pools.values()},
-        holders(),
+        {p.pk: claims.PoolRooms(p.name, free.get(p.pk, []), [Policy(name) for name in p.policies]) for p in pools.values()},
+        held,
         entitlements(),
         reservations(now),
         past_use(now),

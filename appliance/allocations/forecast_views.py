@@ -77,7 +77,7 @@ class PoolDefragmentationView(ApplianceView):
     def get(self, request: Request, pool_id: UUID) -> Response:
         """A plan, not a deed: partitions cannot be moved yet."""
         pool = get_object_or_404(Pool.objects.visible_to(caller(request)), pk=pool_id)
-        rooms = book.rooms_of([pool.pk])[pool.pk]
+        rooms = book.rooms().get(pool.pk, [])
         here = {g.gpu_id for g in rooms}
         moves = defragment.plan(rooms, {a: [s for s in h.shares if s.gpu_id in here] for a, h in book.holders().items() if h.pool_id == pool.pk})
         whole = sum(g.free_percent == 100 for g in rooms)

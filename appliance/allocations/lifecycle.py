@@ -12,6 +12,7 @@ from django.utils import timezone
 from appliance.activity.feed import hub
 from appliance.activity.services import SYSTEM, emit, task_end
 from appliance.allocations import holding
+from appliance.allocations.index import touch_allocation, touch_gpus
 from appliance.allocations.models import Allocation, AllocationState, Partition
 from appliance.allocations.placement import Share
 from appliance.inventory.models import Gpu
@@ -25,6 +26,7 @@ def transition(allocation: Allocation, old: Iterable[str], new: AllocationState,
         state=new, version=allocation.version + 1, **changes
     )
     if won:
+        touch_allocation(allocation.pk)
         emit(f"allocation.{new}", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
         allocation.refresh_from_db()
         for partition_id in allocation.partitions.values_list("pk", flat=True):
@@ -41,6 +43,7 @@ def prepare(allocation: Allocation, pool_id: UUID, shares: Sequence[Share]) -> N
         return
     for s in sorted(shares, key=lambda s: s.gpu_id):  # one order for all schedulers: no deadlock
         take(s.gpu_id, s.compute_percent, s.memory_bytes)
+    touch_allocation(allocation.pk)
     generations = raise_generation(s.node_id for s in shares)
     created = Partition.objects.bulk_create(
         Partition(
@@ -55,6 +58,7 @@ def prepare(allocation: Allocation, pool_id: UUID, shares: Sequence[Share]) -> N
 
 
 def take(gpu_id: UUID, percent: int, memory_bytes: int) -> None:
+    touch_gpus([gpu_id])
     Gpu.objects.filter(pk=gpu_id).update(taken_percent=F("taken_percent") + percent, taken_memory_bytes=F("taken_memory_bytes") + memory_bytes)
 
 
@@ -64,6 +68,7 @@ def free(partitions: QuerySet[Partition]) -> int:
     for p in rows:
         if Partition.objects.filter(pk=p.pk).delete()[0]:
             take(p.gpu_id, -p.compute_percent, -p.memory_bytes)
+            touch_allocation(p.allocation_id)
         series.end(p.pk)
         hub.gone("partition", p.pk, "inventory.view")
     return len(rows)
@@ -81,6 +86,7 @@ def announce_end(allocation: Allocation, *, reason: str, actor: str, seconds: fl
     """Notice: it goes on until then, and its holder can finish."""
     at = timezone.now() + timedelta(seconds=seconds)
     held = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE, evict_at=None)
+    touch_allocation(allocation.pk)
     if held.update(evict_at=at, end_reason=reason[:500], version=F("version") + 1):
         message = f"It ends in {seconds:.0f} s: {reason}"
         emit("allocation.evicting", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
@@ -89,6 +95,7 @@ def announce_end(allocation: Allocation, *, reason: str, actor: str, seconds: fl
 def withdraw_end(allocation: Allocation, *, actor: str) -> None:
     """The reason for the notice is gone."""
     held = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE).exclude(evict_at=None)
+    touch_allocation(allocation.pk)
     if held.update(evict_at=None, end_reason="", version=F("version") + 1):
         message = "It may stay: the notice was withdrawn."
         emit("allocation.eviction_withdrawn", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)

@@ -14,6 +14,7 @@ from appliance.allocations import lifecycle
 from appliance.allocations.models import OCCUPYING, Allocation, AllocationState
 from appliance.allocations.services import evict
 from appliance.errors import ApplianceError, Code
+from appliance.inventory import changes
 from appliance.inventory.models import Node, NodeState
 from appliance.writer import writes
 
@@ -33,6 +34,7 @@ def enter(*, node_id: UUID, grace_seconds: float, initiator: User) -> Task:
         state=NodeState.DRAINING, version=F("version") + 1
     ):
         raise ApplianceError(Code.CONFLICT, f"Node {node.name} is {node.state}; only a node that is ready or cordoned can enter maintenance mode.")
+    changes.node_changed(node_id)
     actor = initiator.username
     emit("node.draining", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} gets nothing new and is being emptied.")
     task = task_start(kind=TASK, path=node.path, initiator=initiator, message=f"Node {node.name} is being emptied.")
@@ -50,6 +52,7 @@ def advance() -> None:
         left = list(blockers(node).values_list("state", flat=True))
         if not left:
             if Node.objects.filter(pk=node.pk, state=NodeState.DRAINING).update(state=NodeState.MAINTENANCE, version=F("version") + 1):
+                changes.node_changed(node.pk)
                 emit("node.maintenance", path=node.path, object_id=node.pk, message=f"Node {node.name} is empty and in maintenance mode.")
                 task_end(path=node.path, kind=TASK)
             continue
@@ -67,6 +70,7 @@ def leave(*, node_id: UUID, actor: str) -> Node:
         state=NodeState.READY, version=F("version") + 1
     ):
         raise ApplianceError(Code.CONFLICT, f"Node {node.name} is {node.state}; it is not in maintenance mode.")
+    changes.node_changed(node_id)
     for allocation in blockers(node).filter(state=AllocationState.ACTIVE).exclude(evict_at=None):
         lifecycle.withdraw_end(allocation, actor=actor)
     task_cancel(path=node.path, kind=TASK, actor=actor)

@@ -19,7 +19,8 @@ from appliance.activity.feed import hub
 from appliance.activity.services import SYSTEM, emit, task_end, task_start
 from appliance.allocations import book, holding, lifecycle, queue
 from appliance.allocations.claims import Start, Wait
-from appliance.allocations.models import OCCUPYING, Allocation, AllocationState, Partition, SessionState
+from appliance.allocations.index import index
+from appliance.allocations.models import OCCUPYING, Allocation, AllocationState, Partition, Session, SessionState
 from appliance.allocations.placement import ComputeMode
 from appliance.errors import ApplianceError, Code
 from appliance.pools import fair_share
@@ -102,7 +103,7 @@ def queue_advance() -> None:
     """Starts what may start, asks those to leave who must make room, and tells the others why they wait."""
     if not Allocation.objects.filter(state=AllocationState.WAITING).exists():
         return
-    opened, waiting = book.opened()
+    opened, waiting = book.opened(index.refreshed())
     rows = {a.pk: a for a in Allocation.objects.filter(pk__in=[w.allocation_id for w in waiting])}
     for allocation_id, outcome in queue.decide(opened, waiting):
         if isinstance(outcome, Start):
@@ -116,6 +117,7 @@ def start(allocation: Allocation, outcome: Start) -> None:
         with transaction.atomic():
             lifecycle.prepare(allocation, outcome.pool_id, outcome.placed.shares)
     except (IntegrityError, OperationalError):
+        index.forget()
         log.info("allocation %s: another scheduler was first; the next round sees what is left", allocation.pk)
 
 
@@ -185,15 +187,22 @@ def end_what_is_due() -> None:
     """What had notice, what has lived as long as it may, and what neither a live session nor a heartbeat has held for too long."""
     now, patience = timezone.now(), settings.ENVIRONMENT.hold_seconds
     states = [AllocationState.WAITING, AllocationState.PREPARING, AllocationState.ACTIVE]
-    for allocation in Allocation.objects.filter(state__in=states):
-        if allocation.evict_at is not None and allocation.evict_at <= now:
-            evict(allocation_id=allocation.pk, reason=allocation.end_reason)
-        elif allocation.lifetime_seconds and allocation.active_at and allocation.active_at + timedelta(seconds=allocation.lifetime_seconds) <= now:
-            evict(allocation_id=allocation.pk, reason=f"its lifetime of {allocation.lifetime_seconds} s is over")
-        elif allocation.sessions.exclude(state=SessionState.CLOSED).exists():
-            holding.held(allocation.pk)
-        elif holding.seconds_since_held(allocation.pk) > patience:
-            evict(allocation_id=allocation.pk, reason=f"nobody held it for {patience:.0f} s")
+    in_use = set(Session.objects.exclude(state=SessionState.CLOSED).values_list("allocation_id", flat=True))
+    columns = ("pk", "evict_at", "end_reason", "lifetime_seconds", "active_at")
+    for allocation_id, evict_at, end_reason, seconds, active_at in Allocation.objects.filter(state__in=states).values_list(*columns):
+        if evict_at is not None and evict_at <= now:
+            evict(allocation_id=allocation_id, reason=end_reason)
+        elif seconds and active_at and active_at + timedelta(seconds=seconds) <= now:
+            evict(allocation_id=allocation_id, reason=f"its lifetime of {seconds} s is over")
+        elif allocation_id in in_use:
+            holding.held(allocation_id)
+        elif holding.seconds_since_held(allocation_id) > patience:
+            evict(allocation_id=allocation_id, reason=f"nobody held it for {patience:.0f} s")
+
+
+@writes
+def check_index() -> None:
+    index.check_some()
 
 
 def count_use() -> None:

@@ -22,6 +22,7 @@ from appliance.allocations.models import Allocation
 from appliance.errors import ApplianceError, Code
 from appliance.fleet.certificates import load_authority, sign_node
 from appliance.fleet.models import EnrolmentToken, NodeCertificate
+from appliance.inventory import changes
 from appliance.inventory.models import Node, NodeState
 from appliance.inventory.services import node_create
 from appliance.telemetry import latest
@@ -45,6 +46,7 @@ def node_remove(*, node_id: UUID, actor: str) -> Node:
         )
     if not Node.objects.filter(pk=node_id, version=node.version).update(state=NodeState.REMOVED, version=F("version") + 1):
         raise ApplianceError(Code.CONFLICT, f"Node {node.name} changed meanwhile; try again.")
+    changes.node_changed(node_id)
     NodeCertificate.objects.filter(node=node, revoked_at=None).update(revoked_at=timezone.now())
     node.refresh_from_db()
     latest.forget(node.pk)

@@ -11,7 +11,7 @@ from django.db.models import F
 
 from appliance.activity.services import emit
 from appliance.errors import ApplianceError, Code
-from appliance.inventory import wakeups
+from appliance.inventory import changes, wakeups
 from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
 from appliance.pools.models import Pool
 from appliance.telemetry import latest
@@ -62,6 +62,7 @@ def node_report(*, node_id: UUID, report: ReportedNode) -> None:
     )
     if Node.objects.filter(pk=node_id, state=NodeState.ENROLLING).update(state=NodeState.READY, version=F("version") + 1):
         emit("node.ready", path=node.path, object_id=node.pk, message=f"Node {node.name} is ready with {len(report.gpus)} GPUs.")
+    changes.node_changed(node_id)
     record_endpoints(node, report.endpoints)
     record_gpus(node, report.gpus)
 
@@ -120,6 +121,7 @@ def node_set_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Nod
         return node
     if not Node.objects.filter(pk=node_id, state=old, version=node.version).update(state=new, version=F("version") + 1):
         raise ApplianceError(Code.CONFLICT, f"Node {node.name} is {node.state}; it must be {old} for this.")
+    changes.node_changed(node_id)
     emit(f"node.{new}", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} is {new}.")
     node.refresh_from_db()
     return node
@@ -130,9 +132,29 @@ def node_set_labels(*, node_id: UUID, labels: dict[str, str], actor: str) -> Nod
     node = Node.objects.get(pk=node_id)
     if node.labels != labels:
         Node.objects.filter(pk=node_id).update(labels=labels, version=F("version") + 1)
+        changes.node_changed(node_id)
         node.refresh_from_db()
         emit("node.labelled", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} has the labels {labels}.")
     return node
+
+
+@writes
+def gpu_change(*, gpu_id: UUID, labels: dict[str, str] | None = None, pool_name: str | None = None, actor: str) -> Gpu:
+    """Another pool takes effect for what starts from now on; what runs on it stays."""
+    gpu = Gpu.objects.select_related("node", "pool").get(pk=gpu_id)
+    if labels is not None and labels != gpu.labels:
+        Gpu.objects.filter(pk=gpu_id).update(labels=labels, version=F("version") + 1)
+        emit("gpu.labelled", path=gpu.path, object_id=gpu.pk, actor=actor, message=f"GPU {gpu.index} of {gpu.node.name} has the labels {labels}.")
+    if pool_name is not None and pool_name != (gpu.pool.name if gpu.pool else ""):
+        pool = Pool.objects.filter(name=pool_name).first()
+        if pool is None and pool_name:
+            raise ApplianceError(Code.NOT_FOUND, f"There is no pool {pool_name}; `busbar pool list` shows them.")
+        Gpu.objects.filter(pk=gpu_id).update(pool=pool, version=F("version") + 1)
+        where = f"is in pool {pool_name} now" if pool_name else "is in no pool now"
+        emit("gpu.moved", path=gpu.path, object_id=gpu.pk, actor=actor, message=f"GPU {gpu.index} of {gpu.node.name} {where}.")
+    changes.gpus_changed([gpu_id])
+    gpu.refresh_from_db()
+    return gpu
 
 
 _reachable: dict[UUID, bool] = {}
@@ -140,11 +162,11 @@ _reachable: dict[UUID, bool] = {}
 
 def announce_reachability() -> None:
     """Reachable is computed, so no row changes: browsers and the events learn of it here, once a second."""
-    for node in Node.objects.present():
-        now, before = latest.reachable(node.pk), _reachable.get(node.pk)
-        _reachable[node.pk] = now
+    for node_id in Node.objects.present().values_list("pk", flat=True):
+        now, before = latest.reachable(node_id), _reachable.get(node_id)
+        _reachable[node_id] = now
         if before is not None and before != now:
-            reachability_changed(node=node, reachable=now)
+            reachability_changed(node=Node.objects.get(pk=node_id), reachable=now)
 
 
 @writes

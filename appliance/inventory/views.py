@@ -65,6 +65,7 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
             "memory_bytes",
             "compute_capability",
             "present",
+            "labels",
             "metrics",
             "version",
             "created_at",
@@ -76,6 +77,11 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
 
 class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
     labels = serializers.DictField(child=serializers.CharField(max_length=200, allow_blank=True), allow_empty=True)
+
+
+class GpuChangeSerializer(serializers.Serializer[dict[str, Any]]):
+    labels = serializers.DictField(child=serializers.CharField(max_length=200, allow_blank=True), required=False)
+    pool = serializers.CharField(max_length=100, required=False, allow_blank=True, help_text="Its name; empty: in no pool, so nothing starts on it.")
 
 
 class NodeListView(ApplianceView):
@@ -139,12 +145,22 @@ class GpuListView(ApplianceView):
 
 
 class GpuView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "PATCH": "inventory.manage"}
 
     @extend_schema(responses=GpuSerializer)
     def get(self, request: Request, gpu_id: UUID) -> Response:
         gpu = get_object_or_404(Gpu.objects.visible_to(caller(request)).select_related("node", "pool"), pk=gpu_id)
         return Response(GpuSerializer(gpu).data, headers={"ETag": f'"{gpu.version}"'})
+
+    @extend_schema(request=GpuChangeSerializer, responses=GpuSerializer)
+    def patch(self, request: Request, gpu_id: UUID) -> Response:
+        gpu = get_object_or_404(Gpu.objects.visible_to(caller(request)), pk=gpu_id)
+        check_version(gpu, request)
+        form = GpuChangeSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        wanted = form.validated_data
+        changed = services.gpu_change(gpu_id=gpu.pk, labels=wanted.get("labels"), pool_name=wanted.get("pool"), actor=caller(request).username)
+        return Response(GpuSerializer(changed).data)
 
 
 class GpuMetricHistoryView(MetricHistoryView):

@@ -13,6 +13,7 @@ from rest_framework.test import APIClient
 
 from appliance.accounts.models import Project, Role, RoleBinding, User
 from appliance.accounts.services import token_create
+from appliance.allocations.index import index
 from appliance.fleet.certificates import load_authority
 from appliance.inventory.models import Node, NodeState
 from appliance.inventory.services import ReportedGpu, ReportedNode, node_create, node_report
@@ -30,6 +31,11 @@ class Cast:
     olga: User
     vera: User
     admin: User
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept_from_the_test_before() -> None:
+    index.forget()
 
 
 @pytest.fixture

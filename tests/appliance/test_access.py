@@ -9,11 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.urls import URLPattern, get_resolver
 from django.utils import timezone
 
 from appliance.accounts import services
-from appliance.accounts.models import ApiToken, User
+from appliance.accounts.models import ApiToken, Project, User
 from appliance.accounts.permissions import PRIVILEGES
 from appliance.fleet.models import EnrolmentToken
 from appliance.inventory.models import Node
@@ -51,6 +52,12 @@ MATRIX = {
     ("POST", "/api/v1/nodes/{node}/exit-maintenance"): (403, 403, 403, 403, 409, 401),
     ("GET", "/api/v1/nodes/{node}/blockers"): (403, 403, 403, 403, 200, 401),
     ("GET", "/api/v1/gpus"): (200, 200, 200, 200, 200, 401),
+    ("GET", "/api/v1/gpus/{gpu}"): (200, 200, 200, 200, 200, 401),
+    ("PATCH", "/api/v1/gpus/{gpu}"): (403, 403, 403, 403, 200, 401),
+    ("GET", "/api/v1/gpus/{gpu}/metrics"): (200, 200, 200, 200, 200, 401),
+    ("GET", "/api/v1/partitions/{partition}/metrics"): (200, 200, 404, 200, 200, 401),
+    ("GET", "/api/v1/sessions/{absent}/metrics"): (404, 404, 404, 404, 404, 401),
+    ("GET", "/api/v1/projects/{project}/metrics"): (200, 200, 404, 200, 200, 401),
     ("GET", "/api/v1/pools"): (200, 200, 200, 200, 200, 401),
     ("POST", "/api/v1/pools"): (403, 403, 403, 403, 201, 401),
     ("PATCH", "/api/v1/pools/{pool}"): (403, 403, 403, 403, 200, 401),
@@ -105,6 +112,7 @@ BODIES = {
 }
 
 
+@pytest.mark.django_db(databases=list(settings.DATABASES))
 @pytest.mark.parametrize("operation", MATRIX, ids=lambda o: " ".join(o))
 def test_the_matrix(cast: Cast, client_of: Clients, add_node: Callable[..., Node], operation: tuple[str, str]) -> None:
     method, template = operation
@@ -112,7 +120,11 @@ def test_the_matrix(cast: Cast, client_of: Clients, add_node: Callable[..., Node
     for who, expected in zip((cast.alice, cast.bob, cast.charlie, cast.vera, cast.olga, None), MATRIX[operation], strict=True):
         allocation = body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json"))
         applied(node)
-        path = template.format(node=node.pk, allocation=allocation["id"], pool=Pool.objects.get(name="default").pk, absent=uuid.uuid4())
+        shares = allocation["partitions"]
+        path = template.format(
+            gpu=node.gpus.get().pk, partition=shares[0]["id"] if shares else uuid.uuid4(), project=Project.objects.get(name="default").pk, node=node.pk,
+            allocation=allocation["id"], pool=Pool.objects.get(name="default").pk, absent=uuid.uuid4(),
+        )  # fmt: skip
         sent = BODIES.get(path.split("/")[-1]) or (BODIES["nodes"] if method == "PATCH" and "nodes" in path else {} if method == "PATCH" else None)
         response = client_of(who).generic(method, path, json.dumps(sent) if sent is not None else "", "application/json")
         assert response.status_code == expected, (who, response.content)

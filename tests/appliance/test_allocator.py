@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from appliance.accounts.models import Project, Role, RoleBinding, User
-from appliance.allocations import lifecycle, services
+from appliance.allocations import book, lifecycle, services
+from appliance.allocations.index import index
 from appliance.allocations.models import HOLDING, OCCUPYING, Allocation, AllocationState, Partition
 from appliance.fleet.desired_state import desired_state
 from appliance.fleet.reports import record_applied
@@ -58,6 +59,7 @@ class Allocator(RuleBasedStateMachine):
         self.applied: dict[uuid.UUID, int] = {}
         self.seen: dict[uuid.UUID, Any] = {}
         """What was looked at last, so that it is not looked at again."""
+        index.forget()
         self.forced: set[uuid.UUID] = set()
         """What an administrator freed without the nodes' word."""
 
@@ -139,6 +141,12 @@ class Allocator(RuleBasedStateMachine):
         services.force_release(allocation_id=chosen, actor="admin")
         self.forced.add(chosen)
 
+    @rule()
+    def somebody_compares_what_is_kept_with_the_rows(self) -> None:
+        rooms, holders = index.refreshed()
+        assert {p: sorted(r, key=lambda g: g.gpu_id) for p, r in rooms.items() if r} == {p: sorted(r, key=lambda g: g.gpu_id) for p, r in book.rooms().items()}
+        assert holders == book.holders()
+
     @invariant()
     def no_gpu_is_given_twice(self) -> None:
         sums = {r["gpu_id"]: (r["p"], r["m"]) for r in Partition.objects.values("gpu_id").annotate(p=Sum("compute_percent"), m=Sum("memory_bytes"))}
@@ -195,6 +203,10 @@ def test_nobody_ever_has_what_another_has() -> None:
     run(STEPS // STEPS_AN_EXAMPLE)
 
 
+def an_index_that_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "touch_gpus", lambda _: None)
+
+
 def not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "take", lambda *_: None)
 
@@ -211,7 +223,10 @@ def freed_before_the_nodes_word(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("plant", "noticed"), [(not_counted, "given twice|not the partitions' sum"), (freed_before_the_nodes_word, "still runs there")])
+@pytest.mark.parametrize(
+    ("plant", "noticed"),
+    [(not_counted, "given twice|not the partitions' sum"), (freed_before_the_nodes_word, "still runs there"), (an_index_that_is_not_told, "")],
+)
 def test_the_model_notices_a_planted_double_grant(monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], noticed: str) -> None:
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=noticed):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,7 +82,7 @@ def read(gpu_id: uuid.UUID, tier: rollups.Tier, since: float, until: float) -> l
     return list(zip(points.seconds.tolist(), points.mean[:, points.metrics.index("utilisation_percent")].tolist(), strict=True))
 
 
-@pytest.mark.django_db(databases=["default", "metrics"])
+@pytest.mark.django_db(databases=list(settings.DATABASES))
 def test_what_was_sent_is_read_back_from_memory_and_disk_alike(gpu: uuid.UUID) -> None:
     sent = pass_time(NOON, 400, gpu)
     assert Chunk.objects.filter(series_id=gpu).count() >= 5, "closed minutes lie on disk"
@@ -90,7 +91,7 @@ def test_what_was_sent_is_read_back_from_memory_and_disk_alike(gpu: uuid.UUID) -
     assert read(gpu, RAW, NOON, NOON + 400) == sent and not len(series.open_points(gpu))
 
 
-@pytest.mark.django_db(databases=["default", "metrics"])
+@pytest.mark.django_db(databases=list(settings.DATABASES))
 def test_a_coarse_tier_reaches_up_to_the_newest_sample(gpu: uuid.UUID) -> None:
     sent = pass_time(NOON, 2000, gpu)
     assert Chunk.objects.filter(series_id=gpu, resolution_seconds=10).exists()
@@ -99,7 +100,7 @@ def test_a_coarse_tier_reaches_up_to_the_newest_sample(gpu: uuid.UUID) -> None:
         assert read(gpu, tier, NOON, NOON + 2000) == list(zip(wanted.seconds.tolist(), wanted.mean[:, 0].tolist(), strict=True)), tier
 
 
-@pytest.mark.django_db(databases=["default", "metrics"])
+@pytest.mark.django_db(databases=list(settings.DATABASES))
 def test_old_samples_go_and_their_rollups_stay(gpu: uuid.UUID) -> None:
     pass_time(NOON, 600, gpu)
     later = NOON + RAW.kept_seconds + 1500
@@ -109,7 +110,7 @@ def test_old_samples_go_and_their_rollups_stay(gpu: uuid.UUID) -> None:
     assert len(read(gpu, TEN, NOON, NOON + 600)) == 60
 
 
-@pytest.mark.django_db(databases=["default", "metrics"])
+@pytest.mark.django_db(databases=list(settings.DATABASES))
 def test_a_series_that_ended_is_rolled_up_before_its_samples_go(gpu: uuid.UUID) -> None:
     pass_time(NOON, 600, gpu)
     series.end(gpu)
@@ -120,7 +121,7 @@ def test_a_series_that_ended_is_rolled_up_before_its_samples_go(gpu: uuid.UUID) 
     assert not Chunk.objects.filter(series_id=gpu, resolution_seconds=0).exists() and len(read(gpu, TEN, NOON, NOON + 600)) == 60
 
 
-@pytest.mark.django_db(databases=["default", "metrics"])
+@pytest.mark.django_db(databases=list(settings.DATABASES))
 def test_metrics_that_come_and_go_are_kept_apart(gpu: uuid.UUID) -> None:
     series.record({gpu: {"a": 1.0}}, NOON)
     series.record({gpu: {"a": 2.0, "b": 5.0}}, NOON + 1)

@@ -53,10 +53,10 @@ def test_memory_in_bytes_and_whole_gpus(cast: Cast, client_of: Clients, add_node
 
 def test_labels_and_model_choose_the_gpu_and_the_reason_names_them(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
     near, far = add_node("near"), add_node("far")
-    Node.objects.filter(pk=far.pk).update(labels={"rack": "9"})
-    alice = client_of(cast.alice)
+    alice, olga = client_of(cast.alice), client_of(cast.olga)
+    olga.patch(f"/api/v1/nodes/{far.pk}", {"labels": {"rack": "9"}}, format="json")
     assert ask(alice, percent=10, selector={"rack": "9"})["partitions"][0]["node"] == "far"
-    Gpu.objects.filter(node=near).update(labels={"rack": "9", "fast": "yes"})
+    olga.patch(f"/api/v1/gpus/{near.gpus.get().pk}", {"labels": {"rack": "9", "fast": "yes"}}, format="json")
     assert ask(alice, percent=10, selector={"rack": "9", "fast": "yes"})["partitions"][0]["node"] == "near"
     assert "B200" in ask(alice, percent=10, model="b200")["waiting_reason"].upper()
 
@@ -218,8 +218,8 @@ def test_what_another_scheduler_gave_meanwhile_is_not_given_twice(cast: Cast, cl
     node, alice = add_node(), client_of(cast.alice)
     stale = services.book.opened
 
-    def then_taken() -> Any:
-        found = stale()
+    def then_taken(kept: Any) -> Any:
+        found = stale(kept)
         lifecycle.take(node.gpus.get().pk, 80, 6 * GIB)
         return found
 

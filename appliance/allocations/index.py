@@ -1,0 +1,150 @@
+"""What the queue decides about, kept in memory between rounds: reading eight thousand GPUs for each request would take all day.
+
+Rows are the truth. Whoever changes one says so (`touch_*`) inside the transaction, and before the next round just these rows are read again. What a rollback
+undid is read again, too. A few rows a second are compared with what is kept (`check_some`). Only on the thread that writes; with several appliances on one
+database nothing is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from appliance.allocations import book, claims
+from appliance.allocations.placement import GpuRoom
+from appliance.inventory import changes
+from appliance.telemetry import latest
+from appliance.writer import on_rollback
+
+log = logging.getLogger(__name__)
+
+CHECKED_AT_ONCE = 200
+
+
+@dataclass
+class Index:
+    complete: bool = False
+    pool_of: dict[UUID, UUID] = field(default_factory=dict)
+    rooms: dict[UUID, dict[UUID, GpuRoom]] = field(default_factory=dict)
+    """Pool to GPU to what is left of it."""
+    gpus_of_node: dict[UUID, set[UUID]] = field(default_factory=dict)
+    unreachable: set[UUID] = field(default_factory=set)
+    holders: dict[UUID, claims.Holder] = field(default_factory=dict)
+    stale_gpus: set[UUID] = field(default_factory=set)
+    stale_nodes: set[UUID] = field(default_factory=set)
+    stale_allocations: set[UUID] = field(default_factory=set)
+    unsettled: list[tuple[set[UUID], UUID]] = field(default_factory=list)
+    """What was touched in the open transaction, with the set it belongs to."""
+    checked: UUID | None = None
+    mismatches: int = 0
+
+    def touch(self, stale: set[UUID], ids: Iterable[UUID]) -> None:
+        if not self.complete:
+            return
+        transaction.on_commit(self.settle)
+        for i in ids:
+            stale.add(i)
+            self.unsettled.append((stale, i))
+
+    def settle(self) -> None:
+        self.unsettled.clear()
+
+    def rolled_back(self) -> None:
+        for stale, i in self.unsettled:
+            stale.add(i)
+
+    def forget(self) -> None:
+        self.__dict__.update(Index().__dict__)
+
+    def refreshed(self) -> tuple[dict[UUID, list[GpuRoom]], dict[UUID, claims.Holder]]:
+        """Pool to its rooms, and who holds what. Reads the rows that changed."""
+        if settings.ENVIRONMENT.database:
+            return book.rooms(), book.holders()
+        if not self.complete:
+            self._put_gpus(book.gpus())
+            self.holders = book.holders()
+            self.unreachable = {n for n in self.gpus_of_node if not latest.reachable(n)}
+            self.complete = True
+        self._notice_reachability()
+        self._refresh_gpus()
+        self._refresh_holders()
+        return {pool_id: list(rooms.values()) for pool_id, rooms in self.rooms.items()}, dict(self.holders)
+
+    def _notice_reachability(self) -> None:
+        now = {n for n in self.gpus_of_node if not latest.reachable(n)}
+        for node_id in now ^ self.unreachable:
+            self.stale_gpus |= self.gpus_of_node[node_id]
+        self.unreachable = now
+
+    def _refresh_gpus(self) -> None:
+        for node_id in self.stale_nodes:
+            self.stale_gpus |= self.gpus_of_node.get(node_id, set())
+        if self.stale_nodes:
+            self._put_gpus(book.gpus(node_ids=self.stale_nodes))
+        if rest := self.stale_gpus:
+            self._drop_gpus(rest)
+            self._put_gpus(book.gpus(gpu_ids=rest))
+        self.stale_nodes.clear()
+        self.stale_gpus.clear()
+
+    def _drop_gpus(self, gpu_ids: Iterable[UUID]) -> None:
+        for gpu_id in gpu_ids:
+            if (pool_id := self.pool_of.pop(gpu_id, None)) is not None:
+                room = self.rooms[pool_id].pop(gpu_id)
+                self.gpus_of_node[room.node_id].discard(gpu_id)
+
+    def _put_gpus(self, found: Iterable[tuple[UUID, GpuRoom]]) -> None:
+        for pool_id, room in found:
+            self._drop_gpus([room.gpu_id])
+            self.pool_of[room.gpu_id] = pool_id
+            self.rooms.setdefault(pool_id, {})[room.gpu_id] = room
+            self.gpus_of_node.setdefault(room.node_id, set()).add(room.gpu_id)
+
+    def _refresh_holders(self) -> None:
+        if self.stale_allocations:
+            fresh = book.holders(self.stale_allocations)
+            for allocation_id in self.stale_allocations:
+                self.holders.pop(allocation_id, None)
+            self.holders.update(fresh)
+            self.stale_allocations.clear()
+
+    def check_some(self) -> None:
+        """Compares a few GPUs with their rows; what differs is a change that nobody told of: said in the log and mended."""
+        if not self.complete:
+            return
+        self.refreshed()
+        ordered = sorted(self.pool_of)
+        later = [g for g in ordered if self.checked is None or g > self.checked] or ordered
+        chosen = list(islice(later, CHECKED_AT_ONCE))
+        self.checked = chosen[-1] if chosen else None
+        rows = {room.gpu_id: (pool_id, room) for pool_id, room in book.gpus(gpu_ids=chosen)}
+        wrong = [g for g in chosen if rows.get(g) != (self.pool_of[g], self.rooms[self.pool_of[g]][g])]
+        if wrong:
+            self.mismatches += len(wrong)
+            log.error("%d GPUs were not as the rows say, the first is %s; they were read again", len(wrong), wrong[0])
+            self.stale_gpus.update(wrong)
+
+
+index = Index()
+on_rollback(lambda: index.rolled_back())
+
+
+def touch_gpus(gpu_ids: Iterable[UUID]) -> None:
+    index.touch(index.stale_gpus, gpu_ids)
+
+
+def touch_nodes(node_ids: Iterable[UUID]) -> None:
+    index.touch(index.stale_nodes, node_ids)
+
+
+def touch_allocation(allocation_id: UUID) -> None:
+    index.touch(index.stale_allocations, [allocation_id])
+
+
+changes.listen(gpus=touch_gpus, nodes=touch_nodes)
