@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import tempfile
 from typing import Any
@@ -15,7 +16,10 @@ django.setup()
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - after setup, as Channels asks
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest  # noqa: E402
 from django.http import HttpResponse  # noqa: E402
+from rest_framework.renderers import JSONRenderer  # noqa: E402
 
+from appliance.activity.feed import hub  # noqa: E402
+from appliance.rest import Until  # noqa: E402
 from appliance.urls import websocket_urlpatterns  # noqa: E402
 from appliance.writer import readers  # noqa: E402
 
@@ -57,7 +61,27 @@ class PooledHandler(ASGIHandler):
             response = await asyncio.get_running_loop().run_in_executor(readers, self.get_response, request)
         finally:
             self._waiting -= 1
+        if (until := getattr(response, "until", None)) is not None and response.status_code < 400:
+            response = await self._awaited(until, response)
         await self._send(response, send)
+
+    @staticmethod
+    async def _awaited(until: Until, response: Any) -> Any:
+        """Looks after each change of the object, until it is over or time is."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + until.seconds
+        with hub.listening(until.kind, until.object_id) as changed:
+            while True:
+                changed.clear()
+                over, body = await loop.run_in_executor(readers, until.look)
+                if over or loop.time() >= deadline:
+                    break
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), deadline - loop.time())
+        fresh = HttpResponse(JSONRenderer().render(body), status=response.status_code, content_type="application/json")
+        if "version" in body:
+            fresh["ETag"] = f'"{body["version"]}"'
+        return fresh
 
     @staticmethod
     async def _send(response: Any, send: Any) -> None:

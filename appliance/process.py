@@ -22,6 +22,7 @@ from django.core.management import call_command
 from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.activity import tasks
 from appliance.activity.consumers import MAX_FRAME_BYTES
+from appliance.activity.services import forget_old_answers
 from appliance.allocations import maintenance
 from appliance.allocations import services as allocations
 from appliance.allocations.tickets import signing_key
@@ -83,6 +84,7 @@ async def tick() -> None:
                 flushed = time.monotonic()
                 await off_loop(flush_last_seen)
                 await off_loop(allocations.count_use)
+                await off_loop(forget_old_answers)
         except Exception:
             log.exception("the scheduler stumbled; it goes on in a second")
 

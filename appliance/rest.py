@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db.models import Model
 from django.http import Http404
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import exceptions
 from rest_framework.pagination import BasePagination
 from rest_framework.renderers import JSONRenderer
@@ -139,6 +141,35 @@ def refuse_unknown_parameters(request: Request, known: Iterable[str]) -> None:
     unknown = set(request.query_params) - set(known) - {"limit", "cursor", "format"}
     if unknown:
         raise ApplianceError(Code.INVALID, f"Unknown parameter {sorted(unknown)[0]}; known are {', '.join(sorted(known)) or 'none'}.")
+
+
+MAX_WAIT_SECONDS = 60.0
+WAIT = OpenApiParameter("wait", float, description="Answer only when it is over or so many seconds have passed; 60 at most.")
+
+
+@dataclass(frozen=True)
+class Until:
+    """An answer that may be better in a moment. The ASGI handler waits for it without a thread."""
+
+    kind: str
+    object_id: UUID
+    seconds: float
+    look: Callable[[], tuple[bool, Mapping[str, Any]]]
+    """Whether it is over, and the body as it is now. Reads the database."""
+
+
+def wait_for(request: Request, response: Response, kind: str, object_id: UUID, look: Callable[[], tuple[bool, Mapping[str, Any]]]) -> Response:
+    """Honours `?wait=`."""
+    wanted = request.query_params.get("wait")
+    if wanted is not None:
+        try:
+            seconds = float(wanted)
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds <= MAX_WAIT_SECONDS:
+            raise ApplianceError(Code.INVALID, f"wait must be a number of seconds from 0 to {MAX_WAIT_SECONDS:.0f}.")
+        response.until = Until(kind, object_id, seconds, look)  # type: ignore[attr-defined]
+    return response
 
 
 class ApplianceView(APIView):

@@ -89,6 +89,7 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         if found is None:
             await self.close(CLOSE_UNAUTHENTICATED)
             return
+        self.user = found[0]
         self.subscriber = Subscriber(asyncio.get_running_loop(), found[2])
         sequence = hub.sequence
         resumed = hub.join(self.subscriber, str(message.get("epoch", "")), int(message.get("sequence", -1)))
@@ -100,10 +101,8 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         if len(gpus) > MAX_GPUS:
             raise ValueError
         assert self.subscriber is not None
-        if not self.subscriber.scope.sees("inventory.view", None):
-            gpus = []
         async with self.sending_samples:
-            fresh = hub.watch(self.subscriber, gpus)
+            fresh = hub.watch(self.subscriber, await off_loop(lambda: hub.visible(self.user, gpus)))
             history = await off_loop(lambda: {g: h for g in fresh if (h := hub.history(g))})
             if history:
                 await self._say({"type": "samples", "gpus": history})

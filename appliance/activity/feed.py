@@ -8,7 +8,8 @@ import logging
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -23,6 +24,10 @@ MAX_QUEUED = 1024
 """Changes that wait for a slow socket; one more and it is told to read everything again."""
 
 
+Audience = UUID | frozenset[UUID] | None
+"""The project, or projects, whose people may see it; None: all who have the privilege anywhere."""
+
+
 @dataclass(frozen=True)
 class Change:
     """`row` is what REST shows of the object, or None when it is gone."""
@@ -31,7 +36,7 @@ class Change:
     kind: str
     id: str
     privilege: str
-    project_id: UUID | None
+    audience: Audience
     row: Mapping[str, Any] | None
 
     def message(self) -> dict[str, Any]:
@@ -45,12 +50,13 @@ class Scope:
     everywhere: frozenset[str]
     by_project: Mapping[UUID, frozenset[str]]
 
-    def sees(self, privilege: str, project_id: UUID | None) -> bool:
+    def sees(self, privilege: str, audience: Audience) -> bool:
         if privilege in self.everywhere:
             return True
-        if project_id is None:
+        if audience is None:
             return any(privilege in granted for granted in self.by_project.values())
-        return privilege in self.by_project.get(project_id, frozenset())
+        projects = audience if isinstance(audience, frozenset) else (audience,)
+        return any(privilege in self.by_project.get(p, ()) for p in projects)
 
 
 @dataclass(eq=False)
@@ -71,7 +77,7 @@ class Subscriber:
 
     def offer(self, change: Change) -> None:
         """On the loop."""
-        if not self.scope.sees(change.privilege, change.project_id):
+        if not self.scope.sees(change.privilege, change.audience):
             return
         if len(self.changes) >= MAX_QUEUED:
             self.changes.clear()
@@ -94,8 +100,8 @@ class Subscriber:
 NO_PROJECT = UUID(int=0)
 """Of what only those see whose privilege covers the whole appliance."""
 
-Reader = Callable[[UUID], tuple[str, UUID | None, Mapping[str, Any]] | None]
-"""Id to (privilege that it takes, project, row), or None when the object is gone. Reads the database."""
+Reader = Callable[[UUID], tuple[str, Audience, Mapping[str, Any]] | None]
+"""Id to (privilege that it takes, audience, row), or None when the object is gone. Reads the database."""
 
 
 class Hub:
@@ -106,9 +112,12 @@ class Hub:
         self._kept: deque[Change] = deque(maxlen=MAX_KEPT)
         self._subscribers: set[Subscriber] = set()
         self._readers: dict[str, Reader] = {}
+        self._listeners: dict[tuple[str, UUID], list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
         self._watchers: dict[str, set[Subscriber]] = {}
         self.history: Callable[[str], list[list[Any]]] = lambda gpu_id: []
         """What telemetry keeps of a GPU."""
+        self.visible: Callable[[Any, Collection[str]], set[str]] = lambda user, gpus: set()
+        """Which of these GPUs the user may watch. Reads the database."""
 
     def register(self, kind: str, reader: Reader) -> None:
         self._readers[kind] = reader
@@ -122,12 +131,28 @@ class Hub:
         if kind in self._readers:
             transaction.on_commit(lambda: self._publish(kind, object_id))
 
-    def gone(self, kind: str, object_id: UUID, privilege: str, project_id: UUID | None = None) -> None:
-        transaction.on_commit(lambda: self._send(kind, object_id, privilege, project_id, None))
+    def gone(self, kind: str, object_id: UUID, privilege: str, audience: Audience = None) -> None:
+        transaction.on_commit(lambda: self._send(kind, object_id, privilege, audience, None))
+
+    @contextmanager
+    def listening(self, kind: str, object_id: UUID) -> Iterator[asyncio.Event]:
+        """On a loop: the event is set after each committed change of one object."""
+        listener = (asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            self._listeners.setdefault((kind, object_id), []).append(listener)
+        try:
+            yield listener[1]
+        finally:
+            with self._lock:
+                self._listeners[kind, object_id].remove(listener)
+                if not self._listeners[kind, object_id]:
+                    del self._listeners[kind, object_id]
 
     def _publish(self, kind: str, object_id: UUID) -> None:
         """After the commit, on the writer's thread. Nobody listens: nothing is read, and whoever comes reads all of it anyway."""
         with self._lock:
+            for loop, event in self._listeners.get((kind, object_id), ()):
+                loop.call_soon_threadsafe(event.set)
             if not self._subscribers:
                 self._sequence += 1
                 self._kept.clear()
@@ -140,10 +165,10 @@ class Hub:
         if found is not None:
             self._send(kind, object_id, *found)
 
-    def _send(self, kind: str, object_id: UUID, privilege: str, project_id: UUID | None, row: Mapping[str, Any] | None) -> None:
+    def _send(self, kind: str, object_id: UUID, privilege: str, audience: Audience, row: Mapping[str, Any] | None) -> None:
         with self._lock:
             self._sequence += 1
-            change = Change(self._sequence, kind, str(object_id), privilege, project_id, row)
+            change = Change(self._sequence, kind, str(object_id), privilege, audience, row)
             self._kept.append(change)
             for s in self._subscribers:
                 s.loop.call_soon_threadsafe(s.offer, change)

@@ -30,7 +30,6 @@ def emit(kind: str, *, path: str, message: str, actor: str = SYSTEM, object_id: 
 
 def remember_answer(*, user_id: UUID, key: str, digest: str, effect: Callable[[], tuple[int, dict[str, Any]]]) -> tuple[int, dict[str, Any]]:
     """The kept answer of an equal request, or a fresh one that is kept. Inside a transaction."""
-    IdempotencyKey.objects.filter(created_at__lt=timezone.now() - KEY_LIFE).delete()
     kept = IdempotencyKey.objects.filter(user_id=user_id, key=key).first()
     if kept is not None:
         if kept.request_sha256 != digest:
@@ -39,6 +38,11 @@ def remember_answer(*, user_id: UUID, key: str, digest: str, effect: Callable[[]
     status, body = effect()
     IdempotencyKey.objects.create(user_id=user_id, key=key, request_sha256=digest, status=status, answer=body)
     return status, body
+
+
+@writes
+def forget_old_answers() -> None:
+    IdempotencyKey.objects.filter(created_at__lt=timezone.now() - KEY_LIFE).delete()
 
 
 def task_start(*, kind: str, path: str, initiator: User | None, message: str = "", project_id: UUID | None = None) -> Task:

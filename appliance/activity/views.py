@@ -14,8 +14,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.activity.feed import NO_PROJECT, hub
-from appliance.activity.models import Event, Task
-from appliance.rest import ApplianceView, CursorPage, caller, refuse_unknown_parameters
+from appliance.activity.models import Event, Task, TaskState
+from appliance.rest import WAIT, ApplianceView, CursorPage, caller, refuse_unknown_parameters, wait_for
 
 
 class EventSerializer(serializers.ModelSerializer[Event]):
@@ -59,9 +59,15 @@ class TaskListView(ApplianceView):
 class TaskView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(responses=TaskSerializer)
+    @extend_schema(parameters=[WAIT], responses=TaskSerializer)
     def get(self, request: Request, task_id: UUID) -> Response:
-        return Response(TaskSerializer(get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)).data)
+        task = get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)
+
+        def look() -> tuple[bool, Mapping[str, Any]]:
+            now = Task.objects.select_related("initiator").get(pk=task_id)
+            return now.state not in (TaskState.QUEUED, TaskState.RUNNING), TaskSerializer(now).data
+
+        return wait_for(request, Response(TaskSerializer(task).data), "task", task_id, look)
 
 
 def event_row(event_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:

@@ -83,8 +83,12 @@ def subjects_of(a: Allocation) -> tuple[claims.Subject, ...]:
 
 
 def waiter_of(a: Allocation, pools: dict[UUID, Pool]) -> claims.Waiter:
-    pool = pools.get(a.pool_id)
-    chain = (a.pool_id, *(UUID(f) for f in (pool.fallbacks if pool else ())))
+    pool = pools.get(a.pool_id) if a.pool_id else None
+    chain = tuple(
+        p
+        for p in (*filter(None, [a.pool_id]), *map(UUID, pool.fallbacks if pool else ()))
+        if p in pools and a.project_id in (pools[p].audience or {a.project_id})
+    )
     return claims.Waiter(
         a.pk, request_of(a), chain, subjects_of(a), a.project_id, a.priority, a.preemptible, a.created_at,
         timedelta(seconds=a.lifetime_seconds) if a.lifetime_seconds else None, a.reservation_id,
@@ -103,11 +107,14 @@ def holders(allocation_ids: Iterable[UUID] | None = None) -> dict[UUID, claims.H
     return {a.pk: holder_of(a, tuple(shares[a.pk])) for a in rows}
 
 
+NO_POOL = UUID(int=0)
+
+
 def holder_of(a: Allocation, shares: tuple[Share, ...]) -> claims.Holder:
     started_at = a.active_at or a.created_at
     ends_at = started_at + timedelta(seconds=a.lifetime_seconds) if a.lifetime_seconds else None
     return claims.Holder(
-        a.pk, a.placed_pool_id or a.pool_id, shares, subjects_of(a), a.project_id, a.priority, a.preemptible, started_at,
+        a.pk, a.placed_pool_id or a.pool_id or NO_POOL, shares, subjects_of(a), a.project_id, a.priority, a.preemptible, started_at,
         leaving=a.state == AllocationState.RELEASING or a.evict_at is not None, ends_at=ends_at, reservation_id=a.reservation_id,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from appliance.activity.feed import hub
 from appliance.activity.services import SYSTEM, emit, task_end
-from appliance.allocations import holding
+from appliance.allocations import holding, idleness
 from appliance.allocations.index import touch_allocation, touch_gpus
 from appliance.allocations.models import Allocation, AllocationState, Partition
 from appliance.allocations.placement import Share
@@ -27,6 +27,8 @@ def transition(allocation: Allocation, old: Iterable[str], new: AllocationState,
     )
     if won:
         touch_allocation(allocation.pk)
+        if new == AllocationState.ACTIVE:
+            idleness.began(allocation.pk)
         emit(f"allocation.{new}", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
         allocation.refresh_from_db()
         for partition_id in allocation.partitions.values_list("pk", flat=True):
@@ -117,4 +119,5 @@ def finish_release(allocation: Allocation) -> bool:
     if not transition(allocation, [AllocationState.RELEASING], AllocationState.RELEASED, message=message, ended_at=ended_at):
         return False
     holding.forget(allocation.pk)
+    idleness.forget(allocation.pk)
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db.models import Q
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -14,9 +15,11 @@ from rest_framework.response import Response
 from appliance.activity.idempotency import idempotent
 from appliance.activity.views import TaskSerializer
 from appliance.allocations import maintenance
-from appliance.allocations.models import Allocation
-from appliance.inventory.models import Node
+from appliance.allocations.models import Allocation, AllocationState
+from appliance.inventory.models import Node, NodeState
 from appliance.inventory.views import NodeSerializer
+from appliance.pools.models import Pool
+from appliance.pools.views import PoolView
 from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters
 
 
@@ -32,6 +35,18 @@ class BlockerSerializer(serializers.ModelSerializer[Allocation]):
     class Meta:
         model = Allocation
         fields = ("id", "name", "owner", "project", "state", "evict_at", "end_reason", "active_at")
+
+
+def pool_blockers(pool: Pool) -> list[dict[str, object]]:
+    """What is in the pool, or asks for it."""
+    gpus = pool.gpus.exclude(node__state=NodeState.REMOVED).select_related("node")[:100]
+    waiting = Allocation.objects.filter(Q(pool=pool) | Q(placed_pool=pool)).exclude(state__in=[AllocationState.RELEASED, AllocationState.FAILED])[:100]
+    found: list[dict[str, object]] = [{"kind": "gpu", "id": str(g.pk), "name": f"GPU {g.index} of {g.node.name}"} for g in gpus]
+    found += [{"kind": "allocation", "id": str(a.pk), "name": a.name, "state": a.state} for a in waiting]
+    return found
+
+
+PoolView.blockers = staticmethod(pool_blockers)
 
 
 class NodeEnterMaintenanceView(ApplianceView):

@@ -41,7 +41,7 @@ class Allocation(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="allocations")
     project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="allocations")
-    pool = models.ForeignKey("pools.Pool", on_delete=models.PROTECT, related_name="allocations")
+    pool = models.ForeignKey("pools.Pool", null=True, on_delete=models.SET_NULL, related_name="allocations")
     name = models.CharField(max_length=100, blank=True)
     state = models.CharField(max_length=20, choices=AllocationState.choices, default=AllocationState.WAITING)
     gpu_count = models.PositiveSmallIntegerField(default=1)
@@ -60,7 +60,7 @@ class Allocation(models.Model):
     lifetime_seconds = models.PositiveIntegerField(null=True, blank=True)
     """It ends so long after it became active; null: when it is released."""
     reservation = models.ForeignKey("pools.Reservation", null=True, blank=True, on_delete=models.SET_NULL, related_name="allocations")
-    placed_pool = models.ForeignKey("pools.Pool", null=True, blank=True, on_delete=models.PROTECT, related_name="placed_allocations")
+    placed_pool = models.ForeignKey("pools.Pool", null=True, blank=True, on_delete=models.SET_NULL, related_name="placed_allocations")
     """Where its GPUs are: its pool, or one that stands in."""
     waiting_rule = models.CharField(max_length=20, blank=True)
     waiting_reason = models.CharField(max_length=500, blank=True)

@@ -17,7 +17,7 @@ from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import can
 from appliance.activity.feed import hub
 from appliance.activity.services import SYSTEM, emit, task_end, task_start
-from appliance.allocations import book, holding, lifecycle, queue
+from appliance.allocations import book, holding, idleness, lifecycle, queue
 from appliance.allocations.claims import Start, Wait
 from appliance.allocations.index import index
 from appliance.allocations.models import OCCUPYING, Allocation, AllocationState, Partition, Session, SessionState
@@ -60,7 +60,7 @@ def allocation_create(*, owner: User, project_name: str, wanted: Wanted) -> Allo
     pool = Pool.objects.filter(name=wanted.pool_name).first()
     if project is None or not can(owner, "allocations.create", project.pk):
         raise ApplianceError(Code.DENIED, f"You may not allocate in project {project_name}; ask an operator for the role `user` there.")
-    if pool is None:
+    if pool is None or (pool.audience is not None and project.pk not in pool.audience):
         raise ApplianceError(Code.NOT_FOUND, f"There is no pool {wanted.pool_name}; `busbar pool list` shows them.")
     if wanted.priority >= RESERVED_PRIORITY and not can(owner, "allocations.manage", project.pk):
         raise ApplianceError(Code.DENIED, f"Priorities from {RESERVED_PRIORITY} on are an operator's to give; ask for less than that.")
@@ -188,12 +188,15 @@ def end_what_is_due() -> None:
     now, patience = timezone.now(), settings.ENVIRONMENT.hold_seconds
     states = [AllocationState.WAITING, AllocationState.PREPARING, AllocationState.ACTIVE]
     in_use = set(Session.objects.exclude(state=SessionState.CLOSED).values_list("allocation_id", flat=True))
-    columns = ("pk", "evict_at", "end_reason", "lifetime_seconds", "active_at")
-    for allocation_id, evict_at, end_reason, seconds, active_at in Allocation.objects.filter(state__in=states).values_list(*columns):
+    columns = ("pk", "evict_at", "end_reason", "lifetime_seconds", "active_at", "placed_pool__max_idle_seconds")
+    for allocation_id, evict_at, end_reason, seconds, active_at, most_idle in Allocation.objects.filter(state__in=states).values_list(*columns):
         if evict_at is not None and evict_at <= now:
             evict(allocation_id=allocation_id, reason=end_reason)
         elif seconds and active_at and active_at + timedelta(seconds=seconds) <= now:
             evict(allocation_id=allocation_id, reason=f"its lifetime of {seconds} s is over")
+        elif most_idle and active_at and evict_at is None and idleness.idle_seconds(allocation_id) > most_idle:
+            reason = f"it launched and copied nothing for {most_idle} s, which is its pool's limit"
+            evict(allocation_id=allocation_id, reason=reason, grace_seconds=settings.ENVIRONMENT.preemption_grace_seconds)
         elif allocation_id in in_use:
             holding.held(allocation_id)
         elif holding.seconds_since_held(allocation_id) > patience:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from appliance.activity.feed import hub
 from appliance.activity.services import emit
-from appliance.allocations import holding
+from appliance.allocations import holding, idleness
 from appliance.allocations.models import Allocation, Partition, Session, SessionState
 from appliance.telemetry import series
 from appliance.writer import writes
@@ -100,6 +100,7 @@ def record_session(node_id: UUID, r: ReportedSession) -> None:
         "bytes_out": r.bytes_out,
     }
     count(known, news)
+    idleness.worked(known.allocation_id, known.pk, r.launches + r.bytes_in + r.bytes_out)
     if all(getattr(known, name) == value for name, value in news.items() if name not in COUNTERS or due(known)):
         return
     _counted[known.pk] = time.monotonic()
@@ -135,6 +136,7 @@ def close_session(session: Session, reason: str) -> None:
     ):
         _counted.pop(session.pk, None)
         series.end(session.pk)
+        idleness.session_ended(session.pk)
         allocation = session.allocation
         holding.held(allocation.pk)
         emit(

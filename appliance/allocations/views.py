@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -18,14 +18,15 @@ from rest_framework.response import Response
 
 from appliance.accounts.permissions import can
 from appliance.accounts.services import DEFAULT_PROJECT
-from appliance.activity.feed import hub
+from appliance.activity.feed import NO_PROJECT, Audience, hub
 from appliance.activity.idempotency import idempotent
 from appliance.allocations import holding, services, tickets
 from appliance.allocations.models import Allocation, AllocationState, Partition, Session, SessionState
 from appliance.allocations.placement import ComputeMode
 from appliance.errors import ApplianceError, Code
+from appliance.inventory.models import Gpu
 from appliance.pools.models import DEFAULT_POOL
-from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, uuid_or_invalid
+from appliance.rest import WAIT, ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, uuid_or_invalid, wait_for
 from appliance.telemetry import series
 from appliance.telemetry.views import MetricHistoryView
 
@@ -51,7 +52,7 @@ class OccupiedPartitionSerializer(PartitionSerializer):
 class AllocationSerializer(serializers.ModelSerializer[Allocation]):
     owner = serializers.CharField(source="owner.username", read_only=True)
     project = serializers.CharField(source="project.name", read_only=True)
-    pool = serializers.CharField(source="pool.name", read_only=True)
+    pool = serializers.CharField(source="pool.name", default=None, read_only=True, help_text="null: it was deleted since.")
     placed_pool = serializers.CharField(source="placed_pool.name", default=None, read_only=True, help_text="Where its GPUs are: its pool, or a fallback of it.")
     reservation_id = serializers.UUIDField(read_only=True, allow_null=True)
     selector = serializers.DictField(child=serializers.CharField(), read_only=True, help_text="Labels that its GPUs have.")
@@ -142,6 +143,17 @@ def own_or_managed(request: Request, allocation: Allocation) -> None:
         raise ApplianceError(Code.DENIED, "The allocation is somebody else's; its owner or an operator may do this.")
 
 
+TRANSIENT = (AllocationState.WAITING, AllocationState.PREPARING, AllocationState.RELEASING)
+
+
+def wait_while(request: Request, answer: Response, allocation_id: UUID, states: Collection[str]) -> Response:
+    def look() -> tuple[bool, Mapping[str, Any]]:
+        allocation = with_rows().get(pk=allocation_id)
+        return allocation.state not in states, AllocationSerializer(allocation).data
+
+    return wait_for(request, answer, "allocation", allocation_id, look)
+
+
 class AllocationListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "POST": "allocations.create"}
 
@@ -156,7 +168,7 @@ class AllocationListView(ApplianceView):
         page = CursorPage()
         return page.get_paginated_response(AllocationSerializer(page.paginate_queryset(rows, request), many=True).data)
 
-    @extend_schema(request=AllocationRequestSerializer, responses={202: AllocationSerializer})
+    @extend_schema(parameters=[WAIT], request=AllocationRequestSerializer, responses={202: AllocationSerializer})
     def post(self, request: Request) -> Response:
         form = AllocationRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
@@ -167,25 +179,27 @@ class AllocationListView(ApplianceView):
             allocation = services.allocation_create(owner=caller(request), project_name=project, wanted=services.Wanted(pool_name=pool, **wanted))
             return 202, plain(AllocationSerializer(with_rows().get(pk=allocation.pk)).data)
 
-        return idempotent(request, effect)
+        answer = idempotent(request, effect)
+        return wait_while(request, answer, UUID(answer.data["id"]), (AllocationState.WAITING, AllocationState.PREPARING))
 
 
 class AllocationView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "DELETE": "allocations.use"}
 
-    @extend_schema(responses=AllocationSerializer)
+    @extend_schema(parameters=[WAIT], responses=AllocationSerializer)
     def get(self, request: Request, allocation_id: UUID) -> Response:
         allocation = visible(request, allocation_id)
-        return Response(AllocationSerializer(allocation).data, headers={"ETag": f'"{allocation.version}"'})
+        answer = Response(AllocationSerializer(allocation).data, headers={"ETag": f'"{allocation.version}"'})
+        return wait_while(request, answer, allocation_id, TRANSIENT)
 
-    @extend_schema(responses={202: AllocationSerializer})
+    @extend_schema(parameters=[WAIT], responses={202: AllocationSerializer})
     def delete(self, request: Request, allocation_id: UUID) -> Response:
         """Releases it: sessions end, partitions are free once their nodes have said so."""
         allocation = visible(request, allocation_id)
         own_or_managed(request, allocation)
         check_version(allocation, request)
         services.evict(allocation_id=allocation.pk, reason=f"released by {caller(request).username}", actor=caller(request).username)
-        return Response(AllocationSerializer(visible(request, allocation_id)).data, status=202)
+        return wait_while(request, Response(AllocationSerializer(visible(request, allocation_id)).data, status=202), allocation_id, TRANSIENT)
 
 
 class AllocationForceReleaseView(ApplianceView):
@@ -258,7 +272,7 @@ class PartitionListView(ApplianceView):
     @extend_schema(parameters=[OpenApiParameter("gpu_id", UUID)], responses=OccupiedPartitionSerializer(many=True))
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, ["gpu_id"])
-        rows = Partition.objects.select_related("allocation", "gpu__node")
+        rows = Partition.objects.filter(gpu__in=Gpu.objects.visible_to(caller(request))).select_related("allocation", "gpu__node")
         if value := request.query_params.get("gpu_id"):
             rows = rows.filter(gpu_id=uuid_or_invalid("gpu_id", value))
         page = CursorPage()
@@ -304,7 +318,7 @@ class SessionView(ApplianceView):
         return Response(SessionSerializer(get_object_or_404(Session.objects.visible_to(caller(request)), pk=session_id)).data)
 
 
-Row = tuple[str, UUID | None, Mapping[str, Any]] | None
+Row = tuple[str, Audience, Mapping[str, Any]] | None
 
 
 def allocation_row(allocation_id: UUID) -> Row:
@@ -313,8 +327,11 @@ def allocation_row(allocation_id: UUID) -> Row:
 
 
 def partition_row(partition_id: UUID) -> Row:
-    partition = Partition.objects.select_related("allocation", "gpu__node").filter(pk=partition_id).first()
-    return ("inventory.view", None, OccupiedPartitionSerializer(partition).data) if partition else None
+    partition = Partition.objects.select_related("allocation", "gpu__node", "gpu__pool").filter(pk=partition_id).first()
+    if partition is None:
+        return None
+    pool = partition.gpu.pool
+    return "inventory.view", pool.audience if pool else NO_PROJECT, OccupiedPartitionSerializer(partition).data
 
 
 def session_row(session_id: UUID) -> Row:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 from django.db import models
 from django.utils import timezone
 
-from appliance.accounts.permissions import can
+from appliance.accounts.permissions import can, projects_with
 from appliance.identifiers import uuid7
+from appliance.pools.models import Pool
 
 if TYPE_CHECKING:
     from appliance.accounts.models import User
@@ -75,7 +76,11 @@ class Endpoint(models.Model):
 
 class GpuQuerySet(models.QuerySet["Gpu"]):
     def visible_to(self, user: User) -> GpuQuerySet:
-        return self.exclude(node__state=NodeState.REMOVED) if can(user, "inventory.view") else self.none()
+        """GPUs of a pool that is kept for some projects are seen by those projects' people only."""
+        if not can(user, "inventory.view"):
+            return self.none()
+        there = self.exclude(node__state=NodeState.REMOVED)
+        return there if projects_with(user, "inventory.view") is None else there.filter(pool__in=Pool.objects.visible_to(user))
 
 
 class Gpu(models.Model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -12,7 +12,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.activity.feed import hub
+from appliance.accounts.models import User
+from appliance.activity.feed import NO_PROJECT, Audience, hub
 from appliance.inventory import services
 from appliance.inventory.models import Endpoint, Gpu, Node
 from appliance.rest import ApplianceView, CursorPage, caller, check_version, refuse_unknown_parameters, uuid_or_invalid
@@ -175,9 +176,28 @@ def node_row(node_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None
     return ("inventory.view", None, NodeSerializer(node).data) if node else None
 
 
-def gpu_row(gpu_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:
+def gpu_row(gpu_id: UUID) -> tuple[str, Audience, Mapping[str, Any]] | None:
     gpu = Gpu.objects.select_related("node", "pool").filter(pk=gpu_id).first()
-    return ("inventory.view", None, GpuSerializer(gpu).data) if gpu else None
+    if gpu is None:
+        return None
+    return "inventory.view", gpu.pool.audience if gpu.pool else NO_PROJECT, GpuSerializer(gpu).data
+
+
+def watchable(user: User, gpus: Collection[str]) -> set[str]:
+    ids = [g for g in gpus if is_uuid(g)]
+    found = {str(pk) for n in range(0, len(ids), 500) for pk in Gpu.objects.visible_to(user).filter(pk__in=ids[n : n + 500]).values_list("pk", flat=True)}
+    return found.intersection(gpus)
+
+
+def is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+hub.visible = watchable
 
 
 hub.register("node", node_row)

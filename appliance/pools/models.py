@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
+from uuid import UUID
 
 from django.db import models
 from django.utils import timezone
 
-from appliance.accounts.permissions import can
+from appliance.accounts.permissions import can, projects_with
 from appliance.identifiers import uuid7
 from appliance.pools.subject_kind import SubjectKind
 
@@ -23,7 +25,13 @@ def default_policies() -> list[str]:
 
 class PoolQuerySet(models.QuerySet["Pool"]):
     def visible_to(self, user: User) -> PoolQuerySet:
-        return self if can(user, "pools.view") else self.none()
+        """Pools that are kept for some projects are seen by those projects' people only."""
+        mine = projects_with(user, "pools.view")
+        return self if mine is None else self.filter(pk__in=[pk for pk, kept_for in self.values_list("pk", "project_ids") if open_to(kept_for, mine)])
+
+
+def open_to(kept_for: Sequence[str], project_ids: Collection[UUID]) -> bool:
+    return bool(project_ids) and (not kept_for or any(str(p) in kept_for for p in project_ids))
 
 
 class Pool(models.Model):
@@ -36,6 +44,10 @@ class Pool(models.Model):
     """Ids of the pools that are tried after this one, in order."""
     max_lifetime_seconds = models.PositiveIntegerField(null=True, blank=True)
     """How long an allocation may live after it became active; null: for ever."""
+    max_idle_seconds = models.PositiveIntegerField(null=True, blank=True)
+    """How long an active allocation may go without a launch or a copy; null: for ever."""
+    project_ids = models.JSONField(default=list, blank=True)
+    """Ids of the projects it is kept for; empty: all."""
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -44,6 +56,11 @@ class Pool(models.Model):
     @property
     def path(self) -> str:
         return f"pools/{self.pk}"
+
+    @property
+    def audience(self) -> frozenset[UUID] | None:
+        """The projects whose people may see and use it; None: everybody's."""
+        return frozenset(map(UUID, self.project_ids)) or None
 
 
 class QuotaQuerySet(models.QuerySet["Quota"]):

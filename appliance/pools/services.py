@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -12,6 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.models import Department, Project, User
+from appliance.activity.feed import hub
 from appliance.activity.services import emit
 from appliance.errors import ApplianceError, Code
 from appliance.pools.models import DEFAULT_POOL, Pool, Quota, Reservation
@@ -34,6 +35,10 @@ class PoolRules:
     """Names of other pools, in the order in which they are tried."""
     max_lifetime_seconds: int | None = None
     """0: no end."""
+    max_idle_seconds: int | None = None
+    """0: no end."""
+    projects: Sequence[str] | None = None
+    """Names of those that it is kept for; none: open to all."""
 
 
 @writes
@@ -61,6 +66,19 @@ def pool_change(*, pool_id: UUID, rules: PoolRules, actor: str) -> Pool:
     return pool
 
 
+@writes
+def pool_delete(*, pool: Pool, blockers: Sequence[Mapping[str, object]], actor: str) -> None:
+    """`blockers`: what is in it or waits for it, as the floor above knows."""
+    if pool.name == DEFAULT_POOL:
+        raise ApplianceError(Code.IN_USE, "The default pool stays: new GPUs come into it.", blockers=[])
+    if blockers:
+        raise ApplianceError(Code.IN_USE, f"Pool {pool.name} is in use; move its GPUs and release its allocations first.", blockers=list(blockers))
+    Reservation.objects.filter(pool=pool).delete()
+    Pool.objects.filter(pk=pool.pk).delete()
+    emit("pool.deleted", path=pool.path, object_id=None, actor=actor, message=f"Pool {pool.name} was deleted.")
+    hub.gone("pool", pool.pk, "pools.view")
+
+
 def changes_of(pool: Pool, rules: PoolRules) -> dict[str, object]:
     wanted: dict[str, object] = {}
     if rules.policies is not None:
@@ -69,6 +87,10 @@ def changes_of(pool: Pool, rules: PoolRules) -> dict[str, object]:
         wanted["fallbacks"] = [str(pool_named(name).pk) for name in rules.fallbacks if name != pool.name]
     if rules.max_lifetime_seconds is not None:
         wanted["max_lifetime_seconds"] = rules.max_lifetime_seconds or None
+    if rules.max_idle_seconds is not None:
+        wanted["max_idle_seconds"] = rules.max_idle_seconds or None
+    if rules.projects is not None:
+        wanted["project_ids"] = sorted(str(subject_id_of(SubjectKind.PROJECT, name)) for name in set(rules.projects))
     return {key: value for key, value in wanted.items() if getattr(pool, key) != value}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.models import Project
 from appliance.activity.idempotency import idempotent
 from appliance.errors import ApplianceError, Code
 from appliance.pools import services
@@ -28,25 +30,40 @@ def pool_names() -> dict[str, str]:
     return {str(pk): name for pk, name in Pool.objects.values_list("pk", "name")}
 
 
+def project_names() -> dict[str, str]:
+    return {str(pk): name for pk, name in Project.objects.values_list("pk", "name")}
+
+
 class PoolSerializer(serializers.ModelSerializer[Pool]):
     policies = serializers.ListField(
         child=serializers.ChoiceField(POLICIES), allow_empty=False, required=False, help_text="The next decides where the one before sees no difference."
     )
     fallbacks = serializers.SerializerMethodField(help_text="Names of the pools that are tried after this one.")
+    projects = serializers.SerializerMethodField(help_text="Names of those it is kept for; none: open to all.")
 
     class Meta:
         model = Pool
-        fields = ("id", "name", "labels", "policies", "fallbacks", "max_lifetime_seconds", "version", "created_at")
+        fields = ("id", "name", "labels", "policies", "fallbacks", "max_lifetime_seconds", "max_idle_seconds", "projects", "version", "created_at")
 
     def get_fallbacks(self, pool: Pool) -> list[str]:
         names = self.context.get("names") or pool_names()
         return [names[f] for f in pool.fallbacks if f in names]
+
+    def get_projects(self, pool: Pool) -> list[str]:
+        if not pool.project_ids:
+            return []
+        names = self.context.get("projects") or project_names()
+        return sorted(names[p] for p in pool.project_ids if p in names)
 
 
 class PoolRulesSerializer(serializers.Serializer[dict[str, Any]]):
     policies = serializers.ListField(child=serializers.ChoiceField(POLICIES), allow_empty=False, required=False)
     fallbacks = serializers.ListField(child=serializers.CharField(max_length=100), required=False, max_length=16, help_text="Names, in order.")
     max_lifetime_seconds = serializers.IntegerField(min_value=0, max_value=366 * 86400, required=False, help_text="0: no end.")
+    max_idle_seconds = serializers.IntegerField(min_value=0, max_value=366 * 86400, required=False, help_text="Without a launch or a copy. 0: no end.")
+    projects = serializers.ListField(
+        child=serializers.CharField(max_length=100), required=False, max_length=256, help_text="Names of those it is kept for; none: open to all."
+    )
 
 
 class PoolRequestSerializer(PoolRulesSerializer):
@@ -61,7 +78,7 @@ class PoolListView(ApplianceView):
         refuse_unknown_parameters(request, [])
         page = CursorPage()
         found = page.paginate_queryset(Pool.objects.visible_to(caller(request)), request)
-        return page.get_paginated_response(PoolSerializer(found, many=True, context={"names": pool_names()}).data)
+        return page.get_paginated_response(PoolSerializer(found, many=True, context={"names": pool_names(), "projects": project_names()}).data)
 
     @extend_schema(request=PoolRequestSerializer, responses={201: PoolSerializer})
     def post(self, request: Request) -> Response:
@@ -77,7 +94,9 @@ class PoolListView(ApplianceView):
 
 
 class PoolView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "PATCH": "pools.manage"}
+    privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "PATCH": "pools.manage", "DELETE": "pools.manage"}
+    blockers: ClassVar[Callable[[Pool], list[dict[str, object]]]] = staticmethod(lambda pool: [])
+    """What keeps a pool from being deleted: its GPUs and allocations, which the floors above know."""
 
     @extend_schema(responses=PoolSerializer)
     def get(self, request: Request, pool_id: UUID) -> Response:
@@ -92,6 +111,14 @@ class PoolView(ApplianceView):
         form.is_valid(raise_exception=True)
         changed = services.pool_change(pool_id=pool.pk, rules=services.PoolRules(**form.validated_data), actor=caller(request).username)
         return Response(PoolSerializer(changed).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pool_id: UUID) -> Response:
+        """Refused while GPUs are in it or allocations use it; those are named."""
+        pool = get_object_or_404(Pool.objects.visible_to(caller(request)), pk=pool_id)
+        check_version(pool, request)
+        services.pool_delete(pool=pool, blockers=type(self).blockers(pool), actor=caller(request).username)
+        return Response(status=204)
 
 
 @extend_schema_field(OpenApiTypes.DOUBLE)
