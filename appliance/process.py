@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import ssl
+import sys
 import time
 from pathlib import Path
 from typing import TextIO
@@ -22,6 +23,7 @@ from django.core.management import call_command
 from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.activity import tasks
 from appliance.activity.consumers import MAX_FRAME_BYTES
+from appliance.activity.feed import hub
 from appliance.activity.services import forget_old_answers
 from appliance.allocations import maintenance
 from appliance.allocations import services as allocations
@@ -33,7 +35,7 @@ from appliance.inventory.services import announce_reachability
 from appliance.pools.services import ensure_default_pool
 from appliance.telemetry import history
 from appliance.telemetry.loop_lag import watch_loop
-from appliance.writer import off_loop, start_writer
+from appliance.writer import housekeeping, off_loop, start_writer
 from nodes.protocol import fleet_pb2_grpc
 
 log = logging.getLogger("appliance")
@@ -41,6 +43,8 @@ log = logging.getLogger("appliance")
 DRAIN_SECONDS = 8
 FLUSH_SECONDS = 10.0
 TICK_SECONDS = 1.0
+SWITCH_SECONDS = 0.0005
+"""A thread that computes gives way so soon: the event loop needs little time, but often."""
 
 
 def take_data_folder() -> TextIO:
@@ -75,16 +79,16 @@ async def tick() -> None:
     while True:
         await asyncio.sleep(TICK_SECONDS)
         try:
-            await off_loop(allocations.end_what_is_due)
-            await off_loop(announce_reachability)
-            await off_loop(maintenance.advance)
-            await off_loop(allocations.queue_advance)
-            await off_loop(allocations.check_index)
+            await off_loop(allocations.end_what_is_due, housekeeping)
+            await off_loop(announce_reachability, housekeeping)
+            await off_loop(maintenance.advance, housekeeping)
+            await off_loop(allocations.queue_advance, housekeeping)
+            await off_loop(allocations.check_index, housekeeping)
             if time.monotonic() - flushed > FLUSH_SECONDS:
                 flushed = time.monotonic()
-                await off_loop(flush_last_seen)
-                await off_loop(allocations.count_use)
-                await off_loop(forget_old_answers)
+                await off_loop(flush_last_seen, housekeeping)
+                await off_loop(allocations.count_use, housekeeping)
+                await off_loop(forget_old_answers, housekeeping)
         except Exception:
             log.exception("the scheduler stumbled; it goes on in a second")
 
@@ -93,7 +97,7 @@ async def keep_history() -> None:
     while True:
         await asyncio.sleep(TICK_SECONDS)
         try:
-            await off_loop(history.advance)
+            await off_loop(history.advance, housekeeping)
         except Exception:
             log.exception("readings could not be written; the next second tries again")
 
@@ -148,9 +152,11 @@ def listening_socket(address: str, port: int) -> socket.socket:
 
 
 def run() -> None:
+    sys.setswitchinterval(SWITCH_SECONDS)
     lock = take_data_folder()
     prepare()
     writer = start_writer()
+    hub.start_publisher()
     asyncio.run(serve())
     history.write_everything()
     writer.stop()

@@ -6,11 +6,13 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from uuid import UUID
 
 from django.core.exceptions import ValidationError as DjangoValidationError
-from django.db.models import Model
+from django.db.models import Model, QuerySet
+from django.db.models.fields.json import KeyTextTransform
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import exceptions
@@ -18,6 +20,7 @@ from rest_framework.pagination import BasePagination
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from appliance.errors import STATUS, ApplianceError, Code
@@ -25,6 +28,7 @@ from appliance.errors import STATUS, ApplianceError, Code
 if TYPE_CHECKING:
     from appliance.accounts.models import User
 
+Q = TypeVar("Q", bound=QuerySet[Any])
 DEFAULT_LIMIT, MAX_LIMIT = 50, 500
 
 
@@ -83,6 +87,66 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     return None
 
 
+Filter = Callable[[str], Any]
+"""Text of the parameter to what the column is compared with; raises ApplianceError when it is none of its values."""
+
+
+def one_of(*values: str) -> Filter:
+    def parse(text: str) -> str:
+        if text not in values:
+            raise ApplianceError(Code.INVALID, f"{text[:40]} is none of {', '.join(values)}.")
+        return text
+
+    return parse
+
+
+def truth(text: str) -> bool:
+    return bool(one_of("true", "false")(text) == "true")
+
+
+def an_id(text: str) -> UUID:
+    return uuid_or_invalid(f"{text[:40]}:", text)
+
+
+def text(value: str) -> str:
+    if len(value) > 200 or "\0" in value:
+        raise ApplianceError(Code.INVALID, "A filter has at most 200 characters, and no NUL.")
+    return value
+
+
+def labels(value: str) -> dict[str, str]:
+    """key=value,key=value"""
+    pairs = [part.partition("=") for part in text(value).split(",")]
+    if any(not key or not equals for key, equals, _ in pairs):
+        raise ApplianceError(Code.INVALID, "labels are written key=value, with commas between.")
+    return {key.strip(): found.strip() for key, _, found in pairs}
+
+
+def filtered(request: Request, rows: Q, filters: Mapping[str, tuple[str, Filter]]) -> Q:
+    """`filters`: parameter to (lookup, parser). A parameter that is not there is refused, so that a typing error never shows everything."""
+    refuse_unknown_parameters(request, filters)
+    for name, (lookup, parse) in filters.items():
+        if (given := request.query_params.get(name)) is not None:
+            try:
+                wanted = parse(given)
+            except ApplianceError as problem:
+                raise ApplianceError(problem.code, f"{name}: {problem.detail}") from None
+            rows = labelled(rows, lookup, wanted) if isinstance(wanted, dict) else rows.filter(**{lookup: wanted})
+    return rows
+
+
+def labelled(rows: Q, column: str, wanted: Mapping[str, str]) -> Q:
+    """A key is anybody's text, so it must not become part of a lookup."""
+    for i, (key, value) in enumerate(wanted.items()):
+        rows = rows.alias(**{f"label{i}": KeyTextTransform(key, column)}).filter(**{f"label{i}": value})
+    return rows
+
+
+def filter_parameters(filters: Mapping[str, tuple[str, Filter]]) -> list[OpenApiParameter]:
+    kinds: dict[Any, Any] = {truth: bool, an_id: UUID}
+    return [OpenApiParameter(name, kinds.get(parse, str), description=(parse.__doc__ or "").strip()) for name, (_, parse) in filters.items()]
+
+
 class CursorPage(BasePagination):
     """`limit` and `cursor`; newest first by id, which is a UUIDv7 and so a time."""
 
@@ -113,6 +177,18 @@ class CursorPage(BasePagination):
             "required": ["items", "next"],
             "properties": {"items": schema, "next": {"type": "string", "nullable": True}},
         }
+
+
+@lru_cache
+def showing(serializer: type[Serializer[Any]]) -> Serializer[Any]:
+    """One instance for all rows: making its fields takes longer than showing a row with them."""
+    made = serializer()
+    _ = made.fields
+    return made
+
+
+def shown(serializer: type[Serializer[Any]], row: Any) -> dict[str, Any]:
+    return dict(showing(serializer).to_representation(row))
 
 
 def plain(data: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from appliance.allocations import forecast_views as forecasts
 from appliance.allocations import maintenance_views as maintenance
 from appliance.allocations import views as allocations
 from appliance.console import console
+from appliance.fleet import appliance_views as appliance
 from appliance.fleet import views as fleet
 from appliance.inventory import views as inventory
 from appliance.pools import views as pools
@@ -60,6 +61,7 @@ urlpatterns = [
     path(api + "login", accounts.LoginView.as_view()),
     path(api + "browser-login", accounts.BrowserLoginView.as_view()),
     path(api + "me", accounts.MeView.as_view()),
+    path(api + "appliance", appliance.ApplianceStatusView.as_view()),
     path(api + "ca", fleet.CaView.as_view()),
     path(api + "enrol", fleet.EnrolView.as_view()),
     path(api + "enrolment-tokens", fleet.EnrolmentTokenListView.as_view()),

@@ -20,9 +20,43 @@ R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
-READER_THREADS = 8
+READER_THREADS, FLEET_THREADS = 8, 4
 MAX_WAITING_WRITES = 512
 MAX_WRITES_A_COMMIT = 32
+
+
+_rollback_listeners: list[Callable[[], None]] = []
+
+
+def on_rollback(listener: Callable[[], None]) -> None:
+    """For what is kept in memory of rows: called on the writing thread when changes were undone."""
+    _rollback_listeners.append(listener)
+
+
+def rolled_back() -> None:
+    for listener in _rollback_listeners:
+        listener()
+
+
+class Inside(threading.local):
+    writing = False
+
+
+_inside = Inside()
+"""Whether this thread is in a service that changes rows."""
+
+
+def write(work: Callable[[], R]) -> R:
+    """All of it or nothing."""
+    _inside.writing = True
+    try:
+        with transaction.atomic():
+            return work()
+    except Exception:
+        rolled_back()
+        raise
+    finally:
+        _inside.writing = False
 
 
 class Writer:
@@ -40,6 +74,10 @@ class Writer:
         except queue.Full:
             raise ApplianceError(Code.BUSY, "The appliance has too many changes waiting; try again in a second.") from None
         return future
+
+    @property
+    def waiting(self) -> int:
+        return self._queue.qsize()
 
     def is_current_thread(self) -> bool:
         return threading.current_thread() is self._thread
@@ -65,10 +103,8 @@ class Writer:
             with transaction.atomic():
                 for work, future in batch:
                     try:
-                        with transaction.atomic():
-                            done.append((future, work(), None))
+                        done.append((future, write(work), None))
                     except Exception as error:
-                        rolled_back()
                         done.append((future, None, error))
         except Exception as error:
             log.exception("commit failed")
@@ -82,26 +118,22 @@ class Writer:
                 future.set_exception(problem)
 
 
-_rollback_listeners: list[Callable[[], None]] = []
-
-
-def on_rollback(listener: Callable[[], None]) -> None:
-    """For what is kept in memory of rows: called on the writing thread when changes were undone."""
-    _rollback_listeners.append(listener)
-
-
-def rolled_back() -> None:
-    for listener in _rollback_listeners:
-        listener()
-
-
 _writer: Writer | None = None
 readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
+"""Of what people ask for."""
+fleet_readers = ThreadPoolExecutor(FLEET_THREADS, thread_name_prefix="fleet")
+"""Of what agents say: a crowd of people must not keep them waiting."""
+housekeeping = ThreadPoolExecutor(2, thread_name_prefix="housekeeping")
+"""Of what is done every second."""
 
 
-async def off_loop(work: Callable[[], R]) -> R:
-    """Runs what may block or touch the ORM on a reader thread."""
-    return await asyncio.get_running_loop().run_in_executor(readers, work)
+async def off_loop(work: Callable[[], R], threads: ThreadPoolExecutor = readers) -> R:
+    """Runs what may block or touch the ORM on one of these threads."""
+    return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+def waiting_writes() -> int:
+    return _writer.waiting if _writer else 0
 
 
 def start_writer() -> Writer:
@@ -116,13 +148,10 @@ def writes(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        if _writer is None or _writer.is_current_thread():
-            try:
-                with transaction.atomic():
-                    return function(*args, **kwargs)
-            except Exception:
-                rolled_back()
-                raise
+        if _inside.writing:
+            return function(*args, **kwargs)  # the outermost decides: all of it or nothing
+        if _writer is None:
+            return write(lambda: function(*args, **kwargs))
         return _writer.submit(lambda: function(*args, **kwargs)).result()
 
     return wrapper

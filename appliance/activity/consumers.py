@@ -7,14 +7,16 @@ import contextlib
 import json
 import logging
 import time
+from collections.abc import Iterable
+from functools import partial
 from http.cookies import SimpleCookie
 from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from appliance.accounts.authentication import COOKIE, token_for
+from appliance.accounts.authentication import COOKIE, token_for, tokens_for
 from appliance.accounts.models import ApiToken, User
-from appliance.accounts.permissions import grants_of
+from appliance.accounts.permissions import grants_of, grants_of_all
 from appliance.activity.feed import Scope, Subscriber, hub
 from appliance.writer import off_loop
 
@@ -24,7 +26,7 @@ HELLO_SECONDS = 10.0
 RECHECK_SECONDS = 3.0
 """A revoked token or a changed role closes or narrows a socket within five seconds."""
 FRAME_SECONDS = 0.25
-"""Samples go out at most four times a second."""
+"""Changes and samples go out at most four times a second, the first of a pause at once."""
 MAX_FRAME_BYTES = 64 << 10
 MAX_GPUS = 1024
 CLOSE_UNAUTHENTICATED, CLOSE_INVALID = 4401, 4400
@@ -33,6 +35,39 @@ CLOSE_UNAUTHENTICATED, CLOSE_INVALID = 4401, 4400
 def scope_of(user: User) -> Scope:
     everywhere, by_project = grants_of(user)
     return Scope(everywhere, by_project)
+
+
+def identify_all(texts: Iterable[str]) -> dict[str, Scope | None]:
+    """Three reads, however many sockets there are."""
+    tokens = {text: t for text, t in tokens_for(texts).items() if not t.user.must_change_password}
+    grants = grants_of_all({t.user_id for t in tokens.values()})
+    return {text: Scope(*grants[tokens[text].user_id]) if text in tokens else None for text in texts}
+
+
+class Rechecking(set["FeedConsumer"]):
+    """All sockets that are open, and the task that looks at their tokens and roles every three seconds while there are any."""
+
+    task: asyncio.Task[None] | None = None
+
+    def add(self, consumer: FeedConsumer) -> None:
+        super().add(consumer)
+        if self.task is None or self.task.done():
+            self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while self:
+            await asyncio.sleep(RECHECK_SECONDS)
+            texts = {c.token_text for c in self}
+            try:
+                found = await off_loop(partial(identify_all, texts))
+            except Exception:
+                log.exception("the sockets' tokens could not be checked again; they are closed")
+                found = dict.fromkeys(texts)
+            for consumer in [c for c in self if c.token_text in found]:
+                try:
+                    await consumer.checked_again(found[consumer.token_text])
+                except Exception:
+                    log.info("a socket went away while it was closed", exc_info=True)
 
 
 def identify(token_text: str) -> tuple[User, ApiToken, Scope] | None:
@@ -94,7 +129,8 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         sequence = hub.sequence
         resumed = hub.join(self.subscriber, str(message.get("epoch", "")), int(message.get("sequence", -1)))
         await self._say({"type": "hello", "epoch": hub.epoch, "sequence": sequence, "resumed": resumed, "server_seconds": time.time()})
-        self.work += [asyncio.create_task(self._send_changes()), asyncio.create_task(self._send_samples()), asyncio.create_task(self._recheck())]
+        self.work += [asyncio.create_task(self._send_changes()), asyncio.create_task(self._send_samples())]
+        rechecking.add(self)
 
     async def _watch(self, gpus: list[str]) -> None:
         """Replaces the set of watched GPUs. What is kept of their last minutes comes first."""
@@ -103,9 +139,16 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         assert self.subscriber is not None
         async with self.sending_samples:
             fresh = hub.watch(self.subscriber, await off_loop(lambda: hub.visible(self.user, gpus)))
-            history = await off_loop(lambda: {g: h for g in fresh if (h := hub.history(g))})
+            history = {g: h for g in fresh if (h := hub.history(g))}
             if history:
                 await self._say({"type": "samples", "gpus": history})
+
+    async def checked_again(self, scope: Scope | None) -> None:
+        assert self.subscriber is not None
+        if scope is None:
+            await self.close(CLOSE_UNAUTHENTICATED)
+        else:
+            self.subscriber.scope = scope
 
     async def _say(self, message: dict[str, Any]) -> None:
         await self.send(json.dumps(message, default=str))
@@ -118,8 +161,9 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             if self.subscriber.overflown:
                 self.subscriber.overflown = False
                 await self._say({"type": "resync", "sequence": hub.sequence})
-            while self.subscriber.changes:
-                await self._say(self.subscriber.changes.popleft().message())
+            if self.subscriber.changes:
+                await self.send(self.subscriber.changes_frame())
+            await asyncio.sleep(FRAME_SECONDS)
 
     async def _send_samples(self) -> None:
         assert self.subscriber is not None
@@ -129,24 +173,14 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 await self.send(self.subscriber.samples_frame())
             await asyncio.sleep(FRAME_SECONDS)
 
-    async def _recheck(self) -> None:
-        assert self.subscriber is not None
-        while True:
-            await asyncio.sleep(RECHECK_SECONDS)
-            try:
-                found = await off_loop(lambda: identify(self.token_text))
-            except Exception:
-                log.exception("a socket's token could not be checked again; it is closed")
-                found = None
-            if found is None:
-                await self.close(CLOSE_UNAUTHENTICATED)
-                return
-            self.subscriber.scope = found[2]
-
     async def disconnect(self, code: int) -> None:
+        rechecking.discard(self)
         if self.subscriber is not None:
             hub.leave(self.subscriber)
         for task in getattr(self, "work", []):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+rechecking = Rechecking()

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +29,7 @@ Audience = UUID | frozenset[UUID] | None
 """The project, or projects, whose people may see it; None: all who have the privilege anywhere."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Change:
     """`row` is what REST shows of the object, or None when it is gone."""
 
@@ -39,8 +40,10 @@ class Change:
     audience: Audience
     row: Mapping[str, Any] | None
 
-    def message(self) -> dict[str, Any]:
-        return {"type": "change", "sequence": self.sequence, "kind": self.kind, "id": self.id, "row": self.row}
+    @cached_property
+    def text(self) -> str:
+        """As JSON: encoded once, however many sockets get it."""
+        return json.dumps({"sequence": self.sequence, "kind": self.kind, "id": self.id, "row": self.row}, default=str)
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,15 @@ class Scope:
 
     everywhere: frozenset[str]
     by_project: Mapping[UUID, frozenset[str]]
+    _known: dict[tuple[str, Audience], bool] = field(default_factory=dict, compare=False, repr=False)
 
     def sees(self, privilege: str, audience: Audience) -> bool:
+        known = self._known.get((privilege, audience))
+        if known is None:
+            known = self._known[privilege, audience] = self._sees(privilege, audience)
+        return known
+
+    def _sees(self, privilege: str, audience: Audience) -> bool:
         if privilege in self.everywhere:
             return True
         if audience is None:
@@ -66,7 +76,8 @@ class Subscriber:
     loop: asyncio.AbstractEventLoop
     scope: Scope
     gpus: frozenset[str] = frozenset()
-    changes: deque[Change] = field(default_factory=deque)
+    changes: dict[tuple[str, str], Change] = field(default_factory=dict)
+    """What waits, the newest of each object, in order of sequence."""
     samples: dict[str, str] = field(default_factory=dict)
     """GPU id to its newest sample, as JSON."""
     overflown: bool = False
@@ -82,8 +93,18 @@ class Subscriber:
         if len(self.changes) >= MAX_QUEUED:
             self.changes.clear()
             self.overflown = True
-        self.changes.append(change)
+        self.changes.pop((change.kind, change.id), None)
+        self.changes[change.kind, change.id] = change
         self.wake.set()
+
+    def offer_all(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            self.offer(change)
+
+    def changes_frame(self) -> str:
+        """What waits, as one message; then nothing does."""
+        ready, self.changes = self.changes, {}
+        return '{"type": "changes", "items": [' + ",".join(c.text for c in ready.values()) + "]}"
 
     def offer_sample(self, gpu_id: str, sample: str) -> None:
         """On the loop. The newest of each GPU waits; older ones that were not sent yet are dropped."""
@@ -104,6 +125,10 @@ Reader = Callable[[UUID], tuple[str, Audience, Mapping[str, Any]] | None]
 """Id to (privilege that it takes, audience, row), or None when the object is gone. Reads the database."""
 
 
+Found = tuple[str, str, str, Audience, Mapping[str, Any] | None]
+"""Kind, id, privilege, audience, row."""
+
+
 class Hub:
     def __init__(self) -> None:
         self.epoch = secrets.token_hex(8)
@@ -114,8 +139,11 @@ class Hub:
         self._readers: dict[str, Reader] = {}
         self._listeners: dict[tuple[str, UUID], list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
         self._watchers: dict[str, set[Subscriber]] = {}
+        self._pending: dict[tuple[str, UUID], None] = {}
+        self._noted = threading.Event()
+        self._publisher: threading.Thread | None = None
         self.history: Callable[[str], list[list[Any]]] = lambda gpu_id: []
-        """What telemetry keeps of a GPU."""
+        """What telemetry keeps of a GPU, in memory."""
         self.visible: Callable[[Any, Collection[str]], set[str]] = lambda user, gpus: set()
         """Which of these GPUs the user may watch. Reads the database."""
 
@@ -132,7 +160,7 @@ class Hub:
             transaction.on_commit(lambda: self._publish(kind, object_id))
 
     def gone(self, kind: str, object_id: UUID, privilege: str, audience: Audience = None) -> None:
-        transaction.on_commit(lambda: self._send(kind, object_id, privilege, audience, None))
+        transaction.on_commit(lambda: self._send([(kind, str(object_id), privilege, audience, None)]))
 
     @contextmanager
     def listening(self, kind: str, object_id: UUID) -> Iterator[asyncio.Event]:
@@ -157,21 +185,47 @@ class Hub:
                 self._sequence += 1
                 self._kept.clear()
                 return
+            if self._publisher is not None:
+                self._pending[kind, object_id] = None
+                self._noted.set()
+                return
+        self._send(self._read(kind, object_id))
+
+    def start_publisher(self) -> None:
+        """From now on rows are read on a thread of its own: whoever changes something need not wait for the browsers."""
+        self._publisher = threading.Thread(target=self._publish_noted, name="feed", daemon=True)
+        self._publisher.start()
+
+    def _publish_noted(self) -> None:
+        while True:
+            self._noted.wait()
+            self._noted.clear()
+            with self._lock:
+                noted, self._pending = self._pending, {}
+            self._send([found for kind, object_id in noted for found in self._read(kind, object_id)])
+
+    def _read(self, kind: str, object_id: UUID) -> list[Found]:
         try:
             found = self._readers[kind](object_id)
         except Exception:
             log.exception("%s %s is not told to the browsers", kind, object_id)
-            return
-        if found is not None:
-            self._send(kind, object_id, *found)
+            return []
+        return [] if found is None else [(kind, str(object_id), *found)]
 
-    def _send(self, kind: str, object_id: UUID, privilege: str, audience: Audience, row: Mapping[str, Any] | None) -> None:
+    def _send(self, found: Iterable[Found]) -> None:
         with self._lock:
-            self._sequence += 1
-            change = Change(self._sequence, kind, str(object_id), privilege, audience, row)
-            self._kept.append(change)
-            for s in self._subscribers:
-                s.loop.call_soon_threadsafe(s.offer, change)
+            changes = []
+            for kind, object_id, privilege, audience, row in found:
+                self._sequence += 1
+                changes.append(Change(self._sequence, kind, object_id, privilege, audience, row))
+            self._kept.extend(changes)
+            for loop in {s.loop for s in self._subscribers} if changes else ():
+                loop.call_soon_threadsafe(self._deliver, [s for s in self._subscribers if s.loop is loop], changes)
+
+    @staticmethod
+    def _deliver(subscribers: Iterable[Subscriber], changes: Iterable[Change]) -> None:
+        for s in subscribers:
+            s.offer_all(changes)
 
     def sampled(self, samples: Mapping[str, list[Any]]) -> None:
         """GPU id to [seconds, utilisation, memory used, temperature, power]. Each is encoded once, however many watch it."""

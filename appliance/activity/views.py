@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from appliance.activity.feed import NO_PROJECT, hub
 from appliance.activity.models import Event, Task, TaskState
-from appliance.rest import WAIT, ApplianceView, CursorPage, caller, refuse_unknown_parameters, wait_for
+from appliance.rest import WAIT, ApplianceView, CursorPage, caller, refuse_unknown_parameters, shown, wait_for
 
 
 class EventSerializer(serializers.ModelSerializer[Event]):
@@ -42,7 +42,7 @@ class EventListView(ApplianceView):
         if wanted := request.query_params.get("object_id"):
             rows = rows.filter(object_id=wanted)
         page = CursorPage()
-        return page.get_paginated_response(EventSerializer(page.paginate_queryset(rows, request), many=True).data)
+        return page.get_paginated_response([shown(EventSerializer, row) for row in page.paginate_queryset(rows, request)])
 
 
 class TaskListView(ApplianceView):
@@ -53,7 +53,7 @@ class TaskListView(ApplianceView):
         refuse_unknown_parameters(request, [])
         page = CursorPage()
         rows = Task.objects.visible_to(caller(request)).select_related("initiator")
-        return page.get_paginated_response(TaskSerializer(page.paginate_queryset(rows, request), many=True).data)
+        return page.get_paginated_response([shown(TaskSerializer, row) for row in page.paginate_queryset(rows, request)])
 
 
 class TaskView(ApplianceView):
@@ -65,19 +65,19 @@ class TaskView(ApplianceView):
 
         def look() -> tuple[bool, Mapping[str, Any]]:
             now = Task.objects.select_related("initiator").get(pk=task_id)
-            return now.state not in (TaskState.QUEUED, TaskState.RUNNING), TaskSerializer(now).data
+            return now.state not in (TaskState.QUEUED, TaskState.RUNNING), shown(TaskSerializer, now)
 
-        return wait_for(request, Response(TaskSerializer(task).data), "task", task_id, look)
+        return wait_for(request, Response(shown(TaskSerializer, task)), "task", task_id, look)
 
 
 def event_row(event_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:
     event = Event.objects.filter(pk=event_id).first()
-    return ("activity.view", event.project_id, EventSerializer(event).data) if event else None
+    return ("activity.view", event.project_id, shown(EventSerializer, event)) if event else None
 
 
 def task_row(task_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:
     task = Task.objects.select_related("initiator").filter(pk=task_id).first()
-    return ("activity.view", task.project_id or NO_PROJECT, TaskSerializer(task).data) if task else None
+    return ("activity.view", task.project_id or NO_PROJECT, shown(TaskSerializer, task)) if task else None
 
 
 hub.register("event", event_row)

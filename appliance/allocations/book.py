@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -32,15 +33,15 @@ def request_of(a: Allocation) -> Request:
     )  # fmt: skip
 
 
-def gpus(*, gpu_ids: Iterable[UUID] | None = None, node_ids: Iterable[UUID] | None = None) -> Iterator[tuple[UUID, GpuRoom]]:
-    """Pool and room of these GPUs, or of all that are in a pool. Partitions count until their node has reported them gone."""
+def gpus(*, gpu_ids: Iterable[UUID] | None = None, node_ids: Iterable[UUID] | None = None) -> Iterator[tuple[UUID, str, GpuRoom]]:
+    """Pool, node's name and room of these GPUs, or of all that are in a pool, as the rows say. Partitions count until their node has reported them gone."""
     rows = Gpu.objects.filter(pool_id__isnull=False).exclude(node__state=NodeState.REMOVED)
     if gpu_ids is not None:
         rows = rows.filter(pk__in=list(gpu_ids))
     if node_ids is not None:
         rows = rows.filter(node_id__in=list(node_ids))
     for row in rows.values_list(*ROOM_COLUMNS):
-        yield row[0], room_of(*row[1:])
+        yield row[0], row[10], room_of(*row[1:])
 
 
 ROOM_COLUMNS = (
@@ -58,19 +59,24 @@ def room_of(
         why = f"GPU {index} of {node} is gone"
     elif node_state != NodeState.READY:
         why = f"node {node} is {node_state}"
-    elif not latest.reachable(node_id):
-        why = f"node {node} is unreachable"
     return GpuRoom(
         gpu_id, node_id, memory_bytes, 100 - taken_percent, memory_bytes - taken_memory_bytes, not why, why, model, node_labels | labels,
         version_of(driver_version),
     )  # fmt: skip
 
 
+def if_reachable(room: GpuRoom, node: str, unreachable: Collection[UUID]) -> GpuRoom:
+    """Reachability is in no row."""
+    return replace(room, usable=False, why_not=f"node {node} is unreachable") if room.usable and room.node_id in unreachable else room
+
+
 def rooms() -> dict[UUID, list[GpuRoom]]:
     """Each pool's."""
+    rows = list(gpus())
+    unreachable = latest.unreachable({room.node_id for _, _, room in rows})
     found: dict[UUID, list[GpuRoom]] = {}
-    for pool_id, room in gpus():
-        found.setdefault(pool_id, []).append(room)
+    for pool_id, node, room in rows:
+        found.setdefault(pool_id, []).append(if_reachable(room, node, unreachable))
     return found
 
 
@@ -143,11 +149,11 @@ def reservations(now: datetime) -> list[claims.Reservation]:
 Kept = tuple[dict[UUID, list[GpuRoom]], dict[UUID, claims.Holder]]
 
 
-def opened(kept: Kept | None = None) -> tuple[claims.Book, list[claims.Waiter]]:
+def opened(kept: Kept | None = None) -> tuple[claims.Book, dict[UUID, tuple[Allocation, claims.Waiter]]]:
     """Everything as it is now, and who waits. `kept`: rooms and holders that need not be read."""
     now, pools = timezone.now(), {p.pk: p for p in Pool.objects.all()}
     free, held = kept or (rooms(), holders())
-    waiting = [waiter_of(a, pools) for a in Allocation.objects.filter(state=AllocationState.WAITING).select_related("project")]
+    waiting = {a.pk: (a, waiter_of(a, pools)) for a in Allocation.objects.filter(state=AllocationState.WAITING).select_related("project")}
     book = claims.Book(
         now,
         {p.pk: claims.PoolRooms(p.name, free.get(p.pk, []), [Policy(name) for name in p.policies]) for p in pools.values()},

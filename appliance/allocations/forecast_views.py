@@ -58,8 +58,9 @@ class AllocationExplanationView(ApplianceView):
         allocation = get_object_or_404(Allocation.objects.visible_to(caller(request)), pk=allocation_id)
         answer: dict[str, Any] = {"state": allocation.state, "rule": allocation.waiting_rule, "reason": allocation.waiting_reason}
         opened, waiting = book.opened()
-        mine = next((w for w in waiting if w.allocation_id == allocation.pk), None)
-        answer["expected_start_at"] = forecast.expected_start(opened, waiting, allocation.pk) if mine else None
+        waiters = [w for _, w in waiting.values()]
+        mine = next((w for w in waiters if w.allocation_id == allocation.pk), None)
+        answer["expected_start_at"] = forecast.expected_start(opened, waiters, allocation.pk) if mine else None
         answer["alternatives"] = [
             {
                 "difference": a.difference, "pool": opened.pools[a.pool_id].name, "gpu_count": a.waiter.request.gpu_count, "percent": a.waiter.request.percent,

@@ -31,6 +31,8 @@ CHECKED_AT_ONCE = 200
 class Index:
     complete: bool = False
     pool_of: dict[UUID, UUID] = field(default_factory=dict)
+    as_rows_say: dict[UUID, tuple[str, GpuRoom]] = field(default_factory=dict)
+    """GPU to its node's name and its room, were the node reachable."""
     rooms: dict[UUID, dict[UUID, GpuRoom]] = field(default_factory=dict)
     """Pool to GPU to what is left of it."""
     gpus_of_node: dict[UUID, set[UUID]] = field(default_factory=dict)
@@ -69,7 +71,6 @@ class Index:
         if not self.complete:
             self._put_gpus(book.gpus())
             self.holders = book.holders()
-            self.unreachable = {n for n in self.gpus_of_node if not latest.reachable(n)}
             self.complete = True
         self._notice_reachability()
         self._refresh_gpus()
@@ -77,10 +78,14 @@ class Index:
         return {pool_id: list(rooms.values()) for pool_id, rooms in self.rooms.items()}, dict(self.holders)
 
     def _notice_reachability(self) -> None:
-        now = {n for n in self.gpus_of_node if not latest.reachable(n)}
-        for node_id in now ^ self.unreachable:
-            self.stale_gpus |= self.gpus_of_node[node_id]
-        self.unreachable = now
+        now = latest.unreachable(self.gpus_of_node)
+        changed, self.unreachable = now ^ self.unreachable, now
+        for gpu_id in (g for node_id in changed for g in self.gpus_of_node[node_id]):
+            self._show(gpu_id)
+
+    def _show(self, gpu_id: UUID) -> None:
+        node, room = self.as_rows_say[gpu_id]
+        self.rooms.setdefault(self.pool_of[gpu_id], {})[gpu_id] = book.if_reachable(room, node, self.unreachable)
 
     def _refresh_gpus(self) -> None:
         for node_id in self.stale_nodes:
@@ -96,15 +101,16 @@ class Index:
     def _drop_gpus(self, gpu_ids: Iterable[UUID]) -> None:
         for gpu_id in gpu_ids:
             if (pool_id := self.pool_of.pop(gpu_id, None)) is not None:
-                room = self.rooms[pool_id].pop(gpu_id)
-                self.gpus_of_node[room.node_id].discard(gpu_id)
+                self.gpus_of_node[self.rooms[pool_id].pop(gpu_id).node_id].discard(gpu_id)
+                del self.as_rows_say[gpu_id]
 
-    def _put_gpus(self, found: Iterable[tuple[UUID, GpuRoom]]) -> None:
-        for pool_id, room in found:
+    def _put_gpus(self, found: Iterable[tuple[UUID, str, GpuRoom]]) -> None:
+        for pool_id, node, room in found:
             self._drop_gpus([room.gpu_id])
             self.pool_of[room.gpu_id] = pool_id
-            self.rooms.setdefault(pool_id, {})[room.gpu_id] = room
+            self.as_rows_say[room.gpu_id] = (node, room)
             self.gpus_of_node.setdefault(room.node_id, set()).add(room.gpu_id)
+            self._show(room.gpu_id)
 
     def _refresh_holders(self) -> None:
         if self.stale_allocations:
@@ -123,8 +129,8 @@ class Index:
         later = [g for g in ordered if self.checked is None or g > self.checked] or ordered
         chosen = list(islice(later, CHECKED_AT_ONCE))
         self.checked = chosen[-1] if chosen else None
-        rows = {room.gpu_id: (pool_id, room) for pool_id, room in book.gpus(gpu_ids=chosen)}
-        wrong = [g for g in chosen if rows.get(g) != (self.pool_of[g], self.rooms[self.pool_of[g]][g])]
+        rows = {room.gpu_id: (pool_id, node, room) for pool_id, node, room in book.gpus(gpu_ids=chosen)}
+        wrong = [g for g in chosen if rows.get(g) != (self.pool_of[g], *self.as_rows_say[g])]
         if wrong:
             self.mismatches += len(wrong)
             log.error("%d GPUs were not as the rows say, the first is %s; they were read again", len(wrong), wrong[0])

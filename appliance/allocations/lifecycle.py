@@ -30,9 +30,14 @@ def transition(allocation: Allocation, old: Iterable[str], new: AllocationState,
         if new == AllocationState.ACTIVE:
             idleness.began(allocation.pk)
         emit(f"allocation.{new}", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
-        allocation.refresh_from_db()
-        for partition_id in allocation.partitions.values_list("pk", flat=True):
-            hub.changed("partition", partition_id)
+        if any(hasattr(value, "resolve_expression") for value in changes.values()):
+            allocation.refresh_from_db()
+        else:
+            for name, value in {"state": new, "version": allocation.version + 1, **changes}.items():
+                setattr(allocation, name, value)
+        if new in (AllocationState.ACTIVE, AllocationState.RELEASING, AllocationState.SUSPENDED):  # before and after these it has none
+            for partition_id in allocation.partitions.values_list("pk", flat=True):
+                hub.changed("partition", partition_id)
     return bool(won)
 
 
@@ -109,9 +114,10 @@ def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
     changes = {"end_reason": reason[:500], "fence_counter": F("fence_counter") + 1}
     if transition(allocation, old, AllocationState.RELEASING, message=reason, actor=actor, **changes):
         task_end(path=allocation.path, kind="allocation.prepare", error=reason)
-        generations = raise_generation(allocation.partitions.values_list("gpu__node_id", flat=True))
-        for p in allocation.partitions.select_related("gpu"):
-            Partition.objects.filter(pk=p.pk).update(generation=generations[p.gpu.node_id])
+        nodes = dict(allocation.partitions.values_list("pk", "gpu__node_id"))
+        generations = raise_generation(nodes.values())
+        for partition_id, node_id in nodes.items():
+            Partition.objects.filter(pk=partition_id).update(generation=generations[node_id])
 
 
 def finish_release(allocation: Allocation) -> bool:

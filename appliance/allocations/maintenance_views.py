@@ -20,7 +20,7 @@ from appliance.inventory.models import Node, NodeState
 from appliance.inventory.views import NodeSerializer
 from appliance.pools.models import Pool
 from appliance.pools.views import PoolView
-from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters
+from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, shown
 
 
 class MaintenanceSerializer(serializers.Serializer[dict[str, Any]]):
@@ -62,7 +62,7 @@ class NodeEnterMaintenanceView(ApplianceView):
 
         def effect() -> tuple[int, dict[str, Any]]:
             task = maintenance.enter(node_id=node.pk, grace_seconds=form.validated_data["grace_seconds"], initiator=caller(request))
-            return 202, plain(TaskSerializer(task).data)
+            return 202, plain(shown(TaskSerializer, task))
 
         response = idempotent(request, effect)
         response["Location"] = f"/api/v1/tasks/{response.data['id']}"
@@ -76,7 +76,7 @@ class NodeExitMaintenanceView(ApplianceView):
     def post(self, request: Request, node_id: UUID) -> Response:
         node = get_object_or_404(Node.objects.visible_to(caller(request)).present(), pk=node_id)
         check_version(node, request)
-        return Response(NodeSerializer(maintenance.leave(node_id=node.pk, actor=caller(request).username)).data)
+        return Response(shown(NodeSerializer, maintenance.leave(node_id=node.pk, actor=caller(request).username)))
 
 
 class NodeBlockerListView(ApplianceView):

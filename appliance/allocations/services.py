@@ -81,7 +81,6 @@ def allocation_create(*, owner: User, project_name: str, wanted: Wanted) -> Allo
     task_start(kind="allocation.prepare", path=allocation.path, initiator=owner, project_id=project.pk, message=f"{wanted.name or allocation.pk}: {size}")
     holding.held(allocation.pk)
     queue_advance()
-    allocation.refresh_from_db()
     return allocation
 
 
@@ -104,12 +103,12 @@ def queue_advance() -> None:
     if not Allocation.objects.filter(state=AllocationState.WAITING).exists():
         return
     opened, waiting = book.opened(index.refreshed())
-    rows = {a.pk: a for a in Allocation.objects.filter(pk__in=[w.allocation_id for w in waiting])}
-    for allocation_id, outcome in queue.decide(opened, waiting):
+    for allocation_id, outcome in queue.decide(opened, [waiter for _, waiter in waiting.values()]):
+        row, _ = waiting[allocation_id]
         if isinstance(outcome, Start):
-            start(rows[allocation_id], outcome)
+            start(row, outcome)
         else:
-            wait(rows[allocation_id], outcome)
+            wait(row, outcome)
 
 
 def start(allocation: Allocation, outcome: Start) -> None:
@@ -133,12 +132,15 @@ def wait(allocation: Allocation, outcome: Wait) -> None:
 @writes
 def generation_applied(*, node_id: UUID, generation: int, alive: Collection[UUID] = ()) -> None:
     """A node has made this generation so: what waited for it becomes active or, once its last session there has ended, is released."""
-    for allocation in Allocation.objects.filter(state=AllocationState.PREPARING, partitions__gpu__node_id=node_id).distinct():
-        if all_applied(allocation, node_id, generation):
-            lifecycle.transition(allocation, [AllocationState.PREPARING], AllocationState.ACTIVE, message="Ready for sessions.", active_at=timezone.now())
-            task_end(path=allocation.path, kind="allocation.prepare")
-    freed = 0
-    for allocation in Allocation.objects.filter(state=AllocationState.RELEASING, partitions__gpu__node_id=node_id).exclude(pk__in=alive).distinct():
+    freed, states = 0, [AllocationState.PREPARING, AllocationState.RELEASING]
+    for allocation in Allocation.objects.filter(state__in=states, partitions__gpu__node_id=node_id).distinct():
+        if allocation.state == AllocationState.PREPARING:
+            if all_applied(allocation, node_id, generation):
+                lifecycle.transition(allocation, [AllocationState.PREPARING], AllocationState.ACTIVE, message="Ready for sessions.", active_at=timezone.now())
+                task_end(path=allocation.path, kind="allocation.prepare")
+            continue
+        if allocation.pk in alive:
+            continue
         freed += lifecycle.free(allocation.partitions.filter(gpu__node_id=node_id, generation__lte=generation))
         if not allocation.partitions.exists():
             lifecycle.finish_release(allocation)

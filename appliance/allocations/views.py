@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Prefetch
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -26,7 +27,7 @@ from appliance.allocations.placement import ComputeMode
 from appliance.errors import ApplianceError, Code
 from appliance.inventory.models import Gpu
 from appliance.pools.models import DEFAULT_POOL
-from appliance.rest import WAIT, ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, uuid_or_invalid, wait_for
+from appliance.rest import WAIT, ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, shown, uuid_or_invalid, wait_for
 from appliance.telemetry import series
 from appliance.telemetry.views import MetricHistoryView
 
@@ -130,7 +131,8 @@ class TicketsSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 def with_rows() -> Any:
-    return Allocation.objects.select_related("owner", "project", "pool", "placed_pool").prefetch_related("partitions__gpu__node")
+    partitions = Prefetch("partitions", Partition.objects.select_related("gpu__node"))
+    return Allocation.objects.select_related("owner", "project", "pool", "placed_pool").prefetch_related(partitions)
 
 
 def visible(request: Request, allocation_id: UUID) -> Allocation:
@@ -149,7 +151,7 @@ TRANSIENT = (AllocationState.WAITING, AllocationState.PREPARING, AllocationState
 def wait_while(request: Request, answer: Response, allocation_id: UUID, states: Collection[str]) -> Response:
     def look() -> tuple[bool, Mapping[str, Any]]:
         allocation = with_rows().get(pk=allocation_id)
-        return allocation.state not in states, AllocationSerializer(allocation).data
+        return allocation.state not in states, shown(AllocationSerializer, allocation)
 
     return wait_for(request, answer, "allocation", allocation_id, look)
 
@@ -166,7 +168,7 @@ class AllocationListView(ApplianceView):
                 raise ApplianceError(Code.INVALID, f"state is one of {', '.join(AllocationState.values)}.")
             rows = rows.filter(state=state)
         page = CursorPage()
-        return page.get_paginated_response(AllocationSerializer(page.paginate_queryset(rows, request), many=True).data)
+        return page.get_paginated_response([shown(AllocationSerializer, row) for row in page.paginate_queryset(rows, request)])
 
     @extend_schema(parameters=[WAIT], request=AllocationRequestSerializer, responses={202: AllocationSerializer})
     def post(self, request: Request) -> Response:
@@ -177,7 +179,7 @@ class AllocationListView(ApplianceView):
 
         def effect() -> tuple[int, dict[str, Any]]:
             allocation = services.allocation_create(owner=caller(request), project_name=project, wanted=services.Wanted(pool_name=pool, **wanted))
-            return 202, plain(AllocationSerializer(with_rows().get(pk=allocation.pk)).data)
+            return 202, plain(shown(AllocationSerializer, with_rows().get(pk=allocation.pk)))
 
         answer = idempotent(request, effect)
         return wait_while(request, answer, UUID(answer.data["id"]), (AllocationState.WAITING, AllocationState.PREPARING))
@@ -189,7 +191,7 @@ class AllocationView(ApplianceView):
     @extend_schema(parameters=[WAIT], responses=AllocationSerializer)
     def get(self, request: Request, allocation_id: UUID) -> Response:
         allocation = visible(request, allocation_id)
-        answer = Response(AllocationSerializer(allocation).data, headers={"ETag": f'"{allocation.version}"'})
+        answer = Response(shown(AllocationSerializer, allocation), headers={"ETag": f'"{allocation.version}"'})
         return wait_while(request, answer, allocation_id, TRANSIENT)
 
     @extend_schema(parameters=[WAIT], responses={202: AllocationSerializer})
@@ -199,7 +201,7 @@ class AllocationView(ApplianceView):
         own_or_managed(request, allocation)
         check_version(allocation, request)
         services.evict(allocation_id=allocation.pk, reason=f"released by {caller(request).username}", actor=caller(request).username)
-        return wait_while(request, Response(AllocationSerializer(visible(request, allocation_id)).data, status=202), allocation_id, TRANSIENT)
+        return wait_while(request, Response(shown(AllocationSerializer, visible(request, allocation_id)), status=202), allocation_id, TRANSIENT)
 
 
 class AllocationForceReleaseView(ApplianceView):
@@ -209,7 +211,7 @@ class AllocationForceReleaseView(ApplianceView):
     def post(self, request: Request, allocation_id: UUID) -> Response:
         allocation = visible(request, allocation_id)
         services.force_release(allocation_id=allocation.pk, actor=caller(request).username)
-        return Response(AllocationSerializer(visible(request, allocation_id)).data)
+        return Response(shown(AllocationSerializer, visible(request, allocation_id)))
 
 
 class AllocationHeartbeatView(ApplianceView):
@@ -221,7 +223,7 @@ class AllocationHeartbeatView(ApplianceView):
         allocation = visible(request, allocation_id)
         own_or_managed(request, allocation)
         holding.held(allocation.pk)
-        return Response(AllocationSerializer(allocation).data)
+        return Response(shown(AllocationSerializer, allocation))
 
 
 class AllocationTicketView(ApplianceView):
@@ -276,7 +278,7 @@ class PartitionListView(ApplianceView):
         if value := request.query_params.get("gpu_id"):
             rows = rows.filter(gpu_id=uuid_or_invalid("gpu_id", value))
         page = CursorPage()
-        return page.get_paginated_response(OccupiedPartitionSerializer(page.paginate_queryset(rows, request), many=True).data)
+        return page.get_paginated_response([shown(OccupiedPartitionSerializer, row) for row in page.paginate_queryset(rows, request)])
 
 
 class PartitionMetricHistoryView(MetricHistoryView):
@@ -307,7 +309,7 @@ class SessionListView(ApplianceView):
             if value := request.query_params.get(key):
                 rows = rows.filter(**{key: value})
         page = CursorPage()
-        return page.get_paginated_response(SessionSerializer(page.paginate_queryset(rows, request), many=True).data)
+        return page.get_paginated_response([shown(SessionSerializer, row) for row in page.paginate_queryset(rows, request)])
 
 
 class SessionView(ApplianceView):
@@ -323,7 +325,7 @@ Row = tuple[str, Audience, Mapping[str, Any]] | None
 
 def allocation_row(allocation_id: UUID) -> Row:
     allocation = with_rows().filter(pk=allocation_id).first()
-    return ("allocations.view", allocation.project_id, AllocationSerializer(allocation).data) if allocation else None
+    return ("allocations.view", allocation.project_id, shown(AllocationSerializer, allocation)) if allocation else None
 
 
 def partition_row(partition_id: UUID) -> Row:
@@ -331,12 +333,12 @@ def partition_row(partition_id: UUID) -> Row:
     if partition is None:
         return None
     pool = partition.gpu.pool
-    return "inventory.view", pool.audience if pool else NO_PROJECT, OccupiedPartitionSerializer(partition).data
+    return "inventory.view", pool.audience if pool else NO_PROJECT, shown(OccupiedPartitionSerializer, partition)
 
 
 def session_row(session_id: UUID) -> Row:
     session = Session.objects.select_related("node", "allocation").filter(pk=session_id).first()
-    return ("allocations.view", session.allocation.project_id, SessionSerializer(session).data) if session else None
+    return ("allocations.view", session.allocation.project_id, shown(SessionSerializer, session)) if session else None
 
 
 hub.register("allocation", allocation_row)

@@ -18,6 +18,7 @@ from nodes.protocol import fleet_pb2
 MAX_GPUS, MAX_ENDPOINTS, MAX_REFUSED_CALLS, MAX_PARTITIONS = 64, 16, 64, 16
 
 
+@writes
 def take(node_id: UUID, report: fleet_pb2.Report) -> None:
     """Blocks: writes what changed."""
     listed = [session(s) for s in report.sessions]

@@ -8,11 +8,13 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import grpc
 from django.conf import settings
+from django.db import connection
+from django.db.models import Field
 
 from appliance.errors import ApplianceError, Code
 from appliance.fleet import auth, enrolment, reports
@@ -22,7 +24,7 @@ from appliance.inventory import services as inventory
 from appliance.inventory import wakeups
 from appliance.inventory.models import Node
 from appliance.telemetry import charts, latest
-from appliance.writer import off_loop, writes
+from appliance.writer import fleet_readers, off_loop, writes
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 
 log = logging.getLogger(__name__)
@@ -80,7 +82,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
             while True:
                 try:
                     begun = time.monotonic()
-                    self._look(await off_loop(self._rollcall.take))
+                    self._look(await off_loop(self._rollcall.take, fleet_readers))
                     for stream in list(self._streams.values()):
                         if stream.since < begun and stream.serial not in self._rollcall.serials:
                             stream.end(revoked=True)
@@ -98,7 +100,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
 
     async def _authenticate(self, context: Context, method: str) -> tuple[UUID, str]:
         serial = auth.serial_of(context.auth_context())
-        node_id = await off_loop(partial(auth.node_of, serial, f"/busbar.fleet.v1.Fleet/{method}"))
+        node_id = await off_loop(partial(auth.node_of, serial, f"/busbar.fleet.v1.Fleet/{method}"), fleet_readers)
         if node_id is None:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, UNKNOWN_CERTIFICATE)
         assert node_id is not None
@@ -135,7 +137,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
     @staticmethod
     async def _changed_state(stream: Stream) -> fleet_pb2.DesiredState | None:
         stream.look = False
-        state = await off_loop(partial(desired_state, stream.node_id))
+        state = await off_loop(partial(desired_state, stream.node_id), fleet_readers)
         if state.generation == stream.sent_generation:
             return None
         stream.sent_generation = state.generation
@@ -167,16 +169,16 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
         """It can only ever touch the node's own rows: the id comes from its certificate."""
         body = m.WhichOneof("body")
         if body == "inventory":
-            await off_loop(partial(inventory.node_report, node_id=stream.node_id, report=reports.node(m)))
+            await off_loop(partial(inventory.node_report, node_id=stream.node_id, report=reports.node(m)), fleet_readers)
             stream.gpu_ids.clear()
         elif body == "report":
             encoded = m.report.SerializeToString(deterministic=True)
             if encoded != stream.last_report:
-                await off_loop(partial(reports.take, stream.node_id, m.report))
+                await off_loop(partial(reports.take, stream.node_id, m.report), fleet_readers)
                 stream.last_report = encoded
         elif body == "samples":
             if any(gpu.gpu_uuid not in stream.gpu_ids for gpu in m.samples.gpus):
-                stream.gpu_ids = {uuid.bytes: pk for uuid, pk in (await off_loop(partial(inventory.gpu_ids, stream.node_id))).items()}
+                stream.gpu_ids = {uuid.bytes: pk for uuid, pk in (await off_loop(partial(inventory.gpu_ids, stream.node_id), fleet_readers)).items()}
             charts.record_gpus({stream.gpu_ids[g.gpu_uuid]: reports.readings(g) for g in m.samples.gpus if g.gpu_uuid in stream.gpu_ids})
             stream.kept_sequence = m.sequence
             stream.wake.set()
@@ -184,7 +186,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
     async def RenewCertificates(self, request: fleet_pb2.RenewRequest, context: Context) -> fleet_pb2.RenewReply:
         node_id, _ = await self._authenticate(context, "RenewCertificates")
         try:
-            answer = await off_loop(partial(enrolment.renew, node_id=node_id, agent_csr=request.agent_csr, launcher_csr=request.launcher_csr))
+            answer = await off_loop(partial(enrolment.renew, node_id=node_id, agent_csr=request.agent_csr, launcher_csr=request.launcher_csr), fleet_readers)
         except ApplianceError as error:
             await context.abort(_GRPC_CODE.get(error.code, grpc.StatusCode.FAILED_PRECONDITION), error.detail)
         return fleet_pb2.RenewReply(ca_pem=answer["ca_pem"], agent_pem=answer["agent_pem"], launcher_pem=answer["launcher_pem"])
@@ -194,7 +196,8 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
 def flush_last_seen() -> None:
     """Heartbeats live in memory; the database learns of them every ten seconds."""
     seen = latest.all_last_seen()
-    stale = [n for n in Node.objects.filter(pk__in=seen).only("pk", "last_seen_at") if n.last_seen_at != seen[n.pk]]
-    for node in stale:
-        node.last_seen_at = seen[node.pk]
-    Node.objects.bulk_update(stale, ["last_seen_at"], batch_size=200)
+    columns = [cast("Field[Any, Any]", Node._meta.get_field(name)) for name in ("last_seen_at", "id")]
+    stale = [(seen[pk], pk) for pk, at in Node.objects.values_list("pk", "last_seen_at") if pk in seen and seen[pk] != at]
+    rows = [[c.get_db_prep_value(value, connection) for c, value in zip(columns, row, strict=True)] for row in stale]
+    with connection.cursor() as cursor:  # a thousand at once: the ORM would take a third of a second
+        cursor.executemany(f"UPDATE {connection.ops.quote_name(Node._meta.db_table)} SET last_seen_at = %s WHERE id = %s", rows)  # noqa: S608 - our own name

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,8 +15,8 @@ from rest_framework.response import Response
 from appliance.accounts.models import User
 from appliance.activity.feed import NO_PROJECT, Audience, hub
 from appliance.inventory import services
-from appliance.inventory.models import Endpoint, Gpu, Node
-from appliance.rest import ApplianceView, CursorPage, caller, check_version, refuse_unknown_parameters, uuid_or_invalid
+from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
+from appliance.rest import ApplianceView, CursorPage, Filter, an_id, caller, check_version, filter_parameters, filtered, labels, one_of, shown, text, truth
 from appliance.telemetry import latest, series
 from appliance.telemetry.views import MetricHistoryView
 
@@ -85,20 +85,25 @@ class GpuChangeSerializer(serializers.Serializer[dict[str, Any]]):
     pool = serializers.CharField(max_length=100, required=False, allow_blank=True, help_text="Its name; empty: in no pool, so nothing starts on it.")
 
 
+NODE_FILTERS: dict[str, tuple[str, Filter]] = {
+    "state": ("state", one_of(*NodeState.values)),
+    "name": ("name", text),
+    "driver_version": ("driver_version", text),
+    "agent_version": ("agent_version", text),
+    "labels": ("labels", labels),
+}
+
+
 class NodeListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
 
-    @extend_schema(parameters=[OpenApiParameter("state", str), OpenApiParameter("name", str)], responses=NodeSerializer(many=True))
+    @extend_schema(parameters=filter_parameters(NODE_FILTERS), responses=NodeSerializer(many=True))
     def get(self, request: Request) -> Response:
-        refuse_unknown_parameters(request, ["state", "name"])
-        rows = Node.objects.visible_to(caller(request)).prefetch_related("endpoints")
+        rows = filtered(request, Node.objects.visible_to(caller(request)).prefetch_related("endpoints"), NODE_FILTERS)
         if "state" not in request.query_params:
             rows = rows.present()
-        for key in ("state", "name"):
-            if value := request.query_params.get(key):
-                rows = rows.filter(**{key: value})
         page = CursorPage()
-        return page.get_paginated_response(NodeSerializer(page.paginate_queryset(rows, request), many=True).data)
+        return page.get_paginated_response([shown(NodeSerializer, row) for row in page.paginate_queryset(rows, request)])
 
 
 class NodeView(ApplianceView):
@@ -107,7 +112,7 @@ class NodeView(ApplianceView):
     @extend_schema(responses=NodeSerializer)
     def get(self, request: Request, node_id: UUID) -> Response:
         node = get_object_or_404(Node.objects.visible_to(caller(request)), pk=node_id)
-        return Response(NodeSerializer(node).data, headers={"ETag": f'"{node.version}"'})
+        return Response(shown(NodeSerializer, node), headers={"ETag": f'"{node.version}"'})
 
     @extend_schema(request=NodeChangeSerializer, responses=NodeSerializer)
     def patch(self, request: Request, node_id: UUID) -> Response:
@@ -116,7 +121,7 @@ class NodeView(ApplianceView):
         form = NodeChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         changed = services.node_set_labels(node_id=node.pk, labels=form.validated_data["labels"], actor=caller(request).username)
-        return Response(NodeSerializer(changed).data)
+        return Response(shown(NodeSerializer, changed))
 
 
 class NodeScheduleView(ApplianceView):
@@ -129,20 +134,27 @@ class NodeScheduleView(ApplianceView):
     def post(self, request: Request, node_id: UUID) -> Response:
         node = get_object_or_404(Node.objects.visible_to(caller(request)), pk=node_id)
         changed = services.node_set_schedulable(node_id=node.pk, schedulable=self.schedulable, actor=caller(request).username)
-        return Response(NodeSerializer(changed).data)
+        return Response(shown(NodeSerializer, changed))
+
+
+GPU_FILTERS: dict[str, tuple[str, Filter]] = {
+    "node_id": ("node_id", an_id),
+    "node": ("node__name", text),
+    "pool": ("pool__name", text),
+    "model": ("model", text),
+    "present": ("present", truth),
+    "labels": ("labels", labels),
+}
 
 
 class GpuListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
 
-    @extend_schema(parameters=[OpenApiParameter("node_id", UUID)], responses=GpuSerializer(many=True))
+    @extend_schema(parameters=filter_parameters(GPU_FILTERS), responses=GpuSerializer(many=True))
     def get(self, request: Request) -> Response:
-        refuse_unknown_parameters(request, ["node_id"])
-        rows = Gpu.objects.visible_to(caller(request)).select_related("node", "pool")
-        if value := request.query_params.get("node_id"):
-            rows = rows.filter(node_id=uuid_or_invalid("node_id", value))
+        rows = filtered(request, Gpu.objects.visible_to(caller(request)).select_related("node", "pool"), GPU_FILTERS)
         page = CursorPage()
-        return page.get_paginated_response(GpuSerializer(page.paginate_queryset(rows, request), many=True).data)
+        return page.get_paginated_response([shown(GpuSerializer, row) for row in page.paginate_queryset(rows, request)])
 
 
 class GpuView(ApplianceView):
@@ -151,7 +163,7 @@ class GpuView(ApplianceView):
     @extend_schema(responses=GpuSerializer)
     def get(self, request: Request, gpu_id: UUID) -> Response:
         gpu = get_object_or_404(Gpu.objects.visible_to(caller(request)).select_related("node", "pool"), pk=gpu_id)
-        return Response(GpuSerializer(gpu).data, headers={"ETag": f'"{gpu.version}"'})
+        return Response(shown(GpuSerializer, gpu), headers={"ETag": f'"{gpu.version}"'})
 
     @extend_schema(request=GpuChangeSerializer, responses=GpuSerializer)
     def patch(self, request: Request, gpu_id: UUID) -> Response:
@@ -161,7 +173,7 @@ class GpuView(ApplianceView):
         form.is_valid(raise_exception=True)
         wanted = form.validated_data
         changed = services.gpu_change(gpu_id=gpu.pk, labels=wanted.get("labels"), pool_name=wanted.get("pool"), actor=caller(request).username)
-        return Response(GpuSerializer(changed).data)
+        return Response(shown(GpuSerializer, changed))
 
 
 class GpuMetricHistoryView(MetricHistoryView):
@@ -173,14 +185,14 @@ class GpuMetricHistoryView(MetricHistoryView):
 
 def node_row(node_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:
     node = Node.objects.filter(pk=node_id).first()
-    return ("inventory.view", None, NodeSerializer(node).data) if node else None
+    return ("inventory.view", None, shown(NodeSerializer, node)) if node else None
 
 
 def gpu_row(gpu_id: UUID) -> tuple[str, Audience, Mapping[str, Any]] | None:
     gpu = Gpu.objects.select_related("node", "pool").filter(pk=gpu_id).first()
     if gpu is None:
         return None
-    return "inventory.view", gpu.pool.audience if gpu.pool else NO_PROJECT, GpuSerializer(gpu).data
+    return "inventory.view", gpu.pool.audience if gpu.pool else NO_PROJECT, shown(GpuSerializer, gpu)
 
 
 def watchable(user: User, gpus: Collection[str]) -> set[str]:

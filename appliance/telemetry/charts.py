@@ -3,45 +3,52 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from array import array
+from collections.abc import Mapping
 from uuid import UUID
 
 from appliance.activity.feed import hub
-from appliance.telemetry import history, series
-from appliance.telemetry.rollups import TIERS
+from appliance.telemetry import series
 
 KEPT_SECONDS = 300
 """What a browser that opens a chart is given."""
 CHARTED = ("utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
 """What a sample on the live feed holds, in this order, after its time in seconds."""
+WIDTH = 1 + len(CHARTED)
+
+_recent: dict[UUID, array[float]] = {}
+"""GPU to its last minutes, one sample after the other; a missing reading is NaN. In memory: a page of a thousand charts opens at once."""
+_lock = threading.Lock()
 
 
 def record_gpus(samples: Mapping[UUID, Mapping[str, float]]) -> None:
     """GPU id to its newest readings. Never blocks: the event loop calls it."""
     now = time.time()
     series.record(samples, now)
-    hub.sampled({str(gpu_id): row_of(now, metrics) for gpu_id, metrics in samples.items()})
+    with _lock:
+        for gpu_id, metrics in samples.items():
+            recent = _recent.setdefault(gpu_id, array("d"))
+            recent.extend([now, *(metrics.get(name, math.nan) for name in CHARTED)])
+            while recent[0] < now - KEPT_SECONDS:
+                del recent[:WIDTH]
+    hub.sampled({str(gpu_id): row_of([now, *(metrics.get(name, math.nan) for name in CHARTED)]) for gpu_id, metrics in samples.items()})
 
 
-def row_of(seconds: float, metrics: Mapping[str, float]) -> list[float | None]:
-    return [round(seconds, 2), *(metrics.get(name) for name in CHARTED)]
+def row_of(values: list[float]) -> list[float | None]:
+    return [round(values[0], 2), *(None if math.isnan(v) else v for v in values[1:])]
 
 
 def last_minutes(gpu_id: str) -> list[list[float | None]]:
-    """Oldest first; empty when it is unknown. Reads the database."""
+    """Oldest first; empty when it is unknown."""
     try:
         key = UUID(gpu_id)
     except ValueError:
         return []
-    now = time.time()
-    return list(charted(history.points(key, TIERS[0], now - KEPT_SECONDS, now + 1)))
-
-
-def charted(points: Any) -> Iterator[list[float | None]]:
-    for i, seconds in enumerate(points.seconds):
-        yield row_of(float(seconds), {m: float(v) for m, v in zip(points.metrics, points.mean[i], strict=True) if not math.isnan(v)})
+    with _lock:
+        flat = _recent.get(key, array("d")).tolist()
+    return [row_of(flat[i : i + WIDTH]) for i in range(0, len(flat), WIDTH)]
 
 
 hub.history = last_minutes

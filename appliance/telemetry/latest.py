@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -37,6 +38,14 @@ def reachable(node_id: UUID) -> bool:
     with _lock:
         news = _nodes.get(node_id)
     return news is not None and time.monotonic() - news.monotonic < settings.ENVIRONMENT.unreachable_seconds
+
+
+def unreachable(node_ids: Iterable[UUID]) -> set[UUID]:
+    """Those of them that are not."""
+    oldest = time.monotonic() - settings.ENVIRONMENT.unreachable_seconds
+    with _lock:
+        heard = {n for n, news in _nodes.items() if news.monotonic > oldest}
+    return set(node_ids) - heard
 
 
 def last_seen(node_id: UUID) -> datetime | None:

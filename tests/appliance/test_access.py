@@ -44,6 +44,7 @@ def test_every_view_names_a_known_privilege_for_each_of_its_methods() -> None:
 # operation: what alice (owner), bob (same project), charlie (stranger), vera (viewer), olga (operator), nobody get
 MATRIX = {
     ("GET", "/api/v1/me"): (200, 200, 200, 200, 200, 401),
+    ("GET", "/api/v1/appliance"): (200, 200, 200, 200, 200, 401),
     ("GET", "/api/v1/nodes"): (200, 200, 200, 200, 200, 401),
     ("GET", "/api/v1/nodes/{node}"): (200, 200, 200, 200, 200, 401),
     ("GET", "/api/v1/nodes/{absent}"): (404, 404, 404, 404, 404, 401),

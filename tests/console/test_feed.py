@@ -52,6 +52,15 @@ def hear(socket: ClientConnection, **wanted: Any) -> dict[str, Any]:
             return message
 
 
+def hear_change(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    """The next change of an object of this kind."""
+    while True:
+        for change in hear(socket, type="changes")["items"]:
+            if change["kind"] == kind:
+                found: dict[str, Any] = change
+                return found
+
+
 def close_code(socket: ClientConnection, seconds: float) -> int | None:
     end = time.monotonic() + seconds
     with pytest.raises(ConnectionClosed) as closed:
@@ -65,7 +74,7 @@ def test_a_token_in_the_first_frame_opens_it_and_changes_come_in_order(pool: Poo
     say(socket, type="hello", token=token(pool))
     hello = hear(socket, type="hello")
     made = pool.api.request("POST", "pools", {"name": f"feed-{time.time_ns()}"})
-    event = hear(socket, type="change", kind="event")
+    event = hear_change(socket, "event")
     assert event["row"]["kind"] == "pool.created" and event["row"]["object_id"] == made["id"] and event["sequence"] > hello["sequence"]
     socket.close()
 
@@ -121,11 +130,11 @@ def test_who_comes_back_catches_up_or_is_told_to_read_again(pool: Pool, open_soc
     hear(stays, type="hello")
     name = f"missed-{time.time_ns()}"
     pool.api.request("POST", "pools", {"name": name})
-    hear(stays, type="change", kind="event")
+    hear_change(stays, "event")
     back = open_socket()
     say(back, type="hello", token=text, epoch=hello["epoch"], sequence=hello["sequence"])
     assert hear(back, type="hello")["resumed"] is True
-    assert name in hear(back, type="change", kind="event")["row"]["message"]
+    assert name in hear_change(back, "event")["row"]["message"]
     back.close()
     stranger = open_socket()
     say(stranger, type="hello", token=text, epoch="another", sequence=hello["sequence"])

@@ -3,9 +3,16 @@ import type { QueryClient } from "@tanstack/react-query";
 import { type Kind, KEPT, isKind, rowsOf } from "./queries";
 import { type Sample, addSamples, setWatcher, watched } from "./samples";
 
+interface Change {
+  sequence: number;
+  kind: string;
+  id: string;
+  row: { id: string; state?: string; closed_at?: string | null } | null;
+}
+
 type Message =
   | { type: "hello"; epoch: string; sequence: number; resumed: boolean }
-  | { type: "change"; sequence: number; kind: string; id: string; row: { id: string; state?: string; closed_at?: string | null } | null }
+  | { type: "changes"; items: Change[] }
   | { type: "resync"; sequence: number }
   | { type: "samples"; gpus: Record<string, Sample[]> };
 
@@ -50,8 +57,10 @@ export function openFeed(cache: QueryClient, onState: (live: boolean) => void, o
       sequence = message.sequence;
       readAgain();
     } else {
-      sequence = message.sequence;
-      if (isKind(message.kind)) patch(cache, message.kind, message.id, message.row);
+      for (const change of message.items) {
+        sequence = change.sequence;
+        if (isKind(change.kind)) patch(cache, change.kind, change.id, change.row);
+      }
     }
   }
 

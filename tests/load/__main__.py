@@ -1,0 +1,208 @@
+"""`./bench appliance [--json]`: the appliance under the load of a company: agents, browsers, lists and allocations at once, on one machine.
+
+Everything is measured from the moment it was due (open loop); errors and what never came are misses. Afterwards what REST shows of 20 GPUs is compared with
+what their agents sent, and the appliance is killed to see how long all agents take to be back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from deploy.supervisor import ROOT
+from tests.load.placement import placement_ms
+
+WARM_UP_SECONDS, MEASURED_SECONDS, SAMPLE_SECONDS = 15.0, 60.0, 5.0
+HTTPS_PORT, FLEET_PORT = 28843, 28844
+START_SECONDS = 120.0
+
+
+class Part:
+    """A process of the load; it answers each line with one line."""
+
+    def __init__(self, module: str, *arguments: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", f"tests.load.{module}", *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+
+    def tell(self, *words: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, *words: object) -> Any:
+        self.tell(*words)
+        return self.answer()
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Bench:
+    def __init__(self, folder: Path, nodes: int) -> None:
+        self.folder, self.nodes = folder, nodes
+        self.environment = os.environ | {
+            "BUSBAR_DATA": str(folder / "data"), "BUSBAR_HTTPS_PORT": str(HTTPS_PORT), "BUSBAR_FLEET_PORT": str(FLEET_PORT),
+            "DJANGO_SETTINGS_MODULE": "appliance.settings", "PYTHONPATH": str(ROOT),
+        }  # fmt: skip
+        self.url = f"https://127.0.0.1:{HTTPS_PORT}"
+
+    def populate(self) -> None:
+        subprocess.run([sys.executable, "-m", "tests.load.population", str(self.folder), str(self.nodes)], env=self.environment, cwd=ROOT, check=True)
+        self.operator = json.loads((self.folder / "people.json").read_text())["operator"]
+        self.context = ssl.create_default_context(cadata=json.loads((self.folder / "fleet.json").read_text())[0]["ca"])
+
+    def start(self) -> None:
+        log = (self.folder / "appliance.log").open("ab")
+        self.appliance = subprocess.Popen([sys.executable, "manage.py", "runappliance"], env=self.environment, cwd=ROOT, stderr=log, stdout=log)
+        end = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self.get("appliance")
+                return
+            except OSError:
+                if time.monotonic() > end or self.appliance.poll() is not None:
+                    raise SystemExit(f"the appliance does not start; see {self.folder}/appliance.log") from None
+                time.sleep(0.1)
+
+    def get(self, path: str) -> Any:
+        request = urllib.request.Request(f"{self.url}/api/v1/{path}", headers={"Authorization": f"Bearer {self.operator}"})
+        with urllib.request.urlopen(request, context=self.context, timeout=30) as answer:
+            return json.load(answer)
+
+    def rss_bytes(self) -> int:
+        """Of the appliance and all its children."""
+        wanted, total = [self.appliance.pid], 0
+        while wanted:
+            pid = wanted.pop()
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+            wanted += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        return total
+
+    def processor_seconds(self) -> float:
+        fields = Path(f"/proc/{self.appliance.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def same_history(bench: Bench, sent: dict[str, list[dict[str, float]]]) -> tuple[int, int]:
+    """Readings that REST shows as they were sent, of how many."""
+    equal = total = 0
+    for gpu, samples in sent.items():
+        shown = {i["metric"]: [p[1] for p in i["points"]] for i in bench.get(f"gpus/{gpu}/metrics?resolution_seconds=0")["items"]}
+        for metric in samples[0]:
+            wanted = [s[metric] for s in samples]
+            total += len(wanted)
+            equal += sum(a == b for a, b in zip(wanted, shown.get(metric, []), strict=False)) if len(shown.get(metric, [])) == len(wanted) else 0
+    return equal, total
+
+
+def row(name: str, unit: str, value: float, target: float, met: bool | None = None, **more: object) -> dict[str, object]:
+    return {"name": name, "value": round(value, 3), "unit": unit, "target": target, "met": value <= target if met is None else met, **more}
+
+
+def run(bench: Bench, sockets: int, wide: int, lists: float, pairs: float) -> list[dict[str, object]]:
+    bench.populate()
+    bench.start()
+    begun = time.time()
+    half = bench.nodes // 2
+    fleet = [
+        Part("agents", bench.folder / "fleet.json", f"127.0.0.1:{FLEET_PORT}", begun, first, count, SAMPLE_SECONDS)
+        for first, count in ((0, half), (half, bench.nodes - half))
+    ]
+    parts = list(fleet)
+    try:
+        connected = max(p.ask("ready", begun)["ready_at"] for p in fleet) - begun
+        print(f"{bench.nodes} agents connected in {connected:.1f} s", file=sys.stderr)
+        browsers = Part("browsers", bench.folder, f"wss://127.0.0.1:{HTTPS_PORT}/api/v1/feed", begun, SAMPLE_SECONDS, sockets, wide)
+        people = Part("people", bench.folder, bench.url, lists, pairs)
+        parts += [browsers, people]
+        time.sleep(WARM_UP_SECONDS)
+        begin, spent = time.time(), bench.processor_seconds()
+        placements = []
+        while time.time() < begin + MEASURED_SECONDS - 2:
+            placements.append(placement_ms())
+            time.sleep(5)
+        time.sleep(max(begin + MEASURED_SECONDS - time.time(), 0))
+        status, rss, spent = bench.get("appliance"), bench.rss_bytes(), bench.processor_seconds() - spent
+        time.sleep(SAMPLE_SECONDS)
+        end = begin + MEASURED_SECONDS
+        ingest = [p.ask("figures", begin, end) for p in fleet]
+        seen, web = browsers.ask("figures", begin, end), people.ask("figures", begin, end)
+        for part in (browsers, people):
+            part.stop()
+        sent: dict[str, list[dict[str, float]]] = {}
+        for part in fleet:
+            part.tell("sent")
+        for part in fleet:
+            sent |= part.answer()["sent"]
+        equal, total = same_history(bench, sent)
+        killed = time.time()
+        bench.appliance.send_signal(signal.SIGKILL)
+        bench.appliance.wait()
+        bench.start()
+        back = max(p.ask("ready", killed)["ready_at"] for p in fleet) - killed
+    finally:
+        for part in parts:
+            part.stop()
+        bench.appliance.terminate()
+        bench.appliance.wait()
+    due = seen["due"]
+    return [
+        row("ingest_ack_p99_ms", "ms", max(i["p99_ms"] for i in ingest), 50, samples=[i["count"] for i in ingest], misses=sum(i["misses"] for i in ingest)),
+        row("browser_sample_p99_ms", "ms", seen["p99_ms"], 500, due=due, share_of_due=round(seen["count"] / max(due, 1), 5), more=seen),
+        row("list_p99_ms", "ms", web["list"]["p99_ms"], 300, more=web["list"]),
+        row("allocate_ticket_p99_ms", "ms", web["allocate"]["p99_ms"], 150, more=web["allocate"]),
+        row("loop_lag_p99_ms", "ms", status["loop_lag_p99_ms"], 50, p50_ms=status["loop_lag_p50_ms"], index_mismatches=status["index_mismatches"]),
+        row("reconnect_all_s", "s", back, 60, first_time_s=round(connected, 2)),
+        row("rss_bytes", "bytes", rss, 600e6, processors=round(spent / MEASURED_SECONDS, 2)),
+        row("placement_10k_gpus_ms", "ms", statistics.median(placements), 20, runs=len(placements)),
+        row("history_equal_share", "ratio", equal / max(total, 1), 1.0, equal == total and total > 0, readings=total),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./bench appliance", description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--sockets", type=int, default=300)
+    parser.add_argument("--wide", type=int, default=20, help="sockets that watch 1,024 GPUs")
+    parser.add_argument("--lists", type=float, default=50.0, help="a second")
+    parser.add_argument("--pairs", type=float, default=20.0, help="allocations a second")
+    parser.add_argument("--keep", type=Path, help="folder for the data and the log; default: one that is removed")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="busbar-load-") as made:
+        folder = options.keep or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        results = run(Bench(folder, options.nodes), options.sockets, options.wide, options.lists, options.pairs)
+    machine = {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+    if options.json:
+        print(json.dumps({"machine": machine, "results": results}, indent=1))
+        return
+    for r in results:
+        print(f"{'met   ' if r['met'] else 'MISSED'} {r['name']:26} {r['value']:>14,} {r['unit']:6} target {r['target']:,}")
+
+
+if __name__ == "__main__":
+    main()
