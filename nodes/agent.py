@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import platform
 import signal
 import time
@@ -148,8 +149,9 @@ class Agent:
 
     async def _sample(self) -> None:
         readings = await asyncio.to_thread(samplers.sample, self.nvml, self.gpus)
-        gpus = [fleet_pb2.GpuSample(gpu_uuid=u.bytes, metrics=m) for u, m in readings.items()]
-        self.outbox.put(fleet_pb2.AgentMessage(samples=fleet_pb2.Samples(gpus=gpus)))
+        names = sorted({name for read in readings.values() for name in read})
+        gpus = [fleet_pb2.GpuSample(gpu_uuid=u.bytes, values=[read.get(name, math.nan) for name in names]) for u, read in readings.items()]
+        self.outbox.put(fleet_pb2.AgentMessage(samples=fleet_pb2.Samples(gpus=gpus, metrics=names)))
 
     async def _send_inventory(self) -> None:
         try:

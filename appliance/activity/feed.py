@@ -227,12 +227,12 @@ class Hub:
         for s in subscribers:
             s.offer_all(changes)
 
-    def sampled(self, samples: Mapping[str, list[Any]]) -> None:
-        """GPU id to [seconds, utilisation, memory used, temperature, power]. Each is encoded once, however many watch it."""
+    def sampled(self, samples: Mapping[str, list[float]], row_of: Callable[[list[float]], list[Any]]) -> None:
+        """GPU id to its sample; `row_of` makes the row that is sent of it, once and only if somebody watches."""
         with self._lock:
             watched = {gpu_id: tuple(self._watchers[gpu_id]) for gpu_id in samples if gpu_id in self._watchers}
         for gpu_id, subscribers in watched.items():
-            encoded = json.dumps(samples[gpu_id])
+            encoded = json.dumps(row_of(samples[gpu_id]))
             for s in subscribers:
                 s.loop.call_soon_threadsafe(s.offer_sample, gpu_id, encoded)
 

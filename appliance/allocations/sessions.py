@@ -62,14 +62,14 @@ def count_partitions(node_id: UUID, reported: Iterable[ReportedSession]) -> None
     held: dict[UUID, list[ReportedSession]] = {}
     for r in reported:
         held.setdefault(r.allocation_id, []).append(r)
-    readings: dict[UUID, dict[str, float]] = {}
+    readings: dict[UUID, list[float]] = {}
     position: Counter[UUID] = Counter()
     for partition_id, allocation_id in Partition.objects.filter(gpu__node_id=node_id).order_by("position").values_list("pk", "allocation_id"):
         here = held.get(allocation_id, [])
         index, position[allocation_id] = position[allocation_id], position[allocation_id] + 1
         used = sum(r.partition_bytes[index] for r in here if index < len(r.partition_bytes))
-        readings[partition_id] = {"memory_bytes": float(used), "sessions": float(sum(r.state != SessionState.CLOSED for r in here))}
-    series.record(readings, time.time())
+        readings[partition_id] = [float(used), float(sum(r.state != SessionState.CLOSED for r in here))]
+    series.record(("memory_bytes", "sessions"), readings, time.time())
 
 
 def record_session(node_id: UUID, r: ReportedSession) -> None:
@@ -109,7 +109,7 @@ def record_session(node_id: UUID, r: ReportedSession) -> None:
 
 
 def count(session: Session, news: Mapping[str, object]) -> None:
-    series.record({session.pk: {name: float(news[name]) for name in COUNTERS}}, time.time())  # type: ignore[arg-type]
+    series.record(COUNTERS, {session.pk: [float(news[name]) for name in COUNTERS]}, time.time())  # type: ignore[arg-type]
 
 
 def due(session: Session) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from uuid import UUID
 
 from appliance.allocations import services as allocations
@@ -11,11 +12,10 @@ from appliance.allocations import sessions
 from appliance.allocations.models import SessionState
 from appliance.inventory import services as inventory
 from appliance.inventory.models import Node
-from appliance.telemetry.series import MAX_METRICS
 from appliance.writer import writes
 from nodes.protocol import fleet_pb2
 
-MAX_GPUS, MAX_ENDPOINTS, MAX_REFUSED_CALLS, MAX_PARTITIONS = 64, 16, 64, 16
+MAX_GPUS, MAX_ENDPOINTS, MAX_REFUSED_CALLS, MAX_PARTITIONS, MAX_METRICS, MAX_NAME = 64, 16, 64, 16, 64, 64
 
 
 @writes
@@ -57,7 +57,19 @@ def session(s: fleet_pb2.Session) -> sessions.ReportedSession:
     )  # fmt: skip
 
 
-def readings(gpu: fleet_pb2.GpuSample) -> dict[str, float]:
-    """Names and finite values; a node that sends more than a GPU can have is cut short."""
-    found = {name: value for name, value in gpu.metrics.items() if math.isfinite(value) and len(name) <= 64}
-    return found if len(found) <= MAX_METRICS else dict(sorted(found.items())[:MAX_METRICS])
+@lru_cache(1024)
+def names(given: tuple[str, ...]) -> tuple[str, ...]:
+    """The one tuple of these names. Raises ValueError when a GPU can hardly have them."""
+    if len(given) > MAX_METRICS or len(set(given)) != len(given) or any(not 0 < len(name) <= MAX_NAME for name in given):
+        raise ValueError(f"{len(given)} metrics, or a name that is none")
+    return given
+
+
+def readings(samples: fleet_pb2.Samples, gpu_ids: Mapping[bytes, UUID]) -> tuple[tuple[str, ...], dict[UUID, list[float]]]:
+    """Metrics, and the values of each GPU that is the node's; NaN where there is none."""
+    metrics, found = names(tuple(samples.metrics)), {}
+    for gpu in samples.gpus:
+        if (gpu_id := gpu_ids.get(gpu.gpu_uuid)) is not None and len(gpu.values) == len(metrics):
+            values = list(gpu.values)
+            found[gpu_id] = values if math.isfinite(sum(values)) else [v if math.isfinite(v) else math.nan for v in values]
+    return metrics, found

@@ -179,7 +179,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
         elif body == "samples":
             if any(gpu.gpu_uuid not in stream.gpu_ids for gpu in m.samples.gpus):
                 stream.gpu_ids = {uuid.bytes: pk for uuid, pk in (await off_loop(partial(inventory.gpu_ids, stream.node_id), fleet_readers)).items()}
-            charts.record_gpus({stream.gpu_ids[g.gpu_uuid]: reports.readings(g) for g in m.samples.gpus if g.gpu_uuid in stream.gpu_ids})
+            charts.record_gpus(*reports.readings(m.samples, stream.gpu_ids))
             stream.kept_sequence = m.sequence
             stream.wake.set()
 

@@ -6,7 +6,8 @@ import math
 import threading
 import time
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from uuid import UUID
 
 from appliance.activity.feed import hub
@@ -23,17 +24,25 @@ _recent: dict[UUID, array[float]] = {}
 _lock = threading.Lock()
 
 
-def record_gpus(samples: Mapping[UUID, Mapping[str, float]]) -> None:
-    """GPU id to its newest readings. Never blocks: the event loop calls it."""
-    now = time.time()
-    series.record(samples, now)
+@lru_cache(1024)
+def columns(metrics: tuple[str, ...]) -> tuple[int | None, ...]:
+    return tuple(metrics.index(name) if name in metrics else None for name in CHARTED)
+
+
+def record_gpus(metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[float]]) -> None:
+    """GPU id to its newest values. Never blocks: the event loop calls it."""
+    now, chosen = time.time(), columns(metrics)
+    series.record(metrics, values_of, now)
+    rows = {gpu_id: [now, *(math.nan if i is None else values[i] for i in chosen)] for gpu_id, values in values_of.items()}
     with _lock:
-        for gpu_id, metrics in samples.items():
-            recent = _recent.setdefault(gpu_id, array("d"))
-            recent.extend([now, *(metrics.get(name, math.nan) for name in CHARTED)])
+        for gpu_id, row in rows.items():
+            recent = _recent.get(gpu_id)
+            if recent is None:
+                recent = _recent[gpu_id] = array("d")
+            recent.extend(row)
             while recent[0] < now - KEPT_SECONDS:
                 del recent[:WIDTH]
-    hub.sampled({str(gpu_id): row_of([now, *(metrics.get(name, math.nan) for name in CHARTED)]) for gpu_id, metrics in samples.items()})
+    hub.sampled({str(gpu_id): row for gpu_id, row in rows.items()}, row_of)
 
 
 def row_of(values: list[float]) -> list[float | None]:

@@ -6,14 +6,12 @@ import math
 import threading
 from array import array
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from appliance.telemetry import rollups
 from appliance.telemetry.rollups import Points
 
-MAX_METRICS = 64
-"""Of one sample; more are dropped."""
 MAX_OPEN_SAMPLES = 600
 """Of one series; the oldest half goes when nobody writes them down."""
 
@@ -36,20 +34,21 @@ class Series:
     __slots__ = ("closed", "newest", "open")
 
     def __init__(self) -> None:
-        self.newest: Mapping[str, float] = {}
+        self.newest: Sequence[float] = ()
+        """Values of the metrics of the open stretch."""
         self.open: Stretch | None = None
         self.closed: deque[Stretch] = deque()
         """Of other metrics than now, not written down yet."""
 
-    def add(self, seconds: float, readings: Mapping[str, float]) -> None:
-        self.newest = readings
+    def add(self, seconds: float, metrics: tuple[str, ...], values: Sequence[float]) -> None:
+        self.newest = values
         stretch = self.open
-        if stretch is None or len(stretch.metrics) != len(readings) or any(m not in readings for m in stretch.metrics):
+        if stretch is None or (stretch.metrics is not metrics and stretch.metrics != metrics):
             if stretch is not None:
                 self.closed.append(stretch)
-            stretch = self.open = Stretch(interned(readings))
+            stretch = self.open = Stretch(metrics)
         stretch.seconds.append(seconds)
-        stretch.values.extend([readings[m] for m in stretch.metrics])
+        stretch.values.extend(values)
         if len(stretch.seconds) > MAX_OPEN_SAMPLES:
             half = len(stretch.seconds) // 2
             del stretch.seconds[:half], stretch.values[: half * len(stretch.metrics)]
@@ -70,7 +69,6 @@ class Series:
         return [t for t in taken if len(t)]
 
 
-_names: dict[frozenset[str], tuple[str, ...]] = {}
 _series: dict[UUID, Series] = {}
 TURNS = 60
 _by_turn: list[list[UUID]] = [[] for _ in range(TURNS)]
@@ -79,32 +77,24 @@ _ended: set[UUID] = set()
 _lock = threading.Lock()
 
 
-def interned(readings: Mapping[str, float]) -> tuple[str, ...]:
-    """Thousands of series share one list of names."""
-    key = frozenset(readings)
-    if key not in _names:
-        if len(_names) > 1024:
-            _names.clear()
-        _names[key] = tuple(sorted(readings))
-    return _names[key]
-
-
-def record(readings: Mapping[UUID, Mapping[str, float]], seconds: float) -> None:
-    """Series id to its newest readings, all of the same moment. Whatever is not newer than the last one is dropped: points are in order of time."""
+def record(metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[float]], seconds: float) -> None:
+    """Series id to its newest values, all of the same moment. Whatever is not newer than the last one is dropped: points are in order of time."""
     with _lock:
-        for series_id, values in readings.items():
+        for series_id, values in values_of.items():
             series = _series.get(series_id)
             if series is None:
                 series = _series[series_id] = Series()
                 _by_turn[series_id.int % TURNS].append(series_id)
             if series.open is None or not series.open.seconds or series.open.seconds[-1] < seconds:
-                series.add(seconds, values)
+                series.add(seconds, metrics, values)
 
 
 def newest(series_id: UUID) -> dict[str, float]:
     with _lock:
         series = _series.get(series_id)
-        return dict(series.newest) if series else {}
+        if series is None or series.open is None:
+            return {}
+        return {m: v for m, v in zip(series.open.metrics, series.newest, strict=True) if not math.isnan(v)}
 
 
 def open_points(series_id: UUID) -> Points:

@@ -112,25 +112,20 @@ class Session(_message.Message):
     def __init__(self, id: _Optional[bytes] = ..., allocation_id: _Optional[bytes] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., client_pid: _Optional[int] = ..., client_address: _Optional[str] = ..., program: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., memory_bytes: _Optional[int] = ..., launches: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., end_reason: _Optional[str] = ..., opened_seconds: _Optional[int] = ..., partition_bytes: _Optional[_Iterable[int]] = ..., refused_calls: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Samples(_message.Message):
-    __slots__ = ("gpus",)
+    __slots__ = ("gpus", "metrics")
     GPUS_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
     gpus: _containers.RepeatedCompositeFieldContainer[GpuSample]
-    def __init__(self, gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ...) -> None: ...
+    metrics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ..., metrics: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GpuSample(_message.Message):
-    __slots__ = ("gpu_uuid", "metrics")
-    class MetricsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: float
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    __slots__ = ("gpu_uuid", "values")
     GPU_UUID_FIELD_NUMBER: _ClassVar[int]
-    METRICS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
     gpu_uuid: bytes
-    metrics: _containers.ScalarMap[str, float]
-    def __init__(self, gpu_uuid: _Optional[bytes] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    values: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, gpu_uuid: _Optional[bytes] = ..., values: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ()

@@ -71,7 +71,7 @@ def pass_time(begin: float, seconds: int, gpu_id: uuid.UUID, every: int = 5) -> 
         now = begin + second
         if second % every == 0:
             value = float((second * 7919) % 101)
-            series.record({gpu_id: {"utilisation_percent": value, "memory_used_bytes": 79_600_000_001.0 + second}}, now)
+            series.record(("utilisation_percent", "memory_used_bytes"), {gpu_id: [value, 79_600_000_001.0 + second]}, now)
             sent.append((now, value))
         history.advance(now + 0.5)
     return sent
@@ -123,9 +123,9 @@ def test_a_series_that_ended_is_rolled_up_before_its_samples_go(gpu: uuid.UUID) 
 
 @pytest.mark.django_db(databases=list(settings.DATABASES))
 def test_metrics_that_come_and_go_are_kept_apart(gpu: uuid.UUID) -> None:
-    series.record({gpu: {"a": 1.0}}, NOON)
-    series.record({gpu: {"a": 2.0, "b": 5.0}}, NOON + 1)
-    series.record({gpu: {"b": 6.0}}, NOON + 2)
+    series.record(("a",), {gpu: [1.0]}, NOON)
+    series.record(("a", "b"), {gpu: [2.0, 5.0]}, NOON + 1)
+    series.record(("b",), {gpu: [6.0]}, NOON + 2)
     history.write_everything()
     points = history.points(gpu, RAW, NOON, NOON + 10)
     assert set(points.metrics) == {"a", "b"}
@@ -134,14 +134,14 @@ def test_metrics_that_come_and_go_are_kept_apart(gpu: uuid.UUID) -> None:
 
 
 def test_a_sample_that_is_not_newer_changes_nothing(gpu: uuid.UUID) -> None:
-    series.record({gpu: {"a": 1.0}}, NOON)
-    series.record({gpu: {"a": 9.0}}, NOON)
-    series.record({gpu: {"a": 9.0}}, NOON - 5)
+    series.record(("a",), {gpu: [1.0]}, NOON)
+    series.record(("a",), {gpu: [9.0]}, NOON)
+    series.record(("a",), {gpu: [9.0]}, NOON - 5)
     assert list(series.open_points(gpu).mean[:, 0]) == [1.0]
 
 
 def test_nobody_writes_and_memory_stays_bounded(gpu: uuid.UUID) -> None:
     for second in range(5 * series.MAX_OPEN_SAMPLES):
-        series.record({gpu: {"a": float(second)}}, NOON + second)
+        series.record(("a",), {gpu: [float(second)]}, NOON + second)
     kept = series.open_points(gpu)
     assert len(kept) <= series.MAX_OPEN_SAMPLES and kept.mean[-1, 0] == 5 * series.MAX_OPEN_SAMPLES - 1

@@ -24,7 +24,7 @@ from typing import Any
 from deploy.supervisor import ROOT
 from tests.load.placement import placement_ms
 
-WARM_UP_SECONDS, MEASURED_SECONDS, SAMPLE_SECONDS = 15.0, 60.0, 5.0
+WARM_UP_SECONDS, SAMPLE_SECONDS = 15.0, 5.0
 HTTPS_PORT, FLEET_PORT = 28843, 28844
 START_SECONDS = 120.0
 
@@ -117,7 +117,7 @@ def row(name: str, unit: str, value: float, target: float, met: bool | None = No
     return {"name": name, "value": round(value, 3), "unit": unit, "target": target, "met": value <= target if met is None else met, **more}
 
 
-def run(bench: Bench, sockets: int, wide: int, lists: float, pairs: float) -> list[dict[str, object]]:
+def run(bench: Bench, sockets: int, wide: int, lists: float, pairs: float, measured_seconds: float) -> list[dict[str, object]]:
     bench.populate()
     bench.start()
     begun = time.time()
@@ -136,13 +136,13 @@ def run(bench: Bench, sockets: int, wide: int, lists: float, pairs: float) -> li
         time.sleep(WARM_UP_SECONDS)
         begin, spent = time.time(), bench.processor_seconds()
         placements = []
-        while time.time() < begin + MEASURED_SECONDS - 2:
+        while time.time() < begin + measured_seconds - 2:
             placements.append(placement_ms())
             time.sleep(5)
-        time.sleep(max(begin + MEASURED_SECONDS - time.time(), 0))
+        time.sleep(max(begin + measured_seconds - time.time(), 0))
         status, rss, spent = bench.get("appliance"), bench.rss_bytes(), bench.processor_seconds() - spent
         time.sleep(SAMPLE_SECONDS)
-        end = begin + MEASURED_SECONDS
+        end = begin + measured_seconds
         ingest = [p.ask("figures", begin, end) for p in fleet]
         seen, web = browsers.ask("figures", begin, end), people.ask("figures", begin, end)
         for part in (browsers, people):
@@ -171,7 +171,7 @@ def run(bench: Bench, sockets: int, wide: int, lists: float, pairs: float) -> li
         row("allocate_ticket_p99_ms", "ms", web["allocate"]["p99_ms"], 150, more=web["allocate"]),
         row("loop_lag_p99_ms", "ms", status["loop_lag_p99_ms"], 50, p50_ms=status["loop_lag_p50_ms"], index_mismatches=status["index_mismatches"]),
         row("reconnect_all_s", "s", back, 60, first_time_s=round(connected, 2)),
-        row("rss_bytes", "bytes", rss, 600e6, processors=round(spent / MEASURED_SECONDS, 2)),
+        row("rss_bytes", "bytes", rss, 600e6, processors=round(spent / measured_seconds, 2)),
         row("placement_10k_gpus_ms", "ms", statistics.median(placements), 20, runs=len(placements)),
         row("history_equal_share", "ratio", equal / max(total, 1), 1.0, equal == total and total > 0, readings=total),
     ]
@@ -185,12 +185,13 @@ def main() -> None:
     parser.add_argument("--wide", type=int, default=20, help="sockets that watch 1,024 GPUs")
     parser.add_argument("--lists", type=float, default=50.0, help="a second")
     parser.add_argument("--pairs", type=float, default=20.0, help="allocations a second")
+    parser.add_argument("--seconds", type=float, default=60.0, help="that are measured, after 15 of warm-up")
     parser.add_argument("--keep", type=Path, help="folder for the data and the log; default: one that is removed")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="busbar-load-") as made:
         folder = options.keep or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
-        results = run(Bench(folder, options.nodes), options.sockets, options.wide, options.lists, options.pairs)
+        results = run(Bench(folder, options.nodes), options.sockets, options.wide, options.lists, options.pairs, options.seconds)
     machine = {
         "processor": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),

@@ -28,6 +28,9 @@ DUE = "power_watts"
 """The reading that says when its sample was due, in seconds since the fleet began."""
 
 
+NAMES = sorted(m.name for m in METRICS)
+
+
 class FakeAgent:
     def __init__(self, node: dict[str, Any], address: str, begun: float, remembered: bool) -> None:
         self.node, self.address, self.begun = node, address, begun
@@ -52,13 +55,12 @@ class FakeAgent:
     def sample(self, due: float) -> None:
         gpus = []
         for i, gpu_uuid in enumerate(self.uuids):
-            readings = {m.name: float(self.dice.randrange(1 << 20)) for m in METRICS}
-            readings[DUE] = due - self.begun
-            gpus.append(fleet_pb2.GpuSample(gpu_uuid=gpu_uuid, metrics=readings))
+            values = [due - self.begun if name == DUE else float(self.dice.randrange(1 << 20)) for name in NAMES]
+            gpus.append(fleet_pb2.GpuSample(gpu_uuid=gpu_uuid, values=values))
             if i == 0 and self.sent is not None and self.online:
-                self.sent.append((due, readings))
+                self.sent.append((due, dict(zip(NAMES, values, strict=True))))
         if self.online:
-            self.waiting.append((self.put(samples=fleet_pb2.Samples(gpus=gpus)), due))
+            self.waiting.append((self.put(samples=fleet_pb2.Samples(gpus=gpus, metrics=NAMES)), due))
         else:
             self.latencies.append((due, float("inf")))
 
