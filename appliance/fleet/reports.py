@@ -9,7 +9,7 @@ from uuid import UUID
 
 from appliance.allocations import services as allocations
 from appliance.allocations import sessions
-from appliance.allocations.models import SessionState
+from appliance.allocations.models import Session, SessionState
 from appliance.inventory import services as inventory
 from appliance.inventory.models import Node
 from appliance.writer import writes
@@ -18,9 +18,15 @@ from nodes.protocol import fleet_pb2
 MAX_GPUS, MAX_ENDPOINTS, MAX_REFUSED_CALLS, MAX_PARTITIONS, MAX_METRICS, MAX_NAME = 64, 16, 64, 16, 64, 64
 
 
-@writes
 def take(node_id: UUID, report: fleet_pb2.Report) -> None:
-    """Blocks: writes what changed."""
+    """Blocks: writes what changed, if anything did."""
+    quiet = not report.sessions and Node.objects.filter(pk=node_id, applied_generation=report.generation).exists()
+    if not quiet or Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED).exists():
+        record(node_id, report)
+
+
+@writes
+def record(node_id: UUID, report: fleet_pb2.Report) -> None:
     listed = [session(s) for s in report.sessions]
     sessions.sessions_report(node_id=node_id, reported=listed)
     record_applied(node_id, report.generation, {s.allocation_id for s in listed if s.state != SessionState.CLOSED})

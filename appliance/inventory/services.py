@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
@@ -49,9 +51,28 @@ def node_create(*, name: str) -> Node:
     return node
 
 
-@writes
 def node_report(*, node_id: UUID, report: ReportedNode) -> None:
-    """What a node is made of, from its own mouth. GPUs that it no longer lists are kept, marked absent."""
+    """What a node is made of, from its own mouth. GPUs that it no longer lists are kept, marked absent. After a restart of the appliance all nodes say it at
+    once, and most say nothing new: that costs no write."""
+    if not as_known(node_id, report):
+        record_report(node_id=node_id, report=report)
+
+
+def as_known(node_id: UUID, report: ReportedNode) -> bool:
+    node = Node.objects.get(pk=node_id)
+    facts = (report.agent_version[:50], report.driver_version[:50], report.operating_system[:100], report.software, report.boot_id[:64])
+    if node.state == NodeState.ENROLLING or facts != (node.agent_version, node.driver_version, node.operating_system, node.software, node.boot_id):
+        return False
+    gpus = {(g.uuid, g.index, g.model, g.memory_bytes) for g in node.gpus.all() if g.present}
+    return gpus == {(g.uuid, g.index, g.model[:100], g.memory_bytes) for g in report.gpus} and list(report.endpoints) == endpoints_of(node)
+
+
+def endpoints_of(node: Node) -> list[tuple[str, int]]:
+    return list(node.endpoints.order_by("position").values_list("address", "port"))
+
+
+@writes
+def record_report(*, node_id: UUID, report: ReportedNode) -> None:
     node = Node.objects.get(pk=node_id)
     Node.objects.filter(pk=node_id).update(
         agent_version=report.agent_version[:50],
@@ -69,7 +90,7 @@ def node_report(*, node_id: UUID, report: ReportedNode) -> None:
 
 def record_endpoints(node: Node, endpoints: Iterable[tuple[str, int]]) -> None:
     wanted = list(endpoints)
-    if wanted == list(node.endpoints.order_by("position").values_list("address", "port")):
+    if wanted == endpoints_of(node):
         return
     node.endpoints.all().delete()
     Endpoint.objects.bulk_create(Endpoint(node=node, address=a, port=p, position=i) for i, (a, p) in enumerate(wanted))
@@ -158,18 +179,28 @@ def gpu_change(*, gpu_id: UUID, labels: dict[str, str] | None = None, pool_name:
 
 
 _reachable: dict[UUID, bool] = {}
+_started = time.monotonic()
 
 
 def announce_reachability() -> None:
     """Reachable is computed, so no row changes: browsers and the events learn of it here, once a second."""
-    for node_id in Node.objects.present().values_list("pk", flat=True):
-        now, before = latest.reachable(node_id), _reachable.get(node_id)
+    ids = list(Node.objects.present().values_list("pk", flat=True))
+    silent, young = latest.unreachable(ids), time.monotonic() - _started < settings.ENVIRONMENT.unreachable_seconds
+    changed = {}
+    for node_id in ids:
+        now, before = node_id not in silent, _reachable.get(node_id)
+        if before is None and not now and young:
+            continue  # it may not have found us again yet
         _reachable[node_id] = now
         if before is not None and before != now:
-            reachability_changed(node=Node.objects.get(pk=node_id), reachable=now)
+            changed[node_id] = now
+    if changed:
+        reachability_changed(reachable=changed)
 
 
 @writes
-def reachability_changed(*, node: Node, reachable: bool) -> None:
-    kind, message = ("node.reachable", "reports again") if reachable else ("node.unreachable", "does not report; its sessions go on, it gets nothing new")
-    emit(kind, path=node.path, object_id=node.pk, message=f"Node {node.name} {message}.")
+def reachability_changed(*, reachable: Mapping[UUID, bool]) -> None:
+    for node in Node.objects.filter(pk__in=reachable):
+        known = reachable[node.pk]
+        kind, message = ("node.reachable", "reports again") if known else ("node.unreachable", "does not report; its sessions go on, it gets nothing new")
+        emit(kind, path=node.path, object_id=node.pk, message=f"Node {node.name} {message}.")

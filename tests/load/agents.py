@@ -38,13 +38,14 @@ class FakeAgent:
         self.dice = random.Random(node["id"])
         self.queue: asyncio.Queue[fleet_pb2.AgentMessage] = asyncio.Queue()
         self.sequence = 0
-        self.boot = node["id"][:8]
+        self.boot = node["id"]
         self.waiting: collections.deque[tuple[int, float]] = collections.deque()
         self.latencies: list[tuple[float, float]] = []
         """(due, seconds until it was acknowledged)"""
         self.sent: list[tuple[float, dict[str, float]]] | None = [] if remembered else None
         """Of its first GPU."""
         self.ready_at = 0.0
+        """When its first sample was acknowledged after it connected."""
         self.online = False
 
     def put(self, **body: Any) -> int:
@@ -81,7 +82,7 @@ class FakeAgent:
             with contextlib.suppress(grpc.aio.AioRpcError):
                 await self.connected()
                 delays = retry_delays()
-            self.online = False
+            self.online, self.ready_at = False, 0.0
             self.latencies += [(due, float("inf")) for _, due in self.waiting]
             self.waiting.clear()
             await asyncio.sleep(next(delays))
@@ -93,14 +94,14 @@ class FakeAgent:
                 self.queue.get_nowait()
             self.put(inventory=self.inventory())
             async for answer in fleet_pb2_grpc.FleetStub(channel).Connect(self.messages()):
-                if not self.online:
-                    self.online, self.ready_at = True, time.time()
+                self.online = True
                 if answer.HasField("desired_state"):
                     self.put(report=fleet_pb2.Report(generation=answer.desired_state.generation))
                 now = time.time()
                 while self.waiting and self.waiting[0][0] <= answer.acknowledged_sequence:
                     due = self.waiting.popleft()[1]
                     self.latencies.append((due, now - due))
+                    self.ready_at = self.ready_at or now
 
 
 async def tick(agents: list[FakeAgent], begun: float, every: float, phases: list[float]) -> None:
@@ -133,7 +134,7 @@ async def main(fleet: Path, address: str, begun: float, first: int, count: int, 
     async for command, *arguments in commands():
         if command == "ready":
             since = float(arguments[0])
-            while any(not a.online or a.ready_at < since for a in mine):
+            while any(not a.online or a.ready_at <= since for a in mine):
                 await asyncio.sleep(0.05)
             say(ready_at=max(a.ready_at for a in mine))
         elif command == "figures":

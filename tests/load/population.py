@@ -60,6 +60,7 @@ def make_people() -> dict[str, Any]:
 
 def make_fleet(nodes: int, ca_pem: str) -> list[dict[str, Any]]:
     from appliance.fleet.enrolment import certificates_for
+    from appliance.identifiers import uuid7
     from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
     from appliance.pools.models import Pool
     from nodes.enrolment import new_key_and_csr
@@ -67,7 +68,16 @@ def make_fleet(nodes: int, ca_pem: str) -> list[dict[str, Any]]:
     pools = [Pool.objects.get(name="default"), Pool.objects.get(name="kept")]
     dice, fleet, gpus = random.Random(7), [], []
     for n in range(nodes):
-        node = Node.objects.create(name=f"node{n:04d}", state=NodeState.READY, driver_version="580.95.05", labels={"rack": f"r{n % 40}"})
+        made = uuid7()
+        node = Node.objects.create(
+            id=made,
+            boot_id=str(made),
+            name=f"node{n:04d}",
+            state=NodeState.READY,
+            driver_version="580.95.05",
+            agent_version="load",
+            labels={"rack": f"r{n % 40}"},
+        )
         Endpoint.objects.create(node=node, address="127.0.0.1", port=1)
         key, csr = new_key_and_csr()
         certificates = certificates_for(node, csr, new_key_and_csr()[1])
