@@ -72,8 +72,8 @@ class Index:
             self._put_gpus(book.gpus())
             self.holders = book.holders()
             self.complete = True
-        self._notice_reachability()
         self._refresh_gpus()
+        self._notice_reachability()  # of the nodes that are new, too
         self._refresh_holders()
         return {pool_id: list(rooms.values()) for pool_id, rooms in self.rooms.items()}, dict(self.holders)
 
