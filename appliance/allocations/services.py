@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -10,7 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, OperationalError, transaction
-from django.db.models import Sum
+from django.db.models import Count, Sum
 from django.utils import timezone
 
 from appliance.accounts.models import Project, User
@@ -25,10 +27,12 @@ from appliance.allocations.placement import ComputeMode
 from appliance.errors import ApplianceError, Code
 from appliance.pools import fair_share
 from appliance.pools.models import Pool, Reservation
+from appliance.telemetry import series
 from appliance.writer import writes
 
 log = logging.getLogger(__name__)
 
+PROJECT_METRICS = ("allocated_percent", "allocated_memory_bytes", "partitions", "sessions", "waiting_allocations")
 RESERVED_PRIORITY = 100
 """From here on a request needs allocations.manage: it passes everybody else's."""
 
@@ -211,6 +215,14 @@ def check_index() -> None:
 
 
 def count_use() -> None:
-    """What each project has in use now, for the fair share."""
-    rows = Partition.objects.filter(allocation__state__in=OCCUPYING).values("allocation__project_id").annotate(percent=Sum("compute_percent"))
-    fair_share.count_use(use={row["allocation__project_id"]: row["percent"] for row in rows}, now=timezone.now())
+    """What each project has in use now, for the fair share and its history. Every ten seconds."""
+    held = Partition.objects.filter(allocation__state__in=OCCUPYING).values_list("allocation__project_id")
+    rows = {project_id: sums for project_id, *sums in held.annotate(Sum("compute_percent"), Sum("memory_bytes"), Count("pk"))}
+    fair_share.count_use(use={project_id: sums[0] for project_id, sums in rows.items()}, now=timezone.now())
+    waiting = Counter(Allocation.objects.filter(state=AllocationState.WAITING).values_list("project_id", flat=True))
+    in_use = Counter(Session.objects.exclude(state=SessionState.CLOSED).values_list("allocation__project_id", flat=True))
+    readings = {
+        project_id: [float(value) for value in (*rows.get(project_id, (0, 0, 0)), in_use[project_id], waiting[project_id])]
+        for project_id in Project.objects.values_list("pk", flat=True)
+    }
+    series.record(PROJECT_METRICS, readings, time.time())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,12 @@ from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from appliance.accounts.models import Project
+from appliance.allocations import services
 from appliance.telemetry import history, rollups, series
 from appliance.telemetry.models import Chunk
 from appliance.telemetry.rollups import TIERS, Points, rolled, samples
+from tests.appliance.conftest import Cast, body
 
 RAW, TEN, MINUTE, HOUR = TIERS
 NOON = 1_800_000_000 // 86400 * 86400.0
@@ -145,3 +149,19 @@ def test_nobody_writes_and_memory_stays_bounded(gpu: uuid.UUID) -> None:
         series.record(("a",), {gpu: [float(second)]}, NOON + second)
     kept = series.open_points(gpu)
     assert len(kept) <= series.MAX_OPEN_SAMPLES and kept.mean[-1, 0] == 5 * series.MAX_OPEN_SAMPLES - 1
+
+
+@pytest.mark.django_db(databases=list(settings.DATABASES))
+def test_a_project_has_a_history_of_what_it_holds_and_waits_for(cast: Cast, client_of: Callable[..., Any], add_node: Callable[..., Any]) -> None:
+    add_node()
+    alice, project = client_of(cast.alice), Project.objects.get(name="default")
+    for percent in (30, 80):
+        alice.post("/api/v1/allocations", {"percent": percent}, format="json")
+    services.count_use()
+    shown = {i["metric"]: i["points"][-1][1] for i in body(alice.get(f"/api/v1/projects/{project.pk}/metrics"))["items"]}
+    assert (shown["allocated_percent"], shown["partitions"], shown["waiting_allocations"], shown["sessions"]) == (30, 1, 1, 0)
+    assert alice.get(f"/api/v1/projects/{project.pk}/metrics?resolution_seconds=7").status_code == 400
+    assert alice.get(f"/api/v1/projects/{project.pk}/metrics?since=yesterday").status_code == 400
+    assert alice.get(f"/api/v1/projects/{project.pk}/metrics?since=2020-01-01T00:00:00Z&resolution_seconds=0").status_code == 400
+    series.end(project.pk)
+    series.forget_ended([project.pk])
