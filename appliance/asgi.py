@@ -16,9 +16,9 @@ django.setup()
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - after setup, as Channels asks
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest  # noqa: E402
 from django.http import HttpResponse  # noqa: E402
-from rest_framework.renderers import JSONRenderer  # noqa: E402
 
 from appliance.activity.feed import hub  # noqa: E402
+from appliance.encoding import encoded  # noqa: E402
 from appliance.rest import Until  # noqa: E402
 from appliance.urls import websocket_urlpatterns  # noqa: E402
 from appliance.writer import readers  # noqa: E402
@@ -73,12 +73,12 @@ class PooledHandler(ASGIHandler):
         with hub.listening(until.kind, until.object_id) as changed:
             while True:
                 changed.clear()
-                over, body = await loop.run_in_executor(readers, until.look)
-                if over or loop.time() >= deadline:
+                if await loop.run_in_executor(readers, until.over) or loop.time() >= deadline:
                     break
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), deadline - loop.time())
-        fresh = HttpResponse(JSONRenderer().render(body), status=response.status_code, content_type="application/json")
+        body = await loop.run_in_executor(readers, until.show)
+        fresh = HttpResponse(encoded(body), status=response.status_code, content_type="application/json")
         if "version" in body:
             fresh["ETag"] = f'"{body["version"]}"'
         return fresh
@@ -88,6 +88,8 @@ class PooledHandler(ASGIHandler):
         headers = [(k.encode("ascii").lower(), v.encode("latin-1")) for k, v in response.items()]
         headers += [(b"set-cookie", c.output(header="").strip().encode()) for c in response.cookies.values()]
         content = b"".join(response) if response.streaming else response.content
+        if not response.has_header("Content-Length"):
+            headers.append((b"content-length", b"%d" % len(content)))
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
         await send({"type": "http.response.body", "body": content})
         await asyncio.get_running_loop().run_in_executor(readers, response.close)

@@ -17,6 +17,7 @@ from typing import TextIO
 
 import grpc
 import uvicorn
+import uvloop
 from django.conf import settings
 from django.core.management import call_command
 
@@ -123,7 +124,7 @@ async def serve() -> None:
     fleet = await serve_fleet(servicer, pem, key, authority)
     config = uvicorn.Config(
         application, host=e.listen, port=e.https_port, ssl_certfile=str(pem), ssl_keyfile=str(key), ssl_version=ssl.PROTOCOL_TLS_SERVER,
-        ws_max_size=MAX_FRAME_BYTES, ws_per_message_deflate=False,
+        ws_max_size=MAX_FRAME_BYTES, ws_per_message_deflate=False, ws="websockets-sansio",
         log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=DRAIN_SECONDS,
     )  # fmt: skip
     web = uvicorn.Server(config)
@@ -157,7 +158,7 @@ def run() -> None:
     prepare()
     writer = start_writer()
     hub.start_publisher()
-    asyncio.run(serve())
+    uvloop.run(serve())
     history.write_everything()
     writer.stop()
     lock.close()

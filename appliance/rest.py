@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from uuid import UUID
 
+import orjson
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db.models import Model, QuerySet
 from django.db.models.fields.json import KeyTextTransform
@@ -17,12 +17,12 @@ from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import exceptions
 from rest_framework.pagination import BasePagination
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
+from appliance.encoding import encoded
 from appliance.errors import STATUS, ApplianceError, Code
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def shown(serializer: type[Serializer[Any]], row: Any) -> dict[str, Any]:
 
 def plain(data: Any) -> dict[str, Any]:
     """As JSON has it, so that the kept answer of a repeated request is the same."""
-    result: dict[str, Any] = json.loads(JSONRenderer().render(data))
+    result: dict[str, Any] = orjson.loads(encoded(data))
     return result
 
 
@@ -230,11 +230,12 @@ class Until:
     kind: str
     object_id: UUID
     seconds: float
-    look: Callable[[], tuple[bool, Mapping[str, Any]]]
-    """Whether it is over, and the body as it is now. Reads the database."""
+    over: Callable[[], bool]
+    show: Callable[[], Mapping[str, Any]]
+    """The body as it is now. Both read the database."""
 
 
-def wait_for(request: Request, response: Response, kind: str, object_id: UUID, look: Callable[[], tuple[bool, Mapping[str, Any]]]) -> Response:
+def wait_for(request: Request, response: Response, kind: str, object_id: UUID, over: Callable[[], bool], show: Callable[[], Mapping[str, Any]]) -> Response:
     """Honours `?wait=`."""
     wanted = request.query_params.get("wait")
     if wanted is not None:
@@ -244,7 +245,7 @@ def wait_for(request: Request, response: Response, kind: str, object_id: UUID, l
             seconds = -1.0
         if not 0 <= seconds <= MAX_WAIT_SECONDS:
             raise ApplianceError(Code.INVALID, f"wait must be a number of seconds from 0 to {MAX_WAIT_SECONDS:.0f}.")
-        response.until = Until(kind, object_id, seconds, look)  # type: ignore[attr-defined]
+        response.until = Until(kind, object_id, seconds, over, show)  # type: ignore[attr-defined]
     return response
 
 

@@ -153,7 +153,7 @@ REST_FRAMEWORK = {
         "appliance.accounts.authentication.CookieAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["appliance.encoding.FastJSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_PAGINATION_CLASS": "appliance.rest.CursorPage",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",

@@ -14,7 +14,9 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
+from appliance.accounts import identities
 from appliance.accounts.models import ApiToken, User
+from appliance.accounts.permissions import bindings_of
 
 PREFIX = "bb_"
 COOKIE = "__Host-busbar"
@@ -36,14 +38,25 @@ def parts_of(presented: str) -> tuple[uuid.UUID, str] | None:
         return None
 
 
+def live(token: ApiToken) -> bool:
+    return token.user.is_active and (token.expires_at is None or token.expires_at >= timezone.now())
+
+
 def good(token: ApiToken, secret: str) -> bool:
-    fresh = token.expires_at is None or token.expires_at >= timezone.now()
-    return fresh and token.user.is_active and hmac.compare_digest(token.secret_sha256, hash_secret(secret))
+    return live(token) and hmac.compare_digest(token.secret_sha256, hash_secret(secret))
 
 
 def token_for(presented: str) -> ApiToken | None:
-    """The live token behind the text, or None."""
-    return tokens_for([presented]).get(presented)
+    """The live token behind the text, or None. Its user is the request's own copy, with the roles."""
+    token = identities.known(presented)
+    if token is not None:
+        return token if live(token) else None
+    read_at = identities.changes()
+    token = tokens_for([presented]).get(presented)
+    if token is not None:
+        bindings_of(token.user)
+        identities.keep(presented, token, read_at)
+    return token
 
 
 def tokens_for(presented: Iterable[str]) -> dict[str, ApiToken]:

@@ -13,7 +13,6 @@ from django.conf import settings
 from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.password_validation import validate_password
 from django.db import IntegrityError, transaction
-from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.authentication import PREFIX, hash_secret
@@ -139,5 +138,8 @@ def project_create(*, name: str, department: str) -> Project:
 
 @writes
 def project_set_department(*, project_id: UUID, department: str) -> Project:
-    Project.objects.filter(pk=project_id).update(department=department_named(department), version=F("version") + 1)
-    return Project.objects.select_related("department").get(pk=project_id)
+    project = Project.objects.select_for_update().get(pk=project_id)
+    project.department = department_named(department)
+    project.version += 1
+    project.save(update_fields=["department", "version"])
+    return project

@@ -26,7 +26,7 @@ HELLO_SECONDS = 10.0
 RECHECK_SECONDS = 3.0
 """A revoked token or a changed role closes or narrows a socket within five seconds."""
 FRAME_SECONDS = 0.25
-"""Changes and samples go out at most four times a second, the first of a pause at once."""
+"""Samples go out at most four times a second, the first of a pause at once; changes come at the hub's pace."""
 MAX_FRAME_BYTES = 64 << 10
 MAX_GPUS = 1024
 CLOSE_UNAUTHENTICATED, CLOSE_INVALID = 4401, 4400
@@ -163,7 +163,6 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 await self._say({"type": "resync", "sequence": hub.sequence})
             if self.subscriber.changes:
                 await self.send(self.subscriber.changes_frame())
-            await asyncio.sleep(FRAME_SECONDS)
 
     async def _send_samples(self) -> None:
         assert self.subscriber is not None

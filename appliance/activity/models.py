@@ -76,6 +76,9 @@ class Task(models.Model):
 
     objects = TaskQuerySet.as_manager()
 
+    class Meta:
+        indexes: ClassVar[list[models.Index]] = [models.Index(fields=["path"], name="task_by_path")]  # what is under way on an object
+
 
 class IdempotencyKey(models.Model):
     """Commits with the effect that it names, so a repeated request finds either both or neither."""

@@ -13,15 +13,19 @@ from appliance.accounts.models import User
 from appliance.activity.feed import hub
 from appliance.activity.models import Event, IdempotencyKey, Task, TaskState
 from appliance.errors import ApplianceError, Code
+from appliance.prepared import Select, insert
 from appliance.writer import writes
 
 SYSTEM = "system"
 KEY_LIFE = timedelta(hours=24)
 
+KEPT_ANSWER = Select(lambda user_id, key: IdempotencyKey.objects.filter(user_id=user_id, key=key))
+RUNNING_TASKS = Select(lambda path, kind: Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING).values_list("pk", "version"))
+
 
 def emit(kind: str, *, path: str, message: str, actor: str = SYSTEM, object_id: UUID | None = None, project_id: UUID | None = None, **data: object) -> Event:
     """One row for one thing that happened. Call inside the transaction that made it happen."""
-    event = Event.objects.create(kind=kind, path=path, message=message[:500], actor=actor, object_id=object_id, project_id=project_id, data=data)
+    event = insert(Event(kind=kind, path=path, message=message[:500], actor=actor, object_id=object_id, project_id=project_id, data=data))
     hub.changed("event", event.pk)
     if object_id is not None:
         hub.changed(kind.partition(".")[0], object_id)
@@ -30,13 +34,13 @@ def emit(kind: str, *, path: str, message: str, actor: str = SYSTEM, object_id: 
 
 def remember_answer(*, user_id: UUID, key: str, digest: str, effect: Callable[[], tuple[int, dict[str, Any]]]) -> tuple[int, dict[str, Any]]:
     """The kept answer of an equal request, or a fresh one that is kept. Inside a transaction."""
-    kept = IdempotencyKey.objects.filter(user_id=user_id, key=key).first()
+    kept = KEPT_ANSWER.first(user_id=user_id, key=key)
     if kept is not None:
         if kept.request_sha256 != digest:
             raise ApplianceError(Code.IDEMPOTENCY_MISMATCH, "This Idempotency-Key was used for another request; use a new one.")
         return kept.status, kept.answer
     status, body = effect()
-    IdempotencyKey.objects.create(user_id=user_id, key=key, request_sha256=digest, status=status, answer=body)
+    insert(IdempotencyKey(user_id=user_id, key=key, request_sha256=digest, status=status, answer=body))
     return status, body
 
 
@@ -46,7 +50,7 @@ def forget_old_answers() -> None:
 
 
 def task_start(*, kind: str, path: str, initiator: User | None, message: str = "", project_id: UUID | None = None) -> Task:
-    task = Task.objects.create(kind=kind, path=path, initiator=initiator, message=message[:500], project_id=project_id, state=TaskState.RUNNING)
+    task = insert(Task(kind=kind, path=path, initiator=initiator, message=message[:500], project_id=project_id, state=TaskState.RUNNING))
     hub.changed("task", task.pk)
     return task
 
@@ -55,12 +59,7 @@ def task_start(*, kind: str, path: str, initiator: User | None, message: str = "
 def task_end(*, path: str, kind: str, error: str | None = None) -> None:
     """Ends the running task of this kind on this object, if there is one."""
     state = TaskState.FAILED if error else TaskState.SUCCEEDED
-    for task in Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING):
-        Task.objects.filter(pk=task.pk, state=TaskState.RUNNING, version=task.version).update(
-            state=state,
-            progress_percent=100,
-            error={"detail": error} if error else None,
-            ended_at=timezone.now(),
-            version=task.version + 1,
-        )
-        hub.changed("task", task.pk)
+    changes: dict[str, Any] = {"state": state, "progress_percent": 100, "error": {"detail": error} if error else None, "ended_at": timezone.now()}
+    for task_id, version in RUNNING_TASKS.rows(path=path, kind=kind):
+        Task.objects.filter(pk=task_id, state=TaskState.RUNNING, version=version).update(version=version + 1, **changes)
+        hub.changed("task", task_id)

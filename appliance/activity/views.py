@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.activity.feed import NO_PROJECT, hub
+from appliance.activity.feed import NO_PROJECT, Audience, hub
 from appliance.activity.models import Event, Task, TaskState
 from appliance.rest import WAIT, ApplianceView, CursorPage, caller, refuse_unknown_parameters, shown, wait_for
 
@@ -63,22 +63,21 @@ class TaskView(ApplianceView):
     def get(self, request: Request, task_id: UUID) -> Response:
         task = get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)
 
-        def look() -> tuple[bool, Mapping[str, Any]]:
-            now = Task.objects.select_related("initiator").get(pk=task_id)
-            return now.state not in (TaskState.QUEUED, TaskState.RUNNING), shown(TaskSerializer, now)
+        def over() -> bool:
+            return not Task.objects.filter(pk=task_id, state__in=[TaskState.QUEUED, TaskState.RUNNING]).exists()
 
-        return wait_for(request, Response(shown(TaskSerializer, task)), "task", task_id, look)
-
-
-def event_row(event_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:
-    event = Event.objects.filter(pk=event_id).first()
-    return ("activity.view", event.project_id, shown(EventSerializer, event)) if event else None
+        return wait_for(request, Response(shown(TaskSerializer, task)), "task", task_id, over, lambda: shown(TaskSerializer, Task.objects.get(pk=task_id)))
 
 
-def task_row(task_id: UUID) -> tuple[str, UUID | None, Mapping[str, Any]] | None:
-    task = Task.objects.select_related("initiator").filter(pk=task_id).first()
-    return ("activity.view", task.project_id or NO_PROJECT, shown(TaskSerializer, task)) if task else None
+def event_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
+    for event in Event.objects.filter(pk__in=ids).order_by("pk"):
+        yield event.pk, "activity.view", event.project_id, shown(EventSerializer, event)
 
 
-hub.register("event", event_row)
-hub.register("task", task_row)
+def task_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
+    for task in Task.objects.select_related("initiator").filter(pk__in=ids):
+        yield task.pk, "activity.view", task.project_id or NO_PROJECT, shown(TaskSerializer, task)
+
+
+hub.register("event", event_rows)
+hub.register("task", task_rows)

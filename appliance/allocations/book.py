@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from appliance.accounts.models import Department, Project, User
 from appliance.allocations import claims
 from appliance.allocations.models import OCCUPYING, Allocation, AllocationState, Partition
 from appliance.allocations.placement import ComputeMode, GpuRoom, Policy, Request, Share
-from appliance.inventory.models import Gpu, NodeState
-from appliance.pools.fair_share import past_use
+from appliance.inventory.models import Gpu, GpuQuerySet, NodeState
+from appliance.pools.fair_share import PastUse, past_use, past_uses
 from appliance.pools.models import Pool, Quota, Reservation
 from appliance.pools.subject_kind import SubjectKind
+from appliance.prepared import Select
 from appliance.telemetry import latest
 
 
@@ -33,21 +36,34 @@ def request_of(a: Allocation) -> Request:
     )  # fmt: skip
 
 
-def gpus(*, gpu_ids: Iterable[UUID] | None = None, node_ids: Iterable[UUID] | None = None) -> Iterator[tuple[UUID, str, GpuRoom]]:
-    """Pool, node's name and room of these GPUs, or of all that are in a pool, as the rows say. Partitions count until their node has reported them gone."""
-    rows = Gpu.objects.filter(pool_id__isnull=False).exclude(node__state=NodeState.REMOVED)
-    if gpu_ids is not None:
-        rows = rows.filter(pk__in=list(gpu_ids))
-    if node_ids is not None:
-        rows = rows.filter(node_id__in=list(node_ids))
-    for row in rows.values_list(*ROOM_COLUMNS):
-        yield row[0], row[10], room_of(*row[1:])
-
-
 ROOM_COLUMNS = (
     "pool_id", "pk", "node_id", "index", "memory_bytes", "taken_percent", "taken_memory_bytes", "model", "present", "labels",
     "node__name", "node__state", "node__labels", "node__driver_version",
 )  # fmt: skip
+
+
+def gpus(*, gpu_ids: Iterable[UUID] | None = None, node_ids: Iterable[UUID] | None = None) -> Iterator[tuple[UUID, str, GpuRoom]]:
+    """Pool, node's name and room of these GPUs, or of all that are in a pool, as the rows say. Partitions count until their node has reported them gone."""
+    rows: Iterable[Sequence[Any]]
+    if gpu_ids is not None and len(ids := list(gpu_ids)) <= FEW:
+        rows = FEW_GPUS.rows(gpu_ids=ids) if ids else ()
+    else:
+        found = pooled_gpus()
+        if gpu_ids is not None:
+            found = found.filter(pk__in=ids)
+        if node_ids is not None:
+            found = found.filter(node_id__in=list(node_ids))
+        rows = found.values_list(*ROOM_COLUMNS)
+    for row in rows:
+        yield row[0], row[10], room_of(*row[1:])
+
+
+def pooled_gpus() -> GpuQuerySet:
+    return Gpu.objects.filter(pool_id__isnull=False).exclude(node__state=NodeState.REMOVED)
+
+
+FEW = 16
+FEW_GPUS = Select(lambda gpu_ids: pooled_gpus().filter(pk__in=gpu_ids).values_list(*ROOM_COLUMNS))
 
 
 def room_of(
@@ -80,48 +96,68 @@ def rooms() -> dict[UUID, list[GpuRoom]]:
     return found
 
 
-def subjects_of(a: Allocation) -> tuple[claims.Subject, ...]:
+def subjects_of(project_id: UUID, owner_id: UUID, department_id: UUID | None) -> tuple[claims.Subject, ...]:
     """The project first: it is named before its department and the user when several limits are reached."""
-    subjects = [claims.Subject(SubjectKind.PROJECT, a.project_id), claims.Subject(SubjectKind.USER, a.owner_id)]
-    if a.project.department_id:
-        subjects.append(claims.Subject(SubjectKind.DEPARTMENT, a.project.department_id))
-    return tuple(subjects)
+    subjects = (claims.Subject(SubjectKind.PROJECT, project_id), claims.Subject(SubjectKind.USER, owner_id))
+    return (*subjects, claims.Subject(SubjectKind.DEPARTMENT, department_id)) if department_id else subjects
 
 
-def waiter_of(a: Allocation, pools: dict[UUID, Pool]) -> claims.Waiter:
-    pool = pools.get(a.pool_id) if a.pool_id else None
+def waiter_of(a: Allocation, rules: Rules) -> claims.Waiter:
+    pool = rules.pools.get(a.pool_id) if a.pool_id else None
     chain = tuple(
         p
-        for p in (*filter(None, [a.pool_id]), *map(UUID, pool.fallbacks if pool else ()))
-        if p in pools and a.project_id in (pools[p].audience or {a.project_id})
+        for p in (*filter(None, [a.pool_id]), *(pool.fallbacks if pool else ()))
+        if p in rules.pools and a.project_id in (rules.pools[p].audience or {a.project_id})
     )
     return claims.Waiter(
-        a.pk, request_of(a), chain, subjects_of(a), a.project_id, a.priority, a.preemptible, a.created_at,
+        a.pk, request_of(a), chain, subjects_of(a.project_id, a.owner_id, rules.departments.get(a.project_id)), a.project_id, a.priority, a.preemptible,
+        a.created_at,
         timedelta(seconds=a.lifetime_seconds) if a.lifetime_seconds else None, a.reservation_id,
     )  # fmt: skip
 
 
 def holders(allocation_ids: Iterable[UUID] | None = None) -> dict[UUID, claims.Holder]:
     """Of these allocations, or of all."""
+    rows_of: Iterable[Sequence[Any]]
+    if allocation_ids is None:
+        rows_of = occupying()
+    elif len(ids := list(allocation_ids)) <= FEW:
+        rows_of = FEW_HOLDERS.rows(allocation_ids=ids) if ids else ()
+    else:
+        rows_of = occupying().filter(allocation_id__in=ids)
     shares: dict[UUID, list[Share]] = {}
-    partitions = Partition.objects.filter(allocation__state__in=OCCUPYING)
-    if allocation_ids is not None:
-        partitions = partitions.filter(allocation_id__in=list(allocation_ids))
-    for p in partitions.select_related("gpu").order_by("position"):
-        shares.setdefault(p.allocation_id, []).append(Share(p.gpu_id, p.gpu.node_id, p.memory_bytes, p.compute_percent))
-    rows = Allocation.objects.filter(pk__in=shares).select_related("project")
-    return {a.pk: holder_of(a, tuple(shares[a.pk])) for a in rows}
+    rows: dict[UUID, tuple[Any, ...]] = {}
+    for allocation_id, gpu_id, node_id, memory_bytes, compute_percent, *row in rows_of:
+        shares.setdefault(allocation_id, []).append(Share(gpu_id, node_id, memory_bytes, compute_percent))
+        rows[allocation_id] = tuple(row)
+    return {i: holder_of(i, tuple(shares[i]), *row) for i, row in rows.items()}
 
 
+def occupying() -> QuerySet[Partition, tuple[Any, ...]]:
+    return Partition.objects.filter(allocation__state__in=OCCUPYING).order_by("position").values_list(*HOLDER_COLUMNS)
+
+
+FEW_HOLDERS = Select(lambda allocation_ids: occupying().filter(allocation_id__in=allocation_ids))
+HOLDER_COLUMNS = (
+    "allocation_id", "gpu_id", "gpu__node_id", "memory_bytes", "compute_percent",
+    *(f"allocation__{name}" for name in (
+        "state", "placed_pool_id", "pool_id", "project_id", "owner_id", "project__department_id", "priority", "preemptible", "active_at", "created_at",
+        "lifetime_seconds", "evict_at", "reservation_id",
+    )),
+)  # fmt: skip
 NO_POOL = UUID(int=0)
 
 
-def holder_of(a: Allocation, shares: tuple[Share, ...]) -> claims.Holder:
-    started_at = a.active_at or a.created_at
-    ends_at = started_at + timedelta(seconds=a.lifetime_seconds) if a.lifetime_seconds else None
+def holder_of(
+    allocation_id: UUID, shares: tuple[Share, ...], state: str, placed_pool_id: UUID | None, pool_id: UUID | None, project_id: UUID, owner_id: UUID,
+    department_id: UUID | None, priority: int, preemptible: bool, active_at: datetime | None, created_at: datetime, lifetime_seconds: int | None,
+    evict_at: datetime | None, reservation_id: UUID | None,
+) -> claims.Holder:  # fmt: skip
+    started_at = active_at or created_at
+    ends_at = started_at + timedelta(seconds=lifetime_seconds) if lifetime_seconds else None
     return claims.Holder(
-        a.pk, a.placed_pool_id or a.pool_id or NO_POOL, shares, subjects_of(a), a.project_id, a.priority, a.preemptible, started_at,
-        leaving=a.state == AllocationState.RELEASING or a.evict_at is not None, ends_at=ends_at, reservation_id=a.reservation_id,
+        allocation_id, placed_pool_id or pool_id or NO_POOL, shares, subjects_of(project_id, owner_id, department_id), project_id, priority, preemptible,
+        started_at, leaving=state == AllocationState.RELEASING or evict_at is not None, ends_at=ends_at, reservation_id=reservation_id,
     )  # fmt: skip
 
 
@@ -139,27 +175,63 @@ def entitlements() -> dict[claims.Subject, claims.Entitlement]:
     }
 
 
-def reservations(now: datetime) -> list[claims.Reservation]:
+def reservations() -> list[claims.Reservation]:
     return [
         claims.Reservation(r.pk, r.name, r.pool_id, r.project_id, Request(r.gpu_count, r.percent), r.starts_at, r.ends_at)
-        for r in Reservation.objects.filter(ends_at__gt=now)
+        for r in Reservation.objects.order_by("pk")
     ]
 
 
-Kept = tuple[dict[UUID, list[GpuRoom]], dict[UUID, claims.Holder]]
+@dataclass(frozen=True, slots=True)
+class PoolRule:
+    name: str
+    policies: tuple[Policy, ...]
+    fallbacks: tuple[UUID, ...]
+    audience: frozenset[UUID] | None
 
 
-def opened(kept: Kept | None = None) -> tuple[claims.Book, dict[UUID, tuple[Allocation, claims.Waiter]]]:
-    """Everything as it is now, and who waits. `kept`: rooms and holders that need not be read."""
-    now, pools = timezone.now(), {p.pk: p for p in Pool.objects.all()}
-    free, held = kept or (rooms(), holders())
-    waiting = {a.pk: (a, waiter_of(a, pools)) for a in Allocation.objects.filter(state=AllocationState.WAITING).select_related("project")}
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What changes only when people change it."""
+
+    pools: Mapping[UUID, PoolRule]
+    entitlements: Mapping[claims.Subject, claims.Entitlement]
+    reservations: Sequence[claims.Reservation]
+    past: Sequence[PastUse]
+    departments: Mapping[UUID, UUID]
+    """Of the projects that are in one."""
+
+
+def rules() -> Rules:
+    return Rules(
+        {p.pk: PoolRule(p.name, tuple(map(Policy, p.policies)), tuple(map(UUID, p.fallbacks)), p.audience) for p in Pool.objects.all()},
+        entitlements(),
+        reservations(),
+        past_uses(),
+        dict(Project.objects.exclude(department=None).values_list("pk", "department_id")),
+    )
+
+
+Kept = tuple[dict[UUID, list[GpuRoom]], dict[UUID, claims.Holder], Rules]
+
+
+WAITING = Select(lambda: Allocation.objects.filter(state=AllocationState.WAITING))
+
+
+def waiting_rows() -> list[Allocation]:
+    return WAITING.objects()
+
+
+def opened(kept: Kept | None = None, waiting: Iterable[Allocation] | None = None) -> tuple[claims.Book, dict[UUID, tuple[Allocation, claims.Waiter]]]:
+    """Everything as it is now, and who waits. `kept`: rooms, holders and rules that need not be read."""
+    now = timezone.now()
+    free, held, rule = kept or (rooms(), holders(), rules())
     book = claims.Book(
         now,
-        {p.pk: claims.PoolRooms(p.name, free.get(p.pk, []), [Policy(name) for name in p.policies]) for p in pools.values()},
+        {i: claims.PoolRooms(p.name, free.get(i, []), p.policies) for i, p in rule.pools.items()},
         held,
-        entitlements(),
-        reservations(now),
-        past_use(now),
+        rule.entitlements,
+        [r for r in rule.reservations if r.ends_at > now],
+        past_use(now, rule.past),
     )
-    return book, waiting
+    return book, {a.pk: (a, waiter_of(a, rule)) for a in (waiting_rows() if waiting is None else waiting)}

@@ -11,14 +11,18 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models.signals import post_delete, post_save
 
+from appliance.accounts.models import Department, Project, User
 from appliance.allocations import book, claims
 from appliance.allocations.placement import GpuRoom
 from appliance.inventory import changes
+from appliance.pools.models import Pool, ProjectUse, Quota, Reservation
 from appliance.telemetry import latest
 from appliance.writer import on_rollback
 
@@ -43,6 +47,8 @@ class Index:
     stale_allocations: set[UUID] = field(default_factory=set)
     unsettled: list[tuple[set[UUID], UUID]] = field(default_factory=list)
     """What was touched in the open transaction, with the set it belongs to."""
+    rules: book.Rules | None = None
+    """None: they changed since they were read."""
     checked: UUID | None = None
     mismatches: int = 0
 
@@ -58,16 +64,17 @@ class Index:
         self.unsettled.clear()
 
     def rolled_back(self) -> None:
+        self.rules = None
         for stale, i in self.unsettled:
             stale.add(i)
 
     def forget(self) -> None:
         self.__dict__.update(Index().__dict__)
 
-    def refreshed(self) -> tuple[dict[UUID, list[GpuRoom]], dict[UUID, claims.Holder]]:
-        """Pool to its rooms, and who holds what. Reads the rows that changed."""
+    def refreshed(self) -> book.Kept:
+        """Pool to its rooms, who holds what, and the rules. Reads the rows that changed."""
         if settings.ENVIRONMENT.database:
-            return book.rooms(), book.holders()
+            return book.rooms(), book.holders(), book.rules()
         if not self.complete:
             self._put_gpus(book.gpus())
             self.holders = book.holders()
@@ -75,7 +82,8 @@ class Index:
         self._refresh_gpus()
         self._notice_reachability()  # of the nodes that are new, too
         self._refresh_holders()
-        return {pool_id: list(rooms.values()) for pool_id, rooms in self.rooms.items()}, dict(self.holders)
+        self.rules = self.rules or book.rules()
+        return {pool_id: list(rooms.values()) for pool_id, rooms in self.rooms.items()}, dict(self.holders), self.rules
 
     def _notice_reachability(self) -> None:
         now = latest.unreachable(self.gpus_of_node)
@@ -121,7 +129,7 @@ class Index:
             self.stale_allocations.clear()
 
     def check_some(self) -> None:
-        """Compares a few GPUs with their rows; what differs is a change that nobody told of: said in the log and mended."""
+        """Compares the rules and a few GPUs with their rows; what differs is a change that nobody told of: said in the log and mended."""
         if not self.complete:
             return
         self.refreshed()
@@ -131,6 +139,10 @@ class Index:
         self.checked = chosen[-1] if chosen else None
         rows = {room.gpu_id: (pool_id, node, room) for pool_id, node, room in book.gpus(gpu_ids=chosen)}
         wrong = [g for g in chosen if rows.get(g) != (self.pool_of[g], *self.as_rows_say[g])]
+        if self.rules != (rules := book.rules()):
+            self.mismatches += 1
+            self.rules = rules
+            log.error("pools, quotas or reservations were not as the rows say; they were read again")
         if wrong:
             self.mismatches += len(wrong)
             log.error("%d GPUs were not as the rows say, the first is %s; they were read again", len(wrong), wrong[0])
@@ -153,4 +165,11 @@ def touch_allocation(allocation_id: UUID) -> None:
     index.touch(index.stale_allocations, [allocation_id])
 
 
+def touch_rules(**_: Any) -> None:
+    index.rules = None
+
+
 changes.listen(gpus=touch_gpus, nodes=touch_nodes)
+for _model in (Pool, Quota, Reservation, ProjectUse, Project, Department, User):
+    post_save.connect(touch_rules, sender=_model, dispatch_uid=f"index-{_model.__name__}-save")
+    post_delete.connect(touch_rules, sender=_model, dispatch_uid=f"index-{_model.__name__}-delete")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import F
 from django.utils import timezone
 
 from appliance.activity.feed import hub
@@ -17,27 +18,32 @@ from appliance.allocations.models import Allocation, AllocationState, Partition
 from appliance.allocations.placement import Share
 from appliance.inventory.models import Gpu
 from appliance.inventory.services import raise_generation
+from appliance.prepared import Select, Update, insert
 from appliance.telemetry import series
+
+TRANSITION = Update(
+    lambda allocation_id, old, known, **changes: (Allocation.objects.filter(pk=allocation_id, state__in=old, version=known), changes),
+)
+TAKE = Update(
+    lambda gpu_id, percent, memory_bytes: (
+        Gpu.objects.filter(pk=gpu_id),
+        {"taken_percent": F("taken_percent") + percent, "taken_memory_bytes": F("taken_memory_bytes") + memory_bytes},
+    )
+)
+SET_GENERATION = Update(lambda partition_id, generation: (Partition.objects.filter(pk=partition_id), {"generation": generation}))
 
 
 def transition(allocation: Allocation, old: Iterable[str], new: AllocationState, *, message: str, actor: str = SYSTEM, **changes: object) -> bool:
     """True when this call made the change: one row, or it did not happen."""
-    won = Allocation.objects.filter(pk=allocation.pk, state__in=list(old), version=allocation.version).update(
-        state=new, version=allocation.version + 1, **changes
-    )
+    after = {"state": str(new), "version": allocation.version + 1, **changes}
+    won = TRANSITION(allocation_id=allocation.pk, old=[str(state) for state in old], known=allocation.version, **after)
     if won:
         touch_allocation(allocation.pk)
         if new == AllocationState.ACTIVE:
             idleness.began(allocation.pk)
         emit(f"allocation.{new}", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
-        if any(hasattr(value, "resolve_expression") for value in changes.values()):
-            allocation.refresh_from_db()
-        else:
-            for name, value in {"state": new, "version": allocation.version + 1, **changes}.items():
-                setattr(allocation, name, value)
-        if new in (AllocationState.ACTIVE, AllocationState.RELEASING, AllocationState.SUSPENDED):  # before and after these it has none
-            for partition_id in allocation.partitions.values_list("pk", flat=True):
-                hub.changed("partition", partition_id)
+        for name, value in after.items():
+            setattr(allocation, name, value)
     return bool(won)
 
 
@@ -52,33 +58,71 @@ def prepare(allocation: Allocation, pool_id: UUID, shares: Sequence[Share]) -> N
         take(s.gpu_id, s.compute_percent, s.memory_bytes)
     touch_allocation(allocation.pk)
     generations = raise_generation(s.node_id for s in shares)
-    created = Partition.objects.bulk_create(
-        Partition(
+    for i, s in enumerate(shares):
+        made = Partition(
             allocation=allocation, gpu_id=s.gpu_id, position=i, memory_bytes=s.memory_bytes, compute_percent=s.compute_percent,
             generation=generations[s.node_id],
-        )
-        for i, s in enumerate(shares)
-    )  # fmt: skip
-    for p in created:
-        hub.changed("partition", p.pk)
+        )  # fmt: skip
+        hub.changed("partition", insert(made).pk)
     hub.changed("allocation", allocation.pk)
+
+
+class Granted(NamedTuple):
+    """A partition and how far its node is."""
+
+    id: UUID
+    allocation_id: UUID
+    gpu_id: UUID
+    node_id: UUID
+    memory_bytes: int
+    compute_percent: int
+    generation: int
+    applied_generation: int
+
+
+def partitions_of(allocation_ids: Iterable[UUID]) -> dict[UUID, list[Granted]]:
+    found: dict[UUID, list[Granted]] = {}
+    ids = list(allocation_ids)
+    for row in GRANTED.rows(allocation_ids=ids) if ids else ():
+        found.setdefault(row[1], []).append(Granted(*row))
+    return found
+
+
+GRANTED = Select(
+    lambda allocation_ids: (
+        Partition.objects.filter(allocation_id__in=allocation_ids)
+        .order_by("position")
+        .values_list("pk", "allocation_id", "gpu_id", "gpu__node_id", "memory_bytes", "compute_percent", "generation", "gpu__node__applied_generation")
+    )
+)
+
+
+def activate(allocation: Allocation, partitions: Iterable[Granted]) -> None:
+    if transition(allocation, [AllocationState.PREPARING], AllocationState.ACTIVE, message="Ready for sessions.", active_at=timezone.now()):
+        show(partitions)
+        task_end(path=allocation.path, kind="allocation.prepare")
+
+
+def show(partitions: Iterable[Granted]) -> None:
+    """Their rows tell the state of their allocation."""
+    for p in partitions:
+        hub.changed("partition", p.id)
 
 
 def take(gpu_id: UUID, percent: int, memory_bytes: int) -> None:
     touch_gpus([gpu_id])
-    Gpu.objects.filter(pk=gpu_id).update(taken_percent=F("taken_percent") + percent, taken_memory_bytes=F("taken_memory_bytes") + memory_bytes)
+    TAKE(gpu_id=gpu_id, percent=percent, memory_bytes=memory_bytes)
 
 
-def free(partitions: QuerySet[Partition]) -> int:
+def free(partitions: Sequence[Granted]) -> int:
     """Deletes the rows, gives their room back and tells the browsers."""
-    rows = list(partitions)
-    for p in rows:
-        if Partition.objects.filter(pk=p.pk).delete()[0]:
+    for p in partitions:
+        if Partition.objects.filter(pk=p.id).delete()[0]:
             take(p.gpu_id, -p.compute_percent, -p.memory_bytes)
             touch_allocation(p.allocation_id)
-        series.end(p.pk)
-        hub.gone("partition", p.pk, "inventory.view")
-    return len(rows)
+        series.end(p.id)
+        hub.gone("partition", p.id, "inventory.view")
+    return len(partitions)
 
 
 def leave_queue(allocation: Allocation, *, reason: str, actor: str) -> None:
@@ -111,13 +155,14 @@ def withdraw_end(allocation: Allocation, *, actor: str) -> None:
 def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
     """Its tickets stop working. Its partitions stay occupied until their nodes report the fence applied."""
     old = [AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED]
-    changes = {"end_reason": reason[:500], "fence_counter": F("fence_counter") + 1}
+    changes = {"end_reason": reason[:500], "fence_counter": allocation.fence_counter + 1}
     if transition(allocation, old, AllocationState.RELEASING, message=reason, actor=actor, **changes):
         task_end(path=allocation.path, kind="allocation.prepare", error=reason)
-        nodes = dict(allocation.partitions.values_list("pk", "gpu__node_id"))
-        generations = raise_generation(nodes.values())
-        for partition_id, node_id in nodes.items():
-            Partition.objects.filter(pk=partition_id).update(generation=generations[node_id])
+        mine = partitions_of([allocation.pk]).get(allocation.pk, [])
+        generations = raise_generation(p.node_id for p in mine)
+        for p in mine:
+            SET_GENERATION(partition_id=p.id, generation=generations[p.node_id])
+        show(mine)
 
 
 def finish_release(allocation: Allocation) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.permissions import projects_with
@@ -35,6 +36,11 @@ class AllocationQuerySet(models.QuerySet["Allocation"]):
     def visible_to(self, user: User) -> AllocationQuerySet:
         projects = projects_with(user, "allocations.view")
         return self if projects is None else self.filter(project_id__in=projects)
+
+    def with_names(self) -> AllocationQuerySet:
+        """Of whom and what they belong to."""
+        names = {"owner_name": "owner__username", "project_name": "project__name", "pool_name": "pool__name", "placed_pool_name": "placed_pool__name"}
+        return self.annotate(**{name: F(column) for name, column in names.items()})
 
 
 class Allocation(models.Model):
@@ -86,6 +92,12 @@ class Allocation(models.Model):
         return f"projects/{self.project_id}/allocations/{self.pk}"
 
 
+class PartitionQuerySet(models.QuerySet["Partition"]):
+    def with_names(self) -> PartitionQuerySet:
+        """Of its place, and the state of its allocation."""
+        return self.annotate(gpu_index=F("gpu__index"), node_name=F("gpu__node__name"), allocation_state=F("allocation__state"))
+
+
 class Partition(models.Model):
     """A share of one GPU. Freed rows are deleted; the events keep the history."""
 
@@ -97,6 +109,8 @@ class Partition(models.Model):
     compute_percent = models.PositiveSmallIntegerField()
     generation = models.PositiveBigIntegerField()
     """Of the node's desired state that grants it, or, while releasing, that takes it back."""
+
+    objects = PartitionQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [

@@ -6,6 +6,7 @@ import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 GRANULARITY_BYTES = 2 << 20
@@ -141,19 +142,33 @@ def candidates(gpus: Sequence[GpuRoom], request: Request, exclusive: bool) -> li
 
 
 Key = tuple[object, ...]
+Part = Callable[[GpuRoom], Any]
+ORDER: Mapping[Policy, Part] = {
+    Policy.PACK: lambda g: g.free_percent,
+    Policy.SPREAD: lambda g: -g.free_percent,
+    Policy.MODEL_AFFINITY: lambda g: (g.memory_bytes, g.model),
+}
+
+
+def parts_of(policies: Sequence[Policy]) -> list[Part]:
+    """Smaller is better; ids break ties, so that the answer does not depend on the order of the rows."""
+    return [*(ORDER[p] for p in policies if p in ORDER), lambda g: g.node_id.int, lambda g: g.gpu_id.int]
 
 
 def order_of(policies: Sequence[Policy]) -> Callable[[GpuRoom], Key]:
-    """Smaller is better; ids break ties, so that the answer does not depend on the order of the rows."""
-    parts: list[Callable[[GpuRoom], Key]] = []
-    for policy in policies:
-        if policy is Policy.PACK:
-            parts.append(lambda g: (g.free_percent,))
-        elif policy is Policy.SPREAD:
-            parts.append(lambda g: (-g.free_percent,))
-        elif policy is Policy.MODEL_AFFINITY:
-            parts.append(lambda g: (g.memory_bytes, g.model))
-    return lambda g: (*(value for part in parts for value in part(g)), g.node_id.int, g.gpu_id.int)
+    parts = parts_of(policies)
+    return lambda g: tuple(part(g) for part in parts)
+
+
+def best_of(fitting: Sequence[GpuRoom], policies: Sequence[Policy]) -> GpuRoom:
+    """The first in that order, part by part: thousands of tuples need not be made."""
+    for part in parts_of(policies):
+        values = [part(g) for g in fitting]
+        least = min(values)
+        fitting = [g for g, value in zip(fitting, values, strict=True) if value == least]
+        if len(fitting) == 1:
+            break
+    return fitting[0]
 
 
 DEFAULT_POLICIES = (Policy.PACK,)
@@ -187,7 +202,7 @@ def choose(fitting: Sequence[GpuRoom], request: Request, policies: Sequence[Poli
     if len(fitting) < count:
         return []
     if count == 1:
-        return [min(fitting, key=key)]
+        return [best_of(fitting, policies)]
     nodes: dict[UUID, list[GpuRoom]] = {}
     for g in fitting:
         nodes.setdefault(g.node_id, []).append(g)

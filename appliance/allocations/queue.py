@@ -31,7 +31,8 @@ def decide(book: Book, waiting: Sequence[Waiter]) -> Iterator[tuple[UUID, Start 
             continue
         outcome = attempt(book, waiter, first)
         if isinstance(outcome, Start):
-            book.take(waiter, outcome)
+            if heap:
+                book.take(waiter, outcome)
         else:
             for victim in outcome.evictions:
                 book.holders[victim] = replace(book.holders[victim], leaving=True)

@@ -18,7 +18,7 @@ from django.utils import timezone
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import can
 from appliance.activity.feed import hub
-from appliance.activity.services import SYSTEM, emit, task_end, task_start
+from appliance.activity.services import SYSTEM, emit, task_start
 from appliance.allocations import book, holding, idleness, lifecycle, queue
 from appliance.allocations.claims import Start, Wait
 from appliance.allocations.index import index
@@ -27,6 +27,7 @@ from appliance.allocations.placement import ComputeMode
 from appliance.errors import ApplianceError, Code
 from appliance.pools import fair_share
 from appliance.pools.models import Pool, Reservation
+from appliance.prepared import Select, insert
 from appliance.telemetry import series
 from appliance.writer import writes
 
@@ -35,6 +36,15 @@ log = logging.getLogger(__name__)
 PROJECT_METRICS = ("allocated_percent", "allocated_memory_bytes", "partitions", "sessions", "waiting_allocations")
 RESERVED_PRIORITY = 100
 """From here on a request needs allocations.manage: it passes everybody else's."""
+
+
+PROJECT_NAMED = Select(lambda name: Project.objects.filter(name=name))
+POOL_NAMED = Select(lambda name: Pool.objects.filter(name=name))
+BY_ID = Select(lambda ids: Allocation.objects.filter(pk__in=ids))
+CHANGING = [AllocationState.PREPARING, AllocationState.RELEASING]
+CHANGING_ON_NODE = Select(
+    lambda node_id: Partition.objects.filter(gpu__node_id=node_id, allocation__state__in=CHANGING).values_list("allocation_id").order_by("position")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +70,7 @@ class Wanted:
 @writes
 def allocation_create(*, owner: User, project_name: str, wanted: Wanted) -> Allocation:
     """Waits until it is placed; `waiting_reason` says why it does."""
-    project = Project.objects.filter(name=project_name).first()
-    pool = Pool.objects.filter(name=wanted.pool_name).first()
+    project, pool = PROJECT_NAMED.first(name=project_name), POOL_NAMED.first(name=wanted.pool_name)
     if project is None or not can(owner, "allocations.create", project.pk):
         raise ApplianceError(Code.DENIED, f"You may not allocate in project {project_name}; ask an operator for the role `user` there.")
     if pool is None or (pool.audience is not None and project.pk not in pool.audience):
@@ -78,7 +87,7 @@ def allocation_create(*, owner: User, project_name: str, wanted: Wanted) -> Allo
     )  # fmt: skip
     if allocation.compute_mode == ComputeMode.EXCLUSIVE or not (allocation.percent or allocation.memory_bytes):
         allocation.percent, allocation.memory_bytes = 100, 0
-    allocation.save(force_insert=True)
+    insert(allocation)
     size = f"{book.request_of(allocation)} of pool {pool.name}"
     message = f"{owner.username} asked for {size}."
     emit("allocation.waiting", path=allocation.path, object_id=allocation.pk, project_id=project.pk, actor=owner.username, message=message)
@@ -104,9 +113,10 @@ def reservation_of(reservation_id: UUID | None, project: Project, pool: Pool) ->
 @writes
 def queue_advance() -> None:
     """Starts what may start, asks those to leave who must make room, and tells the others why they wait."""
-    if not Allocation.objects.filter(state=AllocationState.WAITING).exists():
+    rows = book.waiting_rows()
+    if not rows:
         return
-    opened, waiting = book.opened(index.refreshed())
+    opened, waiting = book.opened(index.refreshed(), rows)
     for allocation_id, outcome in queue.decide(opened, [waiter for _, waiter in waiting.values()]):
         row, _ = waiting[allocation_id]
         if isinstance(outcome, Start):
@@ -136,34 +146,28 @@ def wait(allocation: Allocation, outcome: Wait) -> None:
 @writes
 def generation_applied(*, node_id: UUID, generation: int, alive: Collection[UUID] = ()) -> None:
     """A node has made this generation so: what waited for it becomes active or, once its last session there has ended, is released."""
-    freed, states = 0, [AllocationState.PREPARING, AllocationState.RELEASING]
-    for allocation in Allocation.objects.filter(state__in=states, partitions__gpu__node_id=node_id).distinct():
+    freed, changing = 0, sorted({allocation_id for (allocation_id,) in CHANGING_ON_NODE.rows(node_id=node_id)})
+    if not changing:
+        return
+    partitions = lifecycle.partitions_of(changing)
+    for allocation in BY_ID.objects(ids=changing):
+        mine = partitions[allocation.pk]
         if allocation.state == AllocationState.PREPARING:
-            if all_applied(allocation, node_id, generation):
-                lifecycle.transition(allocation, [AllocationState.PREPARING], AllocationState.ACTIVE, message="Ready for sessions.", active_at=timezone.now())
-                task_end(path=allocation.path, kind="allocation.prepare")
-            continue
-        if allocation.pk in alive:
-            continue
-        freed += lifecycle.free(allocation.partitions.filter(gpu__node_id=node_id, generation__lte=generation))
-        if not allocation.partitions.exists():
-            lifecycle.finish_release(allocation)
+            if all(p.generation <= (generation if p.node_id == node_id else p.applied_generation) for p in mine):
+                lifecycle.activate(allocation, mine)
+        elif allocation.pk not in alive:
+            gone = [p for p in mine if p.node_id == node_id and p.generation <= generation]
+            freed += lifecycle.free(gone)
+            if len(gone) == len(mine):
+                lifecycle.finish_release(allocation)
     if freed:
         queue_advance()
-
-
-def all_applied(allocation: Allocation, node_id: UUID, generation: int) -> bool:
-    for p in allocation.partitions.select_related("gpu__node"):
-        applied = generation if p.gpu.node_id == node_id else p.gpu.node.applied_generation
-        if applied < p.generation:
-            return False
-    return True
 
 
 @writes
 def evict(*, allocation_id: UUID, reason: str, actor: str = SYSTEM, grace_seconds: float = 0.0) -> Allocation:
     """The one way of taking back. With a grace, an active one gets notice first."""
-    allocation = Allocation.objects.get(pk=allocation_id)
+    (allocation,) = BY_ID.objects(ids=[allocation_id])
     if allocation.state == AllocationState.WAITING:
         lifecycle.leave_queue(allocation, reason=reason, actor=actor)
     elif grace_seconds > 0 and allocation.state == AllocationState.ACTIVE:
@@ -178,7 +182,7 @@ def evict(*, allocation_id: UUID, reason: str, actor: str = SYSTEM, grace_second
 def force_release(*, allocation_id: UUID, actor: str) -> Allocation:
     """Frees the partitions of a node that does not report. Its sessions may still run there: an administrator's decision, kept in the events."""
     allocation = evict(allocation_id=allocation_id, reason=f"force-released by {actor}", actor=actor)
-    freed = lifecycle.free(allocation.partitions.all())
+    freed = lifecycle.free(lifecycle.partitions_of([allocation_id]).get(allocation_id, ()))
     emit(
         "allocation.force_released", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor,
         message=f"{actor} freed {freed} partitions without their nodes' word.",

@@ -15,11 +15,13 @@ from appliance.activity.feed import hub
 from appliance.activity.services import emit
 from appliance.allocations import holding, idleness
 from appliance.allocations.models import Allocation, Partition, Session, SessionState
+from appliance.prepared import Select
 from appliance.telemetry import series
 from appliance.writer import writes
 
 COUNTERS = ("memory_bytes", "launches", "bytes_in", "bytes_out")
 COUNTERS_SECONDS = 5.0
+OPEN_SESSIONS = Select(lambda node_id: Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED))
 _counted: dict[UUID, float] = {}
 
 
@@ -51,8 +53,9 @@ def sessions_report(*, node_id: UUID, reported: Iterable[ReportedSession]) -> No
     for r in rows:
         seen.add(r.session_id)
         record_session(node_id, r)
-    for gone in Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED).exclude(pk__in=seen):
-        close_session(gone, "the node no longer lists it")
+    for gone in OPEN_SESSIONS.objects(node_id=node_id):
+        if gone.pk not in seen:
+            close_session(gone, "the node no longer lists it")
     if rows:
         count_partitions(node_id, rows)
 

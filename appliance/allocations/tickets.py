@@ -6,6 +6,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from uuid import UUID
 
@@ -28,11 +29,11 @@ class TicketPartition:
 class SigningKey:
     private: Ed25519PrivateKey
 
-    @property
+    @cached_property
     def public(self) -> bytes:
         return self.private.public_key().public_bytes_raw()
 
-    @property
+    @cached_property
     def key_id(self) -> bytes:
         return hashlib.sha256(self.public).digest()[:8]
 
@@ -41,7 +42,11 @@ def signing_key() -> SigningKey:
     """Made at first use; 0600, outside the database."""
     from django.conf import settings  # here: `./bench gpu` issues tickets on machines without Django
 
-    path = Path(settings.DATA_DIR) / "ticket_key"
+    return signing_key_in(Path(settings.DATA_DIR) / "ticket_key")
+
+
+@cache
+def signing_key_in(path: Path) -> SigningKey:
     if not path.exists():
         path.touch(mode=0o600)
         path.write_bytes(Ed25519PrivateKey.generate().private_bytes_raw())

@@ -5,28 +5,32 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Prefetch
+from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.accounts.permissions import can
+from appliance.accounts.permissions import can, projects_with
 from appliance.accounts.services import DEFAULT_PROJECT
 from appliance.activity.feed import NO_PROJECT, Audience, hub
 from appliance.activity.idempotency import idempotent
-from appliance.allocations import holding, services, tickets
+from appliance.allocations import book, holding, services, tickets
 from appliance.allocations.models import Allocation, AllocationState, Partition, Session, SessionState
 from appliance.allocations.placement import ComputeMode
+from appliance.encoding import moment
 from appliance.errors import ApplianceError, Code
-from appliance.inventory.models import Gpu
+from appliance.inventory.models import Endpoint, Gpu
 from appliance.pools.models import DEFAULT_POOL
+from appliance.prepared import Select
 from appliance.rest import WAIT, ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, shown, uuid_or_invalid, wait_for
 from appliance.telemetry import series
 from appliance.telemetry.views import MetricHistoryView
@@ -41,6 +45,13 @@ class PartitionSerializer(serializers.ModelSerializer[Partition]):
         model = Partition
         fields = ("id", "gpu_id", "gpu_index", "node", "position", "memory_bytes", "compute_percent")
 
+    def to_representation(self, p: Partition) -> dict[str, Any]:
+        """What the fields say, without asking each of them. Of rows `with_names`."""
+        return {
+            "id": str(p.pk), "gpu_id": str(p.gpu_id), "gpu_index": p.gpu_index, "node": p.node_name, "position": p.position,  # type: ignore[attr-defined]
+            "memory_bytes": p.memory_bytes, "compute_percent": p.compute_percent,
+        }  # fmt: skip
+
 
 class OccupiedPartitionSerializer(PartitionSerializer):
     allocation_id = serializers.UUIDField(read_only=True)
@@ -48,6 +59,13 @@ class OccupiedPartitionSerializer(PartitionSerializer):
 
     class Meta(PartitionSerializer.Meta):
         fields = (*PartitionSerializer.Meta.fields, "allocation_id", "state")  # type: ignore[assignment]
+
+    def to_representation(self, p: Partition) -> dict[str, Any]:
+        return {**super().to_representation(p), "allocation_id": str(p.allocation_id), "state": p.allocation_state}  # type: ignore[attr-defined]
+
+
+def moment_or_none(value: datetime | None) -> str | None:
+    return None if value is None else moment(value)
 
 
 class AllocationSerializer(serializers.ModelSerializer[Allocation]):
@@ -66,6 +84,19 @@ class AllocationSerializer(serializers.ModelSerializer[Allocation]):
             "selector", "min_driver_version", "priority", "preemptible", "lifetime_seconds", "reservation_id", "partitions", "waiting_rule", "waiting_reason",
             "evict_at", "end_reason", "labels", "version", "created_at", "active_at", "ended_at",
         )  # fmt: skip
+
+    def to_representation(self, a: Allocation) -> dict[str, Any]:
+        """What the fields say, without asking each of them: it is shown with every change. Of rows `with_names`."""
+        return {
+            "id": str(a.pk), "name": a.name, "state": a.state,
+            "owner": a.owner_name, "project": a.project_name, "pool": a.pool_name, "placed_pool": a.placed_pool_name,  # type: ignore[attr-defined]
+            "gpu_count": a.gpu_count, "percent": a.percent, "memory_bytes": a.memory_bytes, "compute_mode": a.compute_mode, "same_node": a.same_node,
+            "model": a.model, "selector": a.selector, "min_driver_version": a.min_driver_version, "priority": a.priority, "preemptible": a.preemptible,
+            "lifetime_seconds": a.lifetime_seconds, "reservation_id": str(a.reservation_id) if a.reservation_id else None,
+            "partitions": [shown(PartitionSerializer, p) for p in a.partitions.all()], "waiting_rule": a.waiting_rule, "waiting_reason": a.waiting_reason,
+            "evict_at": moment_or_none(a.evict_at), "end_reason": a.end_reason, "labels": a.labels, "version": a.version,
+            "created_at": moment(a.created_at), "active_at": moment_or_none(a.active_at), "ended_at": moment_or_none(a.ended_at),
+        }  # fmt: skip
 
 
 class AllocationRequestSerializer(serializers.Serializer[dict[str, Any]]):
@@ -131,13 +162,34 @@ class TicketsSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 def with_rows() -> Any:
-    partitions = Prefetch("partitions", Partition.objects.select_related("gpu__node"))
-    return Allocation.objects.select_related("owner", "project", "pool", "placed_pool").prefetch_related(partitions)
+    """All that is shown of them."""
+    return Allocation.objects.with_names().prefetch_related(Prefetch("partitions", Partition.objects.with_names().order_by("position")))
 
 
-def visible(request: Request, allocation_id: UUID) -> Allocation:
-    found: Allocation = get_object_or_404(with_rows().visible_to(caller(request)), pk=allocation_id)
+BY_ID = Select(lambda ids: Allocation.objects.with_names().filter(pk__in=ids))
+PARTITIONS_OF = Select(lambda ids: Partition.objects.with_names().filter(allocation_id__in=ids).order_by("position"))
+
+
+def read(ids: Sequence[UUID]) -> list[Allocation]:
+    """As `with_rows`, without putting the queries together again."""
+    found, partitions = BY_ID.objects(ids=ids), dict[UUID, list[Partition]]()
+    for p in PARTITIONS_OF.objects(ids=ids):
+        partitions.setdefault(p.allocation_id, []).append(p)
+    for allocation in found:
+        allocation.__dict__["_prefetched_objects_cache"] = {"partitions": partitions.get(allocation.pk, [])}
     return found
+
+
+def now_of(allocation_id: UUID) -> dict[str, Any]:
+    return shown(AllocationSerializer, read([allocation_id])[0])
+
+
+def visible(request: Request, allocation_id: UUID, of: Callable[[Sequence[UUID]], list[Allocation]] = read) -> Allocation:
+    projects = projects_with(caller(request), "allocations.view")
+    for found in of([allocation_id]):
+        if projects is None or found.project_id in projects:
+            return found
+    raise Http404
 
 
 def own_or_managed(request: Request, allocation: Allocation) -> None:
@@ -145,15 +197,15 @@ def own_or_managed(request: Request, allocation: Allocation) -> None:
         raise ApplianceError(Code.DENIED, "The allocation is somebody else's; its owner or an operator may do this.")
 
 
+STATE_OF = Select(lambda allocation_id: Allocation.objects.filter(pk=allocation_id).values_list("state"))
 TRANSIENT = (AllocationState.WAITING, AllocationState.PREPARING, AllocationState.RELEASING)
 
 
 def wait_while(request: Request, answer: Response, allocation_id: UUID, states: Collection[str]) -> Response:
-    def look() -> tuple[bool, Mapping[str, Any]]:
-        allocation = with_rows().get(pk=allocation_id)
-        return allocation.state not in states, shown(AllocationSerializer, allocation)
+    def over() -> bool:
+        return all(state not in states for (state,) in STATE_OF.rows(allocation_id=allocation_id))
 
-    return wait_for(request, answer, "allocation", allocation_id, look)
+    return wait_for(request, answer, "allocation", allocation_id, over, lambda: now_of(allocation_id))
 
 
 class AllocationListView(ApplianceView):
@@ -179,7 +231,7 @@ class AllocationListView(ApplianceView):
 
         def effect() -> tuple[int, dict[str, Any]]:
             allocation = services.allocation_create(owner=caller(request), project_name=project, wanted=services.Wanted(pool_name=pool, **wanted))
-            return 202, plain(shown(AllocationSerializer, with_rows().get(pk=allocation.pk)))
+            return 202, plain(now_of(allocation.pk))
 
         answer = idempotent(request, effect)
         return wait_while(request, answer, UUID(answer.data["id"]), (AllocationState.WAITING, AllocationState.PREPARING))
@@ -201,7 +253,7 @@ class AllocationView(ApplianceView):
         own_or_managed(request, allocation)
         check_version(allocation, request)
         services.evict(allocation_id=allocation.pk, reason=f"released by {caller(request).username}", actor=caller(request).username)
-        return wait_while(request, Response(shown(AllocationSerializer, visible(request, allocation_id)), status=202), allocation_id, TRANSIENT)
+        return wait_while(request, Response(now_of(allocation_id), status=202), allocation_id, TRANSIENT)
 
 
 class AllocationForceReleaseView(ApplianceView):
@@ -211,7 +263,7 @@ class AllocationForceReleaseView(ApplianceView):
     def post(self, request: Request, allocation_id: UUID) -> Response:
         allocation = visible(request, allocation_id)
         services.force_release(allocation_id=allocation.pk, actor=caller(request).username)
-        return Response(shown(AllocationSerializer, visible(request, allocation_id)))
+        return Response(now_of(allocation_id))
 
 
 class AllocationHeartbeatView(ApplianceView):
@@ -234,7 +286,7 @@ class AllocationTicketView(ApplianceView):
         """A ticket for each node of the allocation, good for five minutes and for this key only."""
         form = TicketRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        allocation = visible(request, allocation_id)
+        allocation = visible(request, allocation_id, lambda ids: services.BY_ID.objects(ids=ids))
         if allocation.owner_id != caller(request).pk:
             raise ApplianceError(Code.DENIED, "Only the owner of an allocation may open sessions under it.")
         if allocation.state != AllocationState.ACTIVE:
@@ -248,20 +300,32 @@ class AllocationTicketView(ApplianceView):
         return Response(tickets_for(allocation, public_key))
 
 
+TICKETED = Select(
+    lambda allocation_id: (
+        Partition.objects.filter(allocation_id=allocation_id)
+        .order_by("position")
+        .values_list("gpu__node_id", "gpu__node__name", "gpu__node__software", "gpu__uuid", "memory_bytes", "compute_percent")
+    )
+)
+ENDPOINTS = Select(lambda node_ids: Endpoint.objects.filter(node_id__in=node_ids).order_by("position").values_list("node_id", "address", "port", "network"))
+
+
 def tickets_for(allocation: Allocation, public_key: bytes) -> dict[str, Any]:
     key, now = tickets.signing_key(), int(time.time())
-    nodes: dict[UUID, list[Partition]] = {}
-    for p in sorted(allocation.partitions.all(), key=lambda p: p.position):
-        nodes.setdefault(p.gpu.node_id, []).append(p)
+    nodes: dict[tuple[UUID, str, bool], list[tickets.TicketPartition]] = {}
+    for node_id, name, software, *partition in TICKETED.rows(allocation_id=allocation.pk):
+        nodes.setdefault((node_id, name, software), []).append(tickets.TicketPartition(*partition))
+    endpoints: dict[UUID, list[dict[str, object]]] = {}
+    for node_id, address, port, network in ENDPOINTS.rows(node_ids=[node_id for node_id, _, _ in nodes]):
+        endpoints.setdefault(node_id, []).append({"address": address, "port": port, "network": network})
     out = []
-    for node_id, partitions in nodes.items():
-        node = partitions[0].gpu.node
+    for (node_id, name, software), partitions in nodes.items():
         ticket = tickets.issue(
             key=key, allocation_id=allocation.pk, node_id=node_id, fence=(allocation.fence_epoch, allocation.fence_counter), client_public_key=public_key,
-            partitions=[tickets.TicketPartition(p.gpu.uuid, p.memory_bytes, p.compute_percent) for p in partitions], now_seconds=now,
+            partitions=partitions, now_seconds=now,
         )  # fmt: skip
-        endpoints = [{"address": e.address, "port": e.port, "network": e.network} for e in node.endpoints.order_by("position")]
-        out.append({"node_id": node_id, "node": node.name, "software": node.software, "endpoints": endpoints, "ticket": base64.b64encode(ticket).decode()})
+        found = endpoints.get(node_id, [])
+        out.append({"node_id": node_id, "node": name, "software": software, "endpoints": found, "ticket": base64.b64encode(ticket).decode()})
     ca_pem = (settings.DATA_DIR / "ca.pem").read_text()
     return {"ca_pem": ca_pem, "expires_seconds": tickets.LIFE_SECONDS, "tickets": out}
 
@@ -274,7 +338,7 @@ class PartitionListView(ApplianceView):
     @extend_schema(parameters=[OpenApiParameter("gpu_id", UUID)], responses=OccupiedPartitionSerializer(many=True))
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, ["gpu_id"])
-        rows = Partition.objects.filter(gpu__in=Gpu.objects.visible_to(caller(request))).select_related("allocation", "gpu__node")
+        rows = Partition.objects.filter(gpu__in=Gpu.objects.visible_to(caller(request))).with_names()
         if value := request.query_params.get("gpu_id"):
             rows = rows.filter(gpu_id=uuid_or_invalid("gpu_id", value))
         page = CursorPage()
@@ -320,27 +384,25 @@ class SessionView(ApplianceView):
         return Response(SessionSerializer(get_object_or_404(Session.objects.visible_to(caller(request)), pk=session_id)).data)
 
 
-Row = tuple[str, Audience, Mapping[str, Any]] | None
+Rows = Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]
 
 
-def allocation_row(allocation_id: UUID) -> Row:
-    allocation = with_rows().filter(pk=allocation_id).first()
-    return ("allocations.view", allocation.project_id, shown(AllocationSerializer, allocation)) if allocation else None
+def allocation_rows(ids: Sequence[UUID]) -> Rows:
+    for allocation in read(ids) if len(ids) <= book.FEW else with_rows().filter(pk__in=ids):
+        yield allocation.pk, "allocations.view", allocation.project_id, shown(AllocationSerializer, allocation)
 
 
-def partition_row(partition_id: UUID) -> Row:
-    partition = Partition.objects.select_related("allocation", "gpu__node", "gpu__pool").filter(pk=partition_id).first()
-    if partition is None:
-        return None
-    pool = partition.gpu.pool
-    return "inventory.view", pool.audience if pool else NO_PROJECT, shown(OccupiedPartitionSerializer, partition)
+def partition_rows(ids: Sequence[UUID]) -> Rows:
+    for partition in Partition.objects.select_related("gpu__pool").with_names().filter(pk__in=ids):
+        pool = partition.gpu.pool
+        yield partition.pk, "inventory.view", pool.audience if pool else NO_PROJECT, shown(OccupiedPartitionSerializer, partition)
 
 
-def session_row(session_id: UUID) -> Row:
-    session = Session.objects.select_related("node", "allocation").filter(pk=session_id).first()
-    return ("allocations.view", session.allocation.project_id, shown(SessionSerializer, session)) if session else None
+def session_rows(ids: Sequence[UUID]) -> Rows:
+    for session in Session.objects.select_related("node", "allocation").filter(pk__in=ids):
+        yield session.pk, "allocations.view", session.allocation.project_id, shown(SessionSerializer, session)
 
 
-hub.register("allocation", allocation_row)
-hub.register("partition", partition_row)
-hub.register("session", session_row)
+hub.register("allocation", allocation_rows)
+hub.register("partition", partition_rows)
+hub.register("session", session_rows)

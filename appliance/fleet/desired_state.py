@@ -7,29 +7,33 @@ from uuid import UUID
 
 from appliance.allocations.models import HOLDING, Partition
 from appliance.allocations.tickets import signing_key
-from appliance.inventory.models import Node
+from appliance.inventory.services import generation_of
+from appliance.prepared import Select
 from nodes.protocol import fleet_pb2
+
+COLUMNS = (
+    "allocation_id", "allocation__project_id", "allocation__fence_epoch", "allocation__fence_counter", "gpu__uuid", "memory_bytes", "compute_percent",
+)  # fmt: skip
+GRANTS = Select(
+    lambda node_id: Partition.objects.filter(gpu__node_id=node_id, allocation__state__in=HOLDING).order_by("allocation_id", "position").values_list(*COLUMNS)
+)
 
 
 def desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
     """Reads the database. What is not in it, the node ends."""
     key = signing_key()
     state = fleet_pb2.DesiredState(
-        generation=Node.objects.values_list("generation", flat=True).get(pk=node_id),
+        generation=generation_of(node_id),
         ticket_keys=[fleet_pb2.TicketKey(id=key.key_id, public_key=key.public)],
         appliance_seconds=int(time.time()),
     )
     grants: dict[UUID, fleet_pb2.Grant] = {}
-    rows = (
-        Partition.objects.filter(gpu__node_id=node_id, allocation__state__in=HOLDING).select_related("allocation", "gpu").order_by("allocation_id", "position")
-    )
-    for p in rows:
-        grant = grants.get(p.allocation_id)
+    for allocation_id, tenant_id, epoch, counter, gpu_uuid, memory_bytes, compute_percent in GRANTS.rows(node_id=node_id):
+        grant = grants.get(allocation_id)
         if grant is None:
-            a = p.allocation
-            grant = grants[p.allocation_id] = fleet_pb2.Grant(
-                allocation_id=a.pk.bytes, tenant_id=a.project_id.bytes, fence_epoch=a.fence_epoch, fence_counter=a.fence_counter
+            grant = grants[allocation_id] = fleet_pb2.Grant(
+                allocation_id=allocation_id.bytes, tenant_id=tenant_id.bytes, fence_epoch=epoch, fence_counter=counter
             )
-        grant.partitions.append(fleet_pb2.Partition(gpu_uuid=p.gpu.uuid.bytes, memory_bytes=p.memory_bytes, compute_percent=p.compute_percent))
+        grant.partitions.append(fleet_pb2.Partition(gpu_uuid=gpu_uuid.bytes, memory_bytes=memory_bytes, compute_percent=compute_percent))
     state.grants.extend(grants.values())
     return state

@@ -12,6 +12,7 @@ from appliance.allocations import sessions
 from appliance.allocations.models import Session, SessionState
 from appliance.inventory import services as inventory
 from appliance.inventory.models import Node
+from appliance.prepared import Select, Update
 from appliance.writer import writes
 from nodes.protocol import fleet_pb2
 
@@ -20,9 +21,23 @@ MAX_GPUS, MAX_ENDPOINTS, MAX_REFUSED_CALLS, MAX_PARTITIONS, MAX_METRICS, MAX_NAM
 
 def take(node_id: UUID, report: fleet_pb2.Report) -> None:
     """Blocks: writes what changed, if anything did."""
-    quiet = not report.sessions and Node.objects.filter(pk=node_id, applied_generation=report.generation).exists()
-    if not quiet or Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED).exists():
+    quiet = not report.sessions and applied_by(node_id) == report.generation
+    if not quiet or OPEN_SESSIONS.rows(node_id=node_id):
         record(node_id, report)
+
+
+SET_APPLIED = Update(
+    lambda node_id, reported: (
+        Node.objects.filter(pk=node_id, applied_generation__lt=reported, generation__gte=reported),
+        {"applied_generation": reported},
+    )
+)
+APPLIED = Select(lambda node_id: Node.objects.filter(pk=node_id).values_list("applied_generation"))
+OPEN_SESSIONS = Select(lambda node_id: Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED).values_list("pk"))
+
+
+def applied_by(node_id: UUID) -> int | None:
+    return next((int(applied) for (applied,) in APPLIED.rows(node_id=node_id)), None)
 
 
 @writes
@@ -35,9 +50,9 @@ def record(node_id: UUID, report: fleet_pb2.Report) -> None:
 @writes
 def record_applied(node_id: UUID, generation: int, alive: Collection[UUID] = ()) -> None:
     """Only forward: an old report changes nothing. `alive`: allocations whose sessions the node still lists."""
-    Node.objects.filter(pk=node_id, applied_generation__lt=generation, generation__gte=generation).update(applied_generation=generation)
-    applied = Node.objects.values_list("applied_generation", flat=True).get(pk=node_id)
-    if generation >= applied:
+    SET_APPLIED(node_id=node_id, reported=generation)
+    applied = applied_by(node_id)
+    if applied is not None and generation >= applied:
         allocations.generation_applied(node_id=node_id, generation=applied, alive=alive)
 
 

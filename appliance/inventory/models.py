@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from django.db import models
+from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.permissions import can, projects_with
@@ -80,13 +81,21 @@ class GpuQuerySet(models.QuerySet["Gpu"]):
         if not can(user, "inventory.view"):
             return self.none()
         there = self.exclude(node__state=NodeState.REMOVED)
-        return there if projects_with(user, "inventory.view") is None else there.filter(pool__in=Pool.objects.visible_to(user))
+        mine = projects_with(user, "inventory.view")
+        if mine is None:
+            return there
+        hidden = Pool.objects.kept_from(mine)  # what is left out, not what is let in: pages come in order of the key, without a sort
+        return there.filter(pool__isnull=False).exclude(pool__in=hidden) if hidden else there.filter(pool__isnull=False)
+
+    def with_names(self) -> GpuQuerySet:
+        """Of node and pool, as `node_name` and `pool_name`."""
+        return self.annotate(node_name=F("node__name"), pool_name=F("pool__name"))
 
 
 class Gpu(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus")
-    pool = models.ForeignKey("pools.Pool", null=True, on_delete=models.SET_NULL, related_name="gpus")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus", db_index=False)  # gpu_once_a_node serves
+    pool = models.ForeignKey("pools.Pool", null=True, on_delete=models.SET_NULL, related_name="gpus", db_index=False)
     uuid = models.UUIDField()
     """As NVML says it."""
     index = models.PositiveSmallIntegerField()
@@ -105,6 +114,7 @@ class Gpu(models.Model):
     objects = GpuQuerySet.as_manager()
 
     class Meta:
+        indexes: ClassVar[list[models.Index]] = [models.Index(fields=["pool", "id"], name="gpu_by_pool")]  # a pool's GPUs come in pages
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(fields=["node", "uuid"], name="gpu_once_a_node"),
             models.CheckConstraint(condition=models.Q(taken_percent__lte=100), name="gpu_compute_not_given_twice"),

@@ -16,6 +16,7 @@ from appliance.errors import ApplianceError, Code
 from appliance.inventory import changes, wakeups
 from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
 from appliance.pools.models import Pool
+from appliance.prepared import Select, Update
 from appliance.telemetry import latest
 from appliance.writer import writes
 
@@ -125,12 +126,25 @@ def gpu_ids(node_id: UUID) -> dict[UUID, UUID]:
     return dict(Gpu.objects.filter(node_id=node_id).values_list("uuid", "pk"))
 
 
+RAISE_GENERATION = Update(lambda ids: (Node.objects.filter(pk__in=ids), {"generation": F("generation") + 1}))
+GENERATIONS = Select(lambda ids: Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
+
+
+def generation_of(node_id: UUID) -> int:
+    """Of its desired state; raises Node.DoesNotExist."""
+    for _, generation in GENERATIONS.rows(ids=[node_id]):
+        return int(generation)
+    raise Node.DoesNotExist
+
+
 def raise_generation(node_ids: Iterable[UUID]) -> dict[UUID, int]:
     """New generation of each node. Inside the transaction that changes what they should do."""
     ids = set(node_ids)
-    Node.objects.filter(pk__in=ids).update(generation=F("generation") + 1)
     transaction.on_commit(lambda: wakeups.hint(ids))
-    return dict(Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
+    if not ids:
+        return {}
+    RAISE_GENERATION(ids=list(ids))
+    return {node_id: generation for node_id, generation in GENERATIONS.rows(ids=list(ids))}
 
 
 @writes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -18,10 +18,18 @@ def decayed(percent_seconds: float, seconds: float, half_life_seconds: float) ->
     return percent_seconds * math.exp(-seconds / half_life_seconds * math.log(2.0))
 
 
-def past_use(now: datetime) -> dict[UUID, float]:
+PastUse = tuple[UUID, float, datetime]
+"""Project, percent-seconds, and when they were counted."""
+
+
+def past_uses() -> list[PastUse]:
+    return list(ProjectUse.objects.order_by("project_id").values_list("project_id", "percent_seconds", "counted_at"))
+
+
+def past_use(now: datetime, uses: Sequence[PastUse]) -> dict[UUID, float]:
     """Project to its mean use over about one half-life, in percent of a GPU."""
     half_life = settings.ENVIRONMENT.fair_share_half_life_seconds
-    return {u.project_id: decayed(u.percent_seconds, (now - u.counted_at).total_seconds(), half_life) / half_life for u in ProjectUse.objects.all()}
+    return {project_id: decayed(percent_seconds, (now - at).total_seconds(), half_life) / half_life for project_id, percent_seconds, at in uses}
 
 
 @writes

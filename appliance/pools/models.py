@@ -27,7 +27,11 @@ class PoolQuerySet(models.QuerySet["Pool"]):
     def visible_to(self, user: User) -> PoolQuerySet:
         """Pools that are kept for some projects are seen by those projects' people only."""
         mine = projects_with(user, "pools.view")
-        return self if mine is None else self.filter(pk__in=[pk for pk, kept_for in self.values_list("pk", "project_ids") if open_to(kept_for, mine)])
+        return self if mine is None else self.exclude(pk__in=self.kept_from(mine)) if mine else self.none()
+
+    def kept_from(self, project_ids: Collection[UUID]) -> list[UUID]:
+        """The pools that are kept for other projects than these."""
+        return [pk for pk, kept_for in self.exclude(project_ids=[]).values_list("pk", "project_ids") if not open_to(kept_for, project_ids)]
 
 
 def open_to(kept_for: Sequence[str], project_ids: Collection[UUID]) -> bool:

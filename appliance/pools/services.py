@@ -8,7 +8,6 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.models import Department, Project, User
@@ -57,13 +56,20 @@ def pool_create(*, name: str, rules: PoolRules, actor: str) -> Pool:
 
 @writes
 def pool_change(*, pool_id: UUID, rules: PoolRules, actor: str) -> Pool:
-    pool = Pool.objects.get(pk=pool_id)
+    pool = Pool.objects.select_for_update().get(pk=pool_id)
     changes = changes_of(pool, rules)
     if changes:
-        Pool.objects.filter(pk=pool_id).update(version=F("version") + 1, **changes)
+        save_changes(pool, changes)
         emit("pool.changed", path=pool.path, object_id=pool.pk, actor=actor, message=f"Pool {pool.name}: {', '.join(sorted(changes))} changed.")
-        pool.refresh_from_db()
     return pool
+
+
+def save_changes(row: Pool | Quota, changes: Mapping[str, object]) -> None:
+    """By `save`, not `update`: the scheduler listens for it."""
+    for name, value in changes.items():
+        setattr(row, name, value)
+    row.version += 1
+    row.save(update_fields=[*changes, "version"])
 
 
 @writes
@@ -142,10 +148,9 @@ def plain_values(values: dict[str, object]) -> dict[str, object]:
 
 @writes
 def quota_change(*, quota_id: UUID, actor: str, **values: object) -> Quota:
-    quota = Quota.objects.get(pk=quota_id)
+    quota = Quota.objects.select_for_update().get(pk=quota_id)
     if any(getattr(quota, key) != value for key, value in values.items()):
-        Quota.objects.filter(pk=quota_id).update(version=F("version") + 1, **values)
-        quota.refresh_from_db()
+        save_changes(quota, values)
         emit(
             "quota.changed",
             path=quota.path,

@@ -14,7 +14,7 @@ from django.urls import URLPattern, get_resolver
 from django.utils import timezone
 
 from appliance.accounts import services
-from appliance.accounts.models import ApiToken, Project, User
+from appliance.accounts.models import ApiToken, Project, RoleBinding, User
 from appliance.accounts.permissions import PRIVILEGES
 from appliance.fleet.models import EnrolmentToken
 from appliance.inventory.models import Node
@@ -165,8 +165,37 @@ def test_tokens_end_and_only_their_hash_is_kept(cast: Cast, client_of: Clients) 
     assert text.split(".")[1] not in str(ApiToken.objects.filter(pk=row.pk).values())
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}x")
     assert client.get("/api/v1/me").status_code == 401
-    ApiToken.objects.filter(pk=row.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    row.expires_at = timezone.now() - timedelta(seconds=1)
+    row.save()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
+    assert client.get("/api/v1/me").status_code == 401
+
+
+def test_who_a_token_is_may_be_kept_and_what_changes_counts_at_once(cast: Cast, client_of: Clients) -> None:
+    row, text = services.token_create(user=cast.charlie, name="t")
+    client = client_of(None)
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
+    assert client.get("/api/v1/me").status_code == 200 and client.get("/api/v1/events").status_code == 200
+    assert client.patch("/api/v1/pools/00000000-0000-0000-0000-000000000000", {}, format="json").status_code == 403
+    RoleBinding.objects.create(user=cast.charlie, project=None, role="operator")
+    assert client.patch("/api/v1/pools/00000000-0000-0000-0000-000000000000", {}, format="json").status_code == 404
+    cast.charlie.is_active = False
+    cast.charlie.save()
+    assert client.get("/api/v1/me").status_code == 401
+    cast.charlie.is_active = True
+    cast.charlie.save()
+    assert client.get("/api/v1/me").status_code == 200
+    services.token_revoke(token_id=row.pk)
+    assert client.get("/api/v1/me").status_code == 401
+
+
+def test_a_kept_token_ends_when_its_time_is_over(cast: Cast, client_of: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, text = services.token_create(user=cast.alice, name="t", life=timedelta(hours=1))
+    client = client_of(None)
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
+    assert client.get("/api/v1/me").status_code == 200
+    later = timezone.now() + timedelta(hours=2)
+    monkeypatch.setattr("appliance.accounts.authentication.timezone.now", lambda: later)
     assert client.get("/api/v1/me").status_code == 401
 
 

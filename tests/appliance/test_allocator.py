@@ -153,8 +153,8 @@ class Allocator(RuleBasedStateMachine):
         def ordered(rooms: dict[uuid.UUID, list[GpuRoom]]) -> dict[uuid.UUID, list[GpuRoom]]:
             return {pool: sorted(here, key=lambda g: g.gpu_id) for pool, here in rooms.items() if here}
 
-        rooms, holders = index.refreshed()
-        assert ordered(rooms) == ordered(book.rooms()) and holders == book.holders(), "kept otherwise than the rows say"
+        rooms, holders, rules = index.refreshed()
+        assert ordered(rooms) == ordered(book.rooms()) and holders == book.holders() and rules == book.rules(), "kept otherwise than the rows say"
 
     @invariant()
     def no_gpu_is_given_twice(self) -> None:

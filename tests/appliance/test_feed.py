@@ -17,7 +17,7 @@ ALL = Scope(frozenset({"inventory.view", "allocations.view"}), {})
 
 def hub_with(project: uuid.UUID | None = None, privilege: str = "inventory.view") -> Hub:
     hub = Hub()
-    hub.register("thing", lambda object_id: (privilege, project, {"id": str(object_id)}))
+    hub.register("thing", lambda ids: [(i, privilege, project, {"id": str(i)}) for i in ids])
     return hub
 
 
@@ -72,7 +72,7 @@ def test_a_slow_socket_is_told_to_read_again_and_its_queue_stays_bounded(loop: a
 def test_nothing_is_read_while_nobody_listens_and_a_gap_is_never_called_whole(loop: asyncio.AbstractEventLoop) -> None:
     read: list[uuid.UUID] = []
     hub = Hub()
-    hub.register("thing", lambda object_id: read.append(object_id) or ("inventory.view", None, {}))  # type: ignore[func-returns-value]
+    hub.register("thing", lambda ids: read.extend(ids) or [(i, "inventory.view", None, {}) for i in ids])  # type: ignore[func-returns-value]
     before = hub.sequence
     hub.changed("thing", uuid.uuid4())
     assert read == []

@@ -12,7 +12,7 @@ from appliance.activity.consumers import scope_of
 from appliance.allocations import idleness, services
 from appliance.allocations.models import Allocation
 from appliance.inventory.models import Gpu, Node
-from appliance.inventory.views import gpu_row, watchable
+from appliance.inventory.views import gpu_rows, watchable
 from tests.appliance.conftest import Cast, applied, body
 
 Clients = Callable[[User | None], Any]
@@ -42,8 +42,8 @@ def test_a_pool_kept_for_a_project_is_hidden_from_others_everywhere(cast: Cast, 
     assert body(asked)["partitions"][0]["gpu_id"] == str(kept.pk)
     assert len(body(alice.get("/api/v1/partitions"))["items"]) == 1 and body(charlie.get("/api/v1/partitions"))["items"] == []
     assert watchable(cast.charlie, [str(kept.pk), str(free.pk), "no id"]) == {str(free.pk)}
-    row = gpu_row(kept.pk)
-    assert row is not None and scope_of(cast.alice).sees(*row[:2]) and not scope_of(cast.charlie).sees(*row[:2])
+    ((_, privilege, audience, _),) = gpu_rows([kept.pk])
+    assert scope_of(cast.alice).sees(privilege, audience) and not scope_of(cast.charlie).sees(privilege, audience)
 
 
 @pytest.mark.django_db

@@ -218,8 +218,8 @@ def test_what_another_scheduler_gave_meanwhile_is_not_given_twice(cast: Cast, cl
     node, alice = add_node(), client_of(cast.alice)
     stale = services.book.opened
 
-    def then_taken(kept: Any) -> Any:
-        found = stale(kept)
+    def then_taken(*given: Any) -> Any:
+        found = stale(*given)
         lifecycle.take(node.gpus.get().pk, 80, 6 * GIB)
         return found
 
@@ -237,7 +237,7 @@ def test_past_use_decays_by_half_every_half_life(cast: Cast, settings: Any) -> N
     fair_share.count_use(use={project.pk: 100}, now=begun)
     fair_share.count_use(use={project.pk: 100}, now=begun + timedelta(seconds=1000))
     assert ProjectUse.objects.get().percent_seconds == pytest.approx(100_000)
-    later = fair_share.past_use(begun + timedelta(seconds=1000 + half_life))
+    later = fair_share.past_use(begun + timedelta(seconds=1000 + half_life), fair_share.past_uses())
     assert later[project.pk] == pytest.approx(50_000 / half_life)
 
 

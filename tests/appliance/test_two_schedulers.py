@@ -29,8 +29,8 @@ def ask_at_once(user: User, wanted: services.Wanted, monkeypatch: pytest.MonkeyP
     problems: list[BaseException] = []
     all_have_read, opened = threading.Barrier(SCHEDULERS), book.opened
 
-    def read_then_wait(kept: Any) -> Any:
-        found = opened(kept)
+    def read_then_wait(*given: Any) -> Any:
+        found = opened(*given)
         all_have_read.wait(20)
         return found
 

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import orjson
 import websockets
 
 from tests.load.agents import commands
@@ -36,7 +37,7 @@ class Browser:
             await socket.send(json.dumps({"type": "watch", "gpus": list(self.gpus)}))
             async for text in socket:
                 now = time.time()
-                message = json.loads(text)
+                message = orjson.loads(text)
                 if message["type"] == "samples":
                     self.latencies += [(begun + s[COLUMN], now - begun - s[COLUMN]) for samples in message["gpus"].values() for s in samples]
 
@@ -46,9 +47,10 @@ def due_between(phases: list[float], begun: float, every: float, begin: float, e
 
 
 def choose(fleet: list[dict[str, Any]], every: float, count: int, dice: random.Random) -> dict[str, float]:
-    """Of what the user sees: every other node's GPUs."""
-    visible = [(g["id"], every * i / len(fleet)) for i, node in enumerate(fleet) if i % 2 == 0 for g in node["gpus"]]
-    return dict(dice.sample(visible, min(count, len(visible))))
+    """The GPUs of as many nodes as it takes, as the page of a node or of a pool shows them; of what the user sees, which is every other node."""
+    nodes = [(every * i / len(fleet), node["gpus"]) for i, node in enumerate(fleet) if i % 2 == 0]
+    chosen = dice.sample(nodes, min(count // NARROW_GPUS, len(nodes)))
+    return {g["id"]: phase for phase, gpus in chosen for g in gpus}
 
 
 async def main(folder: Path, url: str, begun: float, every: float, sockets: int, wide: int) -> None:

@@ -18,10 +18,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from tests.load.agents import commands
 from tests.load.figures import say, summary
+from tests.load.http import Client, HttpError
 from tests.load.population import MODELS
 
 
@@ -63,8 +62,7 @@ class Load:
 class People:
     def __init__(self, fleet: list[dict[str, Any]], people: dict[str, Any], url: str) -> None:
         self.fleet, self.tokens, self.dice = fleet, people["tokens"], random.Random(5)
-        limits = httpx.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=120)
-        self.client = httpx.AsyncClient(base_url=url, verify=ssl.create_default_context(cadata=fleet[0]["ca"]), timeout=30, limits=limits)
+        self.client = Client(url, ssl.create_default_context(cadata=fleet[0]["ca"]))
         self.key = base64.b64encode(secrets.token_bytes(32)).decode()
         self.releases: set[asyncio.Task[None]] = set()
 
@@ -81,27 +79,24 @@ class People:
                 {"present": "true", "model": self.dice.choice(MODELS)[0]},
             ]
         )
-        answer = await self.client.get("/api/v1/gpus", params={"limit": 50, **filters}, headers=self.headers(n))
-        answer.raise_for_status()
+        await self.client.request("GET", "/api/v1/gpus", query={"limit": 50, **filters}, headers=self.headers(n))
 
     async def allocate(self, n: int) -> None:
         headers = self.headers(n) | {"Idempotency-Key": secrets.token_hex(16)}
-        answer = await self.client.post("/api/v1/allocations", params={"wait": 20}, json={"percent": 25}, headers=headers)
-        answer.raise_for_status()
-        allocation = answer.json()
+        allocation = await self.client.request("POST", "/api/v1/allocations", query={"wait": 20}, body={"percent": 25}, headers=headers)
+        path = f"/api/v1/allocations/{allocation['id']}"
         try:
             if allocation["state"] != "active":
                 raise RuntimeError(f"{allocation['state']}: {allocation['waiting_reason']}")
-            ticket = await self.client.post(f"/api/v1/allocations/{allocation['id']}/tickets", json={"client_public_key": self.key}, headers=self.headers(n))
-            ticket.raise_for_status()
+            await self.client.request("POST", f"{path}/tickets", body={"client_public_key": self.key}, headers=self.headers(n))
         finally:
-            task = asyncio.create_task(self.release(n, allocation["id"]))
+            task = asyncio.create_task(self.release(n, path))
             self.releases.add(task)
             task.add_done_callback(self.releases.discard)
 
-    async def release(self, n: int, allocation_id: str) -> None:
-        with contextlib.suppress(httpx.HTTPError):
-            await self.client.delete(f"/api/v1/allocations/{allocation_id}", headers=self.headers(n))
+    async def release(self, n: int, path: str) -> None:
+        with contextlib.suppress(HttpError, OSError, TimeoutError):
+            await self.client.request("DELETE", path, headers=self.headers(n))
 
 
 async def main(folder: Path, url: str, lists: float, pairs: float) -> None:
