@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from uuid import UUID
@@ -108,6 +109,17 @@ def an_id(text: str) -> UUID:
     return uuid_or_invalid(f"{text[:40]}:", text)
 
 
+def a_time(text: str) -> datetime:
+    """ISO 8601 with its offset, such as 2026-11-22T09:00:00Z."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise ApplianceError(Code.INVALID, f"{text[:40]} is no time such as 2026-11-22T09:00:00Z.")
+    return found
+
+
 def text(value: str) -> str:
     if len(value) > 200 or "\0" in value:
         raise ApplianceError(Code.INVALID, "A filter has at most 200 characters, and no NUL.")
@@ -143,7 +155,7 @@ def labelled(rows: Q, column: str, wanted: Mapping[str, str]) -> Q:
 
 
 def filter_parameters(filters: Mapping[str, tuple[str, Filter]]) -> list[OpenApiParameter]:
-    kinds: dict[Any, Any] = {truth: bool, an_id: UUID}
+    kinds: dict[Any, Any] = {truth: bool, an_id: UUID, a_time: datetime}
     return [OpenApiParameter(name, kinds.get(parse, str), description=(parse.__doc__ or "").strip()) for name, (_, parse) in filters.items()]
 
 

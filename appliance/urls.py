@@ -104,6 +104,8 @@ urlpatterns = [
     path(api + "sessions/<uuid:object_id>/metrics", allocations.SessionMetricHistoryView.as_view()),
     path(api + "tasks", activity.TaskListView.as_view()),
     path(api + "tasks/<uuid:task_id>", activity.TaskView.as_view()),
+    path(api + "tasks/<uuid:task_id>/cancel", activity.TaskCancelView.as_view()),
+    path(api + "tasks/<uuid:task_id>/log", activity.TaskLogView.as_view()),
     path(api + "events", activity.EventListView.as_view()),
     re_path(r"^(?!api/|static/|assets/|healthz|readyz)(?P<path>[a-z0-9/-]*)$", console),
 ]

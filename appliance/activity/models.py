@@ -66,6 +66,8 @@ class Task(models.Model):
     path = models.CharField(max_length=300)
     project_id = models.UUIDField(null=True)
     initiator = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children")
+    """The larger work that it is part of."""
     progress_percent = models.PositiveSmallIntegerField(default=0)
     message = models.CharField(max_length=500, blank=True)
     error = models.JSONField(null=True)
@@ -78,6 +80,16 @@ class Task(models.Model):
 
     class Meta:
         indexes: ClassVar[list[models.Index]] = [models.Index(fields=["path"], name="task_by_path")]  # what is under way on an object
+
+
+class TaskLine(models.Model):
+    """What a task said while it ran, in order of the key."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="lines")
+    message = models.CharField(max_length=500)
+    progress_percent = models.PositiveSmallIntegerField(default=0)
+    created_at = models.DateTimeField(default=timezone.now)
 
 
 class IdempotencyKey(models.Model):

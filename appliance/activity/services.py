@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from appliance.accounts.models import User
 from appliance.activity.feed import hub
-from appliance.activity.models import Event, IdempotencyKey, Task, TaskState
+from appliance.activity.models import Event, IdempotencyKey, Task, TaskLine, TaskState
 from appliance.errors import ApplianceError, Code
 from appliance.prepared import Select, insert
 from appliance.writer import writes
@@ -49,10 +49,24 @@ def forget_old_answers() -> None:
     IdempotencyKey.objects.filter(created_at__lt=timezone.now() - KEY_LIFE).delete()
 
 
-def task_start(*, kind: str, path: str, initiator: User | None, message: str = "", project_id: UUID | None = None) -> Task:
-    task = insert(Task(kind=kind, path=path, initiator=initiator, message=message[:500], project_id=project_id, state=TaskState.RUNNING))
+def task_start(
+    *, kind: str, path: str, initiator: User | None, message: str = "", project_id: UUID | None = None, parent: Task | None = None
+) -> Task:  # fmt: skip
+    task = insert(Task(kind=kind, path=path, initiator=initiator, message=message[:500], project_id=project_id, parent=parent, state=TaskState.RUNNING))
     hub.changed("task", task.pk)
     return task
+
+
+@writes
+def task_say(*, path: str, kind: str, message: str, progress_percent: int | None = None) -> None:
+    """A line in the log of the running task of this kind on this object, if there is one and it did not say so just now."""
+    for task in Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING).exclude(message=message[:500]):
+        task.message = message[:500]
+        task.progress_percent = task.progress_percent if progress_percent is None else progress_percent
+        task.version += 1
+        task.save(update_fields=["message", "progress_percent", "version"])
+        insert(TaskLine(task=task, message=task.message, progress_percent=task.progress_percent))
+        hub.changed("task", task.pk)
 
 
 @writes

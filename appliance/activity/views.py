@@ -8,14 +8,30 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.activity import tasks
 from appliance.activity.feed import NO_PROJECT, Audience, hub
-from appliance.activity.models import Event, Task, TaskState
-from appliance.rest import WAIT, ApplianceView, CursorPage, caller, refuse_unknown_parameters, shown, wait_for
+from appliance.activity.models import Event, Task, TaskLine, TaskState
+from appliance.rest import (
+    WAIT,
+    ApplianceView,
+    CursorPage,
+    Filter,
+    a_time,
+    an_id,
+    caller,
+    filter_parameters,
+    filtered,
+    one_of,
+    refuse_unknown_parameters,
+    shown,
+    text,
+    wait_for,
+)  # fmt: skip
 
 
 class EventSerializer(serializers.ModelSerializer[Event]):
@@ -26,21 +42,49 @@ class EventSerializer(serializers.ModelSerializer[Event]):
 
 class TaskSerializer(serializers.ModelSerializer[Task]):
     initiator = serializers.CharField(source="initiator.username", default=None, read_only=True)
+    parent_id = serializers.UUIDField(read_only=True, allow_null=True, help_text="The larger task that it is part of.")
+    cancellable = serializers.SerializerMethodField()
 
     class Meta:
         model = Task
-        fields = ("id", "kind", "state", "path", "initiator", "progress_percent", "message", "error", "result", "version", "created_at", "ended_at")
+        fields = (
+            "id", "kind", "state", "path", "initiator", "parent_id", "cancellable", "progress_percent", "message", "error", "result", "version",
+            "created_at", "ended_at",
+        )  # fmt: skip
+
+    def get_cancellable(self, task: Task) -> bool:
+        return tasks.cancellable(task)
+
+
+class TaskLineSerializer(serializers.ModelSerializer[TaskLine]):
+    class Meta:
+        model = TaskLine
+        fields = ("id", "message", "progress_percent", "created_at")
+
+
+EVENT_FILTERS: dict[str, tuple[str, Filter]] = {
+    "object_id": ("object_id", an_id),
+    "path": ("path__startswith", text),
+    "kind": ("kind", text),
+    "actor": ("actor", text),
+    "since": ("created_at__gte", a_time),
+    "until": ("created_at__lt", a_time),
+}
+TASK_FILTERS: dict[str, tuple[str, Filter]] = {
+    "state": ("state", one_of(*TaskState.values)),
+    "kind": ("kind", text),
+    "path": ("path__startswith", text),
+    "parent_id": ("parent_id", an_id),
+    "initiator": ("initiator__username", text),
+}
 
 
 class EventListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(parameters=[OpenApiParameter("object_id", UUID)], responses=EventSerializer(many=True))
+    @extend_schema(parameters=filter_parameters(EVENT_FILTERS), responses=EventSerializer(many=True))
     def get(self, request: Request) -> Response:
-        refuse_unknown_parameters(request, ["object_id"])
-        rows: QuerySet[Event] = Event.objects.visible_to(caller(request))
-        if wanted := request.query_params.get("object_id"):
-            rows = rows.filter(object_id=wanted)
+        rows: QuerySet[Event] = filtered(request, Event.objects.visible_to(caller(request)), EVENT_FILTERS)
         page = CursorPage()
         return page.get_paginated_response([shown(EventSerializer, row) for row in page.paginate_queryset(rows, request)])
 
@@ -48,11 +92,10 @@ class EventListView(ApplianceView):
 class TaskListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(responses=TaskSerializer(many=True))
+    @extend_schema(parameters=filter_parameters(TASK_FILTERS), responses=TaskSerializer(many=True))
     def get(self, request: Request) -> Response:
-        refuse_unknown_parameters(request, [])
         page = CursorPage()
-        rows = Task.objects.visible_to(caller(request)).select_related("initiator")
+        rows = filtered(request, Task.objects.visible_to(caller(request)).select_related("initiator"), TASK_FILTERS)
         return page.get_paginated_response([shown(TaskSerializer, row) for row in page.paginate_queryset(rows, request)])
 
 
@@ -67,6 +110,28 @@ class TaskView(ApplianceView):
             return not Task.objects.filter(pk=task_id, state__in=[TaskState.QUEUED, TaskState.RUNNING]).exists()
 
         return wait_for(request, Response(shown(TaskSerializer, task)), "task", task_id, over, lambda: shown(TaskSerializer, Task.objects.get(pk=task_id)))
+
+
+class TaskCancelView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"POST": "activity.view"}
+
+    @extend_schema(request=None, responses=TaskSerializer)
+    def post(self, request: Request, task_id: UUID) -> Response:
+        """Who began it may, and who manages what it works on. What was done so far is undone or left, as its kind has it."""
+        task = get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)
+        return Response(shown(TaskSerializer, tasks.cancel(task_id=task.pk, user=caller(request))))
+
+
+class TaskLogView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
+
+    @extend_schema(responses=TaskLineSerializer(many=True))
+    def get(self, request: Request, task_id: UUID) -> Response:
+        """What it said while it ran, the newest first."""
+        refuse_unknown_parameters(request, [])
+        task = get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)
+        page = CursorPage()
+        return page.get_paginated_response([shown(TaskLineSerializer, row) for row in page.paginate_queryset(task.lines.all(), request)])
 
 
 def event_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:

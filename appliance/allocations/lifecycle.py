@@ -67,6 +67,9 @@ def prepare(allocation: Allocation, pool_id: UUID, shares: Sequence[Share]) -> N
     hub.changed("allocation", allocation.pk)
 
 
+PREPARE_TASK, EVICT_TASK = "allocation.prepare", "allocation.evict"
+
+
 class Granted(NamedTuple):
     """A partition and how far its node is."""
 
@@ -100,7 +103,7 @@ GRANTED = Select(
 def activate(allocation: Allocation, partitions: Iterable[Granted]) -> None:
     if transition(allocation, [AllocationState.PREPARING], AllocationState.ACTIVE, message="Ready for sessions.", active_at=timezone.now()):
         show(partitions)
-        task_end(path=allocation.path, kind="allocation.prepare")
+        task_end(path=allocation.path, kind=PREPARE_TASK)
 
 
 def show(partitions: Iterable[Granted]) -> None:
@@ -130,7 +133,7 @@ def leave_queue(allocation: Allocation, *, reason: str, actor: str) -> None:
         allocation, [AllocationState.WAITING], AllocationState.RELEASED, message=f"Left the queue: {reason}", actor=actor,
         end_reason=reason[:500], ended_at=timezone.now(), waiting_reason="", waiting_rule="",
     ):  # fmt: skip
-        task_end(path=allocation.path, kind="allocation.prepare", error=reason)
+        task_end(path=allocation.path, kind=PREPARE_TASK, error=reason)
 
 
 def announce_end(allocation: Allocation, *, reason: str, actor: str, seconds: float) -> None:
@@ -157,7 +160,7 @@ def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
     old = [AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED]
     changes = {"end_reason": reason[:500], "fence_counter": allocation.fence_counter + 1}
     if transition(allocation, old, AllocationState.RELEASING, message=reason, actor=actor, **changes):
-        task_end(path=allocation.path, kind="allocation.prepare", error=reason)
+        task_end(path=allocation.path, kind=PREPARE_TASK, error=reason)
         mine = partitions_of([allocation.pk]).get(allocation.pk, [])
         generations = raise_generation(p.node_id for p in mine)
         for p in mine:
@@ -169,6 +172,7 @@ def finish_release(allocation: Allocation) -> bool:
     message, ended_at = f"Released: {allocation.end_reason}", timezone.now()
     if not transition(allocation, [AllocationState.RELEASING], AllocationState.RELEASED, message=message, ended_at=ended_at):
         return False
+    task_end(path=allocation.path, kind=EVICT_TASK)
     holding.forget(allocation.pk)
     idleness.forget(allocation.pk)
     return True

@@ -7,10 +7,11 @@ from uuid import UUID
 from django.db.models import F, QuerySet
 
 from appliance.accounts.models import User
-from appliance.activity.models import Task, TaskState
-from appliance.activity.services import emit, task_end, task_start
-from appliance.activity.tasks import task_cancel, task_update
+from appliance.activity.models import Task
+from appliance.activity.services import emit, task_end, task_say, task_start
+from appliance.activity.tasks import register_canceller, task_cancel
 from appliance.allocations import lifecycle
+from appliance.allocations.lifecycle import EVICT_TASK
 from appliance.allocations.models import OCCUPYING, Allocation, AllocationState
 from appliance.allocations.services import evict
 from appliance.errors import ApplianceError, Code
@@ -39,6 +40,10 @@ def enter(*, node_id: UUID, grace_seconds: float, initiator: User) -> Task:
     emit("node.draining", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} gets nothing new and is being emptied.")
     task = task_start(kind=TASK, path=node.path, initiator=initiator, message=f"Node {node.name} is being emptied.")
     for allocation in blockers(node):
+        size = allocation.name or f"{allocation.pk}"
+        task_start(
+            kind=EVICT_TASK, path=allocation.path, initiator=initiator, project_id=allocation.project_id, parent=task, message=f"Allocation {size} is to leave."
+        )
         evict(allocation_id=allocation.pk, reason=f"node {node.name} enters maintenance mode", actor=actor, grace_seconds=grace_seconds)
     advance()
     task.refresh_from_db()
@@ -58,8 +63,7 @@ def advance() -> None:
             continue
         releasing = left.count(AllocationState.RELEASING)
         message = f"{len(left)} allocations are left on node {node.name}; {releasing} of them wait for the node's word."
-        for task in Task.objects.filter(kind=TASK, path=node.path, state=TaskState.RUNNING).exclude(message=message):
-            task_update(task_id=task.pk, message=message)
+        task_say(path=node.path, kind=TASK, message=message)
 
 
 @writes
@@ -73,7 +77,15 @@ def leave(*, node_id: UUID, actor: str) -> Node:
     changes.node_changed(node_id)
     for allocation in blockers(node).filter(state=AllocationState.ACTIVE).exclude(evict_at=None):
         lifecycle.withdraw_end(allocation, actor=actor)
+        task_cancel(path=allocation.path, kind=EVICT_TASK, actor=actor)
     task_cancel(path=node.path, kind=TASK, actor=actor)
     emit("node.ready", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} left maintenance mode.")
     node.refresh_from_db()
     return node
+
+
+def cancelled(task: Task, user: User) -> None:
+    leave(node_id=UUID(task.path.removeprefix("nodes/")), actor=user.username)
+
+
+register_canceller(TASK, "inventory.manage", cancelled)

@@ -18,7 +18,9 @@ from django.utils import timezone
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import can
 from appliance.activity.feed import hub
-from appliance.activity.services import SYSTEM, emit, task_start
+from appliance.activity.models import Task
+from appliance.activity.services import SYSTEM, emit, task_say, task_start
+from appliance.activity.tasks import register_canceller
 from appliance.allocations import book, holding, idleness, lifecycle, queue
 from appliance.allocations.claims import Start, Wait
 from appliance.allocations.index import index
@@ -91,7 +93,7 @@ def allocation_create(*, owner: User, project_name: str, wanted: Wanted) -> Allo
     size = f"{book.request_of(allocation)} of pool {pool.name}"
     message = f"{owner.username} asked for {size}."
     emit("allocation.waiting", path=allocation.path, object_id=allocation.pk, project_id=project.pk, actor=owner.username, message=message)
-    task_start(kind="allocation.prepare", path=allocation.path, initiator=owner, project_id=project.pk, message=f"{wanted.name or allocation.pk}: {size}")
+    task_start(kind=lifecycle.PREPARE_TASK, path=allocation.path, initiator=owner, project_id=project.pk, message=f"{wanted.name or allocation.pk}: {size}")
     holding.held(allocation.pk)
     queue_advance()
     return allocation
@@ -138,6 +140,7 @@ def wait(allocation: Allocation, outcome: Wait) -> None:
     if (allocation.waiting_rule, allocation.waiting_reason) != (outcome.rule, outcome.reason[:500]):
         Allocation.objects.filter(pk=allocation.pk, state=AllocationState.WAITING).update(waiting_rule=outcome.rule, waiting_reason=outcome.reason[:500])
         hub.changed("allocation", allocation.pk)
+        task_say(path=allocation.path, kind=lifecycle.PREPARE_TASK, message=outcome.reason)
     for victim in outcome.evictions:
         reason = f"its room is needed by allocation {allocation.name or allocation.pk} of project {allocation.project.name}, which has the better claim"
         evict(allocation_id=victim, reason=reason, grace_seconds=settings.ENVIRONMENT.preemption_grace_seconds)
@@ -211,6 +214,13 @@ def end_what_is_due() -> None:
             holding.held(allocation_id)
         elif holding.seconds_since_held(allocation_id) > patience:
             evict(allocation_id=allocation_id, reason=f"nobody held it for {patience:.0f} s")
+
+
+def prepare_cancelled(task: Task, user: User) -> None:
+    evict(allocation_id=UUID(task.path.rpartition("/")[2]), reason=f"{user.username} cancelled it", actor=user.username)
+
+
+register_canceller(lifecycle.PREPARE_TASK, "allocations.manage", prepare_cancelled)
 
 
 @writes

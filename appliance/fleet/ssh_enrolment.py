@@ -156,14 +156,15 @@ def install(host: Host, credentials: Credentials, registration: Registration, in
             node = await_node(token.pk)
             result |= {"node_id": str(node.pk), "node": node.name, "confirmed": True}
             progress.result(result)
+            progress.say(95, "Confirming.")
             lines.channel.sendall(b"commit\n")
             if not next_line(lines).get("done"):
                 raise ApplianceError(Code.INSTALLATION_FAILED, f"The machine did not take the confirmation: {lines.last_words()}")
-        progress.say(100, f"{registration.to.address} is node {node.name}.")
+        progress.mention(100, f"{registration.to.address} is node {node.name}.")
     except (OSError, EOFError) as error:
         withdraw(token.pk)
         raise ApplianceError(Code.HOST_UNREACHABLE, f"The connection broke ({error or 'it was cut'}); the machine undoes what was made by itself.") from None
-    except ApplianceError:
+    except (ApplianceError, tasks.Cancelled):
         withdraw(token.pk)
         raise
 
@@ -218,3 +219,10 @@ def settle_interrupted() -> None:
     tasks.fail_interrupted(
         kind=KIND, detail="The appliance was restarted meanwhile and keeps no credentials: credentials needed again. The machine undid what was made."
     )
+
+
+def stop(task: Task, user: User) -> None:
+    """Its thread notices at its next step: the connection closes, and the machine undoes what was made by itself."""
+
+
+tasks.register_canceller(KIND, "fleet.enrol", stop)

@@ -94,6 +94,10 @@ def make(kind: str, cast: Cast, client_of: Clients, node: Node) -> object:
     applied(node)
     ours, pool, now = Project.objects.get(name="default"), Pool.objects.get(name="default"), timezone.now()
     session = {"client_pid": 1, "pid": 1, "client_address": "::1", "program": "p", "opened_at": now, "state": SessionState.RUNNING}
+
+    def waiting() -> str:
+        return str(body(client_of(cast.alice).post("/api/v1/allocations", {"gpu_count": 16}, format="json"))["id"])
+
     makers: dict[str, Callable[[], object]] = {
         "allocation_id": lambda: allocation,
         "node_id": lambda: node.pk,
@@ -101,7 +105,7 @@ def make(kind: str, cast: Cast, client_of: Clients, node: Node) -> object:
         "pool_id": lambda: pool.pk,
         "project_id": lambda: ours.pk,
         "partition_id": lambda: Partition.objects.get(allocation_id=allocation).pk,
-        "task_id": lambda: Task.objects.filter(path__contains=allocation)[0].pk,
+        "task_id": lambda: Task.objects.get(path__endswith=waiting()).pk,
         "python": lambda: "2.7",
         "quota_id": lambda: Quota.objects.update_or_create(subject_kind="project", subject_id=ours.pk, defaults={"quota_percent": 100})[0].pk,
         "reservation_id": lambda: (
