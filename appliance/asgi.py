@@ -18,8 +18,10 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest  # noqa: E402
 from django.http import HttpResponse  # noqa: E402
 
 from appliance.activity.feed import hub  # noqa: E402
+from appliance.activity.watch import Watching  # noqa: E402
 from appliance.encoding import encoded  # noqa: E402
-from appliance.rest import Until  # noqa: E402
+from appliance.errors import ApplianceError  # noqa: E402
+from appliance.rest import Until, problem  # noqa: E402
 from appliance.urls import websocket_urlpatterns  # noqa: E402
 from appliance.writer import readers  # noqa: E402
 
@@ -61,9 +63,21 @@ class PooledHandler(ASGIHandler):
             response = await asyncio.get_running_loop().run_in_executor(readers, self.get_response, request)
         finally:
             self._waiting -= 1
+        if (watching := getattr(response, "watching", None)) is not None:
+            await self._watched(watching, receive, send)
+            return
         if (until := getattr(response, "until", None)) is not None and response.status_code < 400:
             response = await self._awaited(until, response)
         await self._send(response, send)
+
+    async def _watched(self, watching: Watching, receive: Any, send: Any) -> None:
+        try:
+            watching.join()
+        except ApplianceError as error:
+            body = problem(error.code, error.detail, None)
+            await self._send(HttpResponse(encoded(body.data), status=body.status_code, content_type="application/problem+json"), send)
+        else:
+            await watching.serve(receive, send)
 
     @staticmethod
     async def _awaited(until: Until, response: Any) -> Any:

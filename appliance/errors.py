@@ -12,6 +12,7 @@ class Code(enum.StrEnum):
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
     IN_USE = "in_use"
+    GONE = "gone"
     STALE = "stale"
     IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
     PASSWORD_CHANGE_REQUIRED = "password_change_required"
@@ -47,6 +48,7 @@ STATUS: dict[Code, int] = {
     Code.SIGN_IN_REFUSED: 409,
     Code.PREFLIGHT_FAILED: 409,
     Code.INSTALLATION_FAILED: 409,
+    Code.GONE: 410,
     Code.STALE: 412,
     Code.IDEMPOTENCY_MISMATCH: 422,
     Code.TOO_MANY_ATTEMPTS: 429,

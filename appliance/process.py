@@ -22,7 +22,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from appliance.accounts.services import ensure_defaults, initial_password_file
-from appliance.activity import tasks
+from appliance.activity import tasks, watch
 from appliance.activity.consumers import MAX_FRAME_BYTES
 from appliance.activity.feed import hub
 from appliance.activity.services import forget_old_answers
@@ -137,6 +137,7 @@ async def serve() -> None:
     log.info("appliance serves https://%s:%d, agents on %d, CA %s", e.listen, e.https_port, e.fleet_port, authority.fingerprint)
     await asyncio.wait([asyncio.create_task(stop.wait()), running], return_when=asyncio.FIRST_COMPLETED)
     tasks.abandon()
+    watch.end_all()
     for task in background:
         task.cancel()
     web.should_exit = True

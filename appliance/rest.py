@@ -25,6 +25,7 @@ from rest_framework.views import APIView
 
 from appliance.encoding import encoded
 from appliance.errors import STATUS, ApplianceError, Code
+from appliance.writer import undone
 
 if TYPE_CHECKING:
     from appliance.accounts.models import User
@@ -261,11 +262,33 @@ def wait_for(request: Request, response: Response, kind: str, object_id: UUID, o
     return response
 
 
+CHANGING = ("POST", "PUT", "PATCH", "DELETE")
+
+
+def can_be_tried(view: ApplianceView, method: str) -> bool:
+    return view.dry_runs and view.privileges.get(method) != "public"
+
+
 class ApplianceView(APIView):
     """Every view names the privilege of each method; a test lists those that do not."""
 
     privileges: ClassVar[dict[str, str]] = {}
     """HTTP method to privilege, or `public`."""
+    dry_runs: ClassVar[bool] = True
+    """Whether its changes can be tried with `?dry_run=true`: not where more than rows is touched."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        method = request.method or ""
+        wanted = request.query_params.get("dry_run") if method in CHANGING else None
+        if wanted is None or wanted == "false":
+            return
+        if wanted != "true" or not can_be_tried(self, method):
+            raise ApplianceError(
+                Code.INVALID, "dry_run is true or false, and this operation cannot be tried." if wanted == "true" else "dry_run is true or false."
+            )
+        handler = getattr(self, method.lower())
+        setattr(self, method.lower(), lambda *a, **k: undone(lambda: handler(*a, **k)))
 
     def check_permissions(self, request: Request) -> None:
         from appliance.accounts.permissions import can

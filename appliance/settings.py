@@ -156,7 +156,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["appliance.encoding.FastJSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_PAGINATION_CLASS": "appliance.rest.CursorPage",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "appliance.openapi.DocumentedSchema",
     "EXCEPTION_HANDLER": "appliance.rest.problem_response",
     "UNAUTHENTICATED_USER": None,
 }

@@ -10,6 +10,7 @@ from appliance.accounts import project_views as projects
 from appliance.accounts import views as accounts
 from appliance.activity import views as activity
 from appliance.activity.consumers import FeedConsumer
+from appliance.activity.watch import WatchView
 from appliance.allocations import forecast_views as forecasts
 from appliance.allocations import maintenance_views as maintenance
 from appliance.allocations import views as allocations
@@ -106,6 +107,7 @@ urlpatterns = [
     path(api + "tasks/<uuid:task_id>", activity.TaskView.as_view()),
     path(api + "tasks/<uuid:task_id>/cancel", activity.TaskCancelView.as_view()),
     path(api + "tasks/<uuid:task_id>/log", activity.TaskLogView.as_view()),
+    path(api + "watch", WatchView.as_view()),
     path(api + "events", activity.EventListView.as_view()),
     re_path(r"^(?!api/|static/|assets/|healthz|readyz)(?P<path>[a-z0-9/-]*)$", console),
 ]

@@ -9,7 +9,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from django.db import connection, transaction
 
@@ -141,6 +141,26 @@ def start_writer() -> Writer:
     if _writer is None:
         _writer = Writer()
     return _writer
+
+
+class Undone(Exception):
+    """Carries an answer out of a transaction that is not to happen."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+
+def undone(work: Callable[[], R]) -> R:
+    """What `work` answers; whatever it changed is changed back, and nobody is told."""
+
+    @writes
+    def run() -> R:
+        raise Undone(work())
+
+    try:
+        return run()
+    except Undone as end:
+        return cast("R", end.answer)
 
 
 def writes(function: Callable[P, R]) -> Callable[P, R]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from functools import partial
 from http.cookies import SimpleCookie
-from typing import Any
+from typing import Any, Protocol
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
@@ -44,12 +44,21 @@ def identify_all(texts: Iterable[str]) -> dict[str, Scope | None]:
     return {text: Scope(*grants[tokens[text].user_id]) if text in tokens else None for text in texts}
 
 
-class Rechecking(set["FeedConsumer"]):
-    """All sockets that are open, and the task that looks at their tokens and roles every three seconds while there are any."""
+class Rechecked(Protocol):
+    """Who was let in by a token, for longer than a request."""
+
+    token_text: str
+
+    async def checked_again(self, scope: Scope | None) -> None:
+        """None: the token is no longer good."""
+
+
+class Rechecking(set[Rechecked]):
+    """All sockets and streams that are open, and the task that looks at their tokens and roles every three seconds while there are any."""
 
     task: asyncio.Task[None] | None = None
 
-    def add(self, consumer: FeedConsumer) -> None:
+    def add(self, consumer: Rechecked) -> None:
         super().add(consumer)
         if self.task is None or self.task.done():
             self.task = asyncio.create_task(self._run())

@@ -158,6 +158,10 @@ class Hub:
         self._readers[kind] = reader
 
     @property
+    def kinds(self) -> frozenset[str]:
+        return frozenset(self._readers)
+
+    @property
     def sequence(self) -> int:
         return self._sequence
 

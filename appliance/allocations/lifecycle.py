@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -123,7 +125,7 @@ def free(partitions: Sequence[Granted]) -> int:
         if Partition.objects.filter(pk=p.id).delete()[0]:
             take(p.gpu_id, -p.compute_percent, -p.memory_bytes)
             touch_allocation(p.allocation_id)
-        series.end(p.id)
+        transaction.on_commit(partial(series.end, p.id))
         hub.gone("partition", p.id, "inventory.view")
     return len(partitions)
 
@@ -173,6 +175,6 @@ def finish_release(allocation: Allocation) -> bool:
     if not transition(allocation, [AllocationState.RELEASING], AllocationState.RELEASED, message=message, ended_at=ended_at):
         return False
     task_end(path=allocation.path, kind=EVICT_TASK)
-    holding.forget(allocation.pk)
-    idleness.forget(allocation.pk)
+    transaction.on_commit(partial(holding.forget, allocation.pk))
+    transaction.on_commit(partial(idleness.forget, allocation.pk))
     return True

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from django.conf import settings
@@ -94,7 +95,7 @@ def allocation_create(*, owner: User, project_name: str, wanted: Wanted) -> Allo
     message = f"{owner.username} asked for {size}."
     emit("allocation.waiting", path=allocation.path, object_id=allocation.pk, project_id=project.pk, actor=owner.username, message=message)
     task_start(kind=lifecycle.PREPARE_TASK, path=allocation.path, initiator=owner, project_id=project.pk, message=f"{wanted.name or allocation.pk}: {size}")
-    holding.held(allocation.pk)
+    transaction.on_commit(partial(holding.held, allocation.pk))
     queue_advance()
     return allocation
 

@@ -128,6 +128,7 @@ class SshEnrolmentSerializer(serializers.Serializer[dict[str, Any]]):
 
 class SshEnrolmentView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "fleet.enrol"}
+    dry_runs: ClassVar[bool] = False  # it speaks to the machine
 
     @extend_schema(request=SshEnrolmentSerializer, responses={202: TaskSerializer})
     def post(self, request: Request) -> Response:

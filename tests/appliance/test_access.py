@@ -9,7 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.conf import settings
+from django.db import router
 from django.utils import timezone
 
 from appliance.accounts import services
@@ -140,3 +142,28 @@ def test_the_csr_cannot_choose_its_name(cast: Cast, client_of: Clients) -> None:
     assert certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == str(node_id)
     usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+@pytest.mark.django_db(transaction=True, databases=list(settings.DATABASES))
+def test_what_is_tried_is_answered_as_if_and_changes_nothing(cast: Cast, client_of: Clients, add_node: Callable[..., Node]) -> None:
+    add_node()
+    alice, olga = client_of(cast.alice), client_of(cast.olga)
+    held = body(alice.post("/api/v1/allocations", {"percent": 30}, format="json"))
+
+    def rows() -> list[object]:
+        kept = [model for model in apps.get_models() if model is not ApiToken]
+        return [list(model._default_manager.using(router.db_for_read(model)).order_by("pk").values()) for model in kept]
+
+    before = rows()
+    tried = alice.post("/api/v1/allocations?dry_run=true", {"percent": 50}, format="json")
+    assert tried.status_code == 202 and body(tried)["state"] == "preparing" and len(body(tried)["partitions"]) == 1
+    tried = alice.post("/api/v1/allocations?dry_run=true", {"percent": 80}, format="json")
+    assert body(tried)["state"] == "waiting" and "70 %" in body(tried)["waiting_reason"]
+    assert body(alice.delete(f"/api/v1/allocations/{held['id']}?dry_run=true"))["state"] == "releasing"
+    assert olga.post("/api/v1/pools?dry_run=true", {"name": "new"}, format="json").status_code == 201
+    assert olga.post("/api/v1/pools?dry_run=true", {"name": "default"}, format="json").status_code == 409
+    assert alice.post("/api/v1/pools?dry_run=true", {"name": "new"}, format="json").status_code == 403
+    assert olga.post("/api/v1/pools?dry_run=maybe", {"name": "new"}, format="json").status_code == 400
+    assert olga.post("/api/v1/nodes/enrol-ssh?dry_run=true", {}, format="json").status_code == 400
+    assert rows() == before, "something was written"
+    assert body(alice.post("/api/v1/allocations", {"percent": 70}, format="json"))["state"] == "preparing", "the scheduler remembers what did not happen"

@@ -1,0 +1,93 @@
+"""GET /api/v1/watch: changes as server-sent events, resumed without a gap."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from remoting.cli.api import ApiError
+from tests.system.conftest import Pool
+
+pytestmark = pytest.mark.system
+
+
+def made_token(pool: Pool, user: str, role: str = "operator") -> str:
+    return pool.stack.manage("create_token", "--user", user, "--role", role, "--hours", "1").splitlines()[-1]
+
+
+class Stream:
+    def __init__(self, response: httpx.Response) -> None:
+        self.response, self.lines = response, response.iter_lines()
+
+    def next(self, kind: str) -> tuple[str, dict[str, Any]]:
+        """Token and data of the next one of this kind."""
+        found: dict[str, str] = {}
+        for line in self.lines:
+            if line:
+                name, _, value = line.partition(": ")
+                found[name] = value
+                continue
+            if found.get("event") == kind:
+                return found.get("id", ""), json.loads(found["data"])
+            found = {}
+        raise EOFError
+
+
+@contextmanager
+def watching(pool: Pool, token: str, **query: str) -> Iterator[Stream]:
+    context = ssl.create_default_context(cafile=str(pool.stack.appliance_data / "ca.pem"))
+    url = f"{pool.stack.url}/api/v1/watch"
+    with httpx.stream("GET", url, params=query, headers={"Authorization": f"Bearer {token}"}, verify=context, timeout=10, trust_env=False) as response:
+        if response.status_code != 200:
+            raise ApiError(response.read().decode(), response.status_code)
+        yield Stream(response)
+
+
+def test_changes_come_and_who_comes_back_has_missed_nothing(pool: Pool) -> None:
+    token = made_token(pool, "watch-operator")
+    names = [f"watched-{time.time_ns()}-{i}" for i in range(3)]
+    with watching(pool, token) as one, watching(pool, token, kinds="event") as other:
+        one.next("hello")
+        other.next("hello")
+        pool.api.request("POST", "pools", {"name": names[0]})
+        at, change = one.next("event")
+        assert change["row"]["kind"] == "pool.created" and names[0] in change["row"]["message"] and at.endswith(f".{change['sequence']}")
+        with watching(pool, token, kinds="event", since=at) as again:
+            again.next("hello")
+        for name in names[1:]:
+            pool.api.request("POST", "pools", {"name": name})
+        for name in names:
+            assert name in other.next("event")[1]["row"]["message"]
+        with watching(pool, token, kinds="event", since=at) as again:
+            assert [name for name in names[1:] if name in again.next("event")[1]["row"]["message"]] == names[1:]
+
+
+def test_what_is_not_kept_or_not_known_is_refused(pool: Pool) -> None:
+    token = made_token(pool, "watch-operator")
+    for query, status, code in (
+        ({"since": "0123456789abcdef.5"}, 410, "gone"), ({"since": "x"}, 400, "invalid"), ({"kinds": "colour"}, 400, "invalid"),
+        ({"colour": "red"}, 400, "invalid"),
+    ):  # fmt: skip
+        with pytest.raises(ApiError) as refused, watching(pool, token, **query):
+            pass
+        assert refused.value.exit_code == status and f'"code":"{code}"' in str(refused.value).replace(": ", ":")
+
+
+def test_a_stream_ends_soon_after_its_token(pool: Pool) -> None:
+    token = made_token(pool, "watch-leaver")
+    context = ssl.create_default_context(cafile=str(pool.stack.appliance_data / "ca.pem"))
+    with watching(pool, token) as stream:
+        stream.next("hello")
+        headers = {"Authorization": f"Bearer {token}"}
+        assert httpx.delete(f"{pool.stack.url}/api/v1/browser-login", headers=headers, verify=context, trust_env=False).status_code == 204
+        begun = time.monotonic()
+        with pytest.raises(EOFError):
+            stream.next("never")
+        assert time.monotonic() - begun < 6
