@@ -21,6 +21,7 @@ import uvloop
 from django.conf import settings
 from django.core.management import call_command
 
+from appliance import garbage
 from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.activity import tasks, watch
 from appliance.activity.consumers import MAX_FRAME_BYTES
@@ -44,7 +45,7 @@ log = logging.getLogger("appliance")
 DRAIN_SECONDS = 8
 FLUSH_SECONDS = 10.0
 TICK_SECONDS = 1.0
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0001
 """A thread that computes gives way so soon: the event loop needs little time, but often."""
 
 
@@ -132,7 +133,7 @@ async def serve() -> None:
     stop = asyncio.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(s, stop.set)
-    background = [asyncio.create_task(work) for work in (tick(), servicer.compare(), keep_history(), watch_loop())]
+    background = [asyncio.create_task(work) for work in (tick(), servicer.compare(), keep_history(), watch_loop(), garbage.keep_away())]
     running = asyncio.create_task(web._serve([listening_socket(e.listen, e.https_port)]))
     log.info("appliance serves https://%s:%d, agents on %d, CA %s", e.listen, e.https_port, e.fleet_port, authority.fingerprint)
     await asyncio.wait([asyncio.create_task(stop.wait()), running], return_when=asyncio.FIRST_COMPLETED)
@@ -159,6 +160,7 @@ def run() -> None:
     prepare()
     writer = start_writer()
     hub.start_publisher()
+    garbage.begin()
     uvloop.run(serve())
     history.write_everything()
     writer.stop()

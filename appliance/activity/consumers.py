@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 from http.cookies import SimpleCookie
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
@@ -34,14 +35,23 @@ CLOSE_UNAUTHENTICATED, CLOSE_INVALID = 4401, 4400
 
 def scope_of(user: User) -> Scope:
     everywhere, by_project = grants_of(user)
-    return Scope(everywhere, by_project)
+    return shared(Scope(everywhere, by_project))
 
 
 def identify_all(texts: Iterable[str]) -> dict[str, Scope | None]:
     """Three reads, however many sockets there are."""
     tokens = {text: t for text, t in tokens_for(texts).items() if not t.user.must_change_password}
     grants = grants_of_all({t.user_id for t in tokens.values()})
-    return {text: Scope(*grants[tokens[text].user_id]) if text in tokens else None for text in texts}
+    scopes = {user_id: shared(Scope(*granted)) for user_id, granted in grants.items()}
+    return {text: scopes[tokens[text].user_id] if text in tokens else None for text in texts}
+
+
+_shared: WeakValueDictionary[Scope, Scope] = WeakValueDictionary()
+
+
+def shared(scope: Scope) -> Scope:
+    """The one object for all who see the same: what they are told is chosen and encoded once."""
+    return _shared.setdefault(scope, scope)
 
 
 class Rechecked(Protocol):
@@ -170,8 +180,8 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             if self.subscriber.overflown:
                 self.subscriber.overflown = False
                 await self._say({"type": "resync", "sequence": hub.sequence})
-            if self.subscriber.changes:
-                await self.send(self.subscriber.changes_frame())
+            if batch := self.subscriber.take():
+                await self.send(batch.frame)
 
     async def _send_samples(self) -> None:
         assert self.subscriber is not None

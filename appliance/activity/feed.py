@@ -47,21 +47,33 @@ class Change:
         return orjson.dumps({"sequence": self.sequence, "kind": self.kind, "id": self.id, "row": self.row}, default=str).decode()
 
 
+class Batch:
+    """Changes that came together and that one scope sees: made and encoded once for all its sockets."""
+
+    def __init__(self, changes: Iterable[Change]) -> None:
+        self.changes = {(c.kind, c.id): c for c in changes}
+
+    def with_newer(self, newer: Batch) -> Batch:
+        """The newest of each object, in order of sequence."""
+        rest = [c for key, c in self.changes.items() if key not in newer.changes]
+        return Batch([*rest, *newer.changes.values()])
+
+    @cached_property
+    def frame(self) -> str:
+        return '{"type": "changes", "items": [' + ",".join(c.text for c in self.changes.values()) + "]}"
+
+
 @dataclass(frozen=True)
 class Scope:
     """What one user sees: privileges on the whole appliance, and those of each project."""
 
     everywhere: frozenset[str]
     by_project: Mapping[UUID, frozenset[str]]
-    _known: dict[tuple[str, Audience], bool] = field(default_factory=dict, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        return hash((self.everywhere, frozenset(self.by_project)))
 
     def sees(self, privilege: str, audience: Audience) -> bool:
-        known = self._known.get((privilege, audience))
-        if known is None:
-            known = self._known[privilege, audience] = self._sees(privilege, audience)
-        return known
-
-    def _sees(self, privilege: str, audience: Audience) -> bool:
         if privilege in self.everywhere:
             return True
         if audience is None:
@@ -77,8 +89,8 @@ class Subscriber:
     loop: asyncio.AbstractEventLoop
     scope: Scope
     gpus: frozenset[str] = frozenset()
-    changes: dict[tuple[str, str], Change] = field(default_factory=dict)
-    """What waits, the newest of each object, in order of sequence."""
+    waiting: Batch | None = None
+    """The newest of each object, in order of sequence."""
     samples: dict[str, str] = field(default_factory=dict)
     """GPU id to its newest sample, as JSON."""
     overflown: bool = False
@@ -87,25 +99,19 @@ class Subscriber:
         self.wake = asyncio.Event()
         self.sampled = asyncio.Event()
 
-    def offer(self, change: Change) -> None:
-        """On the loop."""
-        if not self.scope.sees(change.privilege, change.audience):
+    def offer(self, batch: Batch) -> None:
+        """On the loop; of what its scope sees."""
+        if not batch.changes:
             return
-        if len(self.changes) >= MAX_QUEUED:
-            self.changes.clear()
-            self.overflown = True
-        self.changes.pop((change.kind, change.id), None)
-        self.changes[change.kind, change.id] = change
+        self.waiting = self.waiting.with_newer(batch) if self.waiting else batch
+        if len(self.waiting.changes) > MAX_QUEUED:
+            self.waiting, self.overflown = None, True
         self.wake.set()
 
-    def offer_all(self, changes: Iterable[Change]) -> None:
-        for change in changes:
-            self.offer(change)
-
-    def changes_frame(self) -> str:
-        """What waits, as one message; then nothing does."""
-        ready, self.changes = self.changes, {}
-        return '{"type": "changes", "items": [' + ",".join(c.text for c in ready.values()) + "]}"
+    def take(self) -> Batch | None:
+        """What waits; then nothing does."""
+        ready, self.waiting = self.waiting, None
+        return ready
 
     def offer_sample(self, gpu_id: str, sample: str) -> None:
         """On the loop. The newest of each GPU waits; older ones that were not sent yet are dropped."""
@@ -245,9 +251,13 @@ class Hub:
                 loop.call_soon_threadsafe(self._deliver, [s for s in self._subscribers if s.loop is loop], changes)
 
     @staticmethod
-    def _deliver(subscribers: Iterable[Subscriber], changes: Iterable[Change]) -> None:
+    def _deliver(subscribers: Iterable[Subscriber], changes: Sequence[Change]) -> None:
+        seen: dict[Scope, Batch] = {}
         for s in subscribers:
-            s.offer_all(changes)
+            batch = seen.get(s.scope)
+            if batch is None:
+                batch = seen[s.scope] = Batch(c for c in changes if s.scope.sees(c.privilege, c.audience))
+            s.offer(batch)
 
     def sampled(self, samples: Mapping[str, list[float]], row_of: Callable[[list[float]], list[Any]]) -> None:
         """GPU id to its sample; `row_of` makes the row that is sent of it, once and only if somebody watches."""
@@ -278,13 +288,8 @@ class Hub:
             oldest = self._kept[0].sequence if self._kept else self._sequence + 1
             known = epoch == self.epoch and oldest - 1 <= since <= self._sequence
             if known:
-                self._replay(subscriber, (c for c in self._kept if c.sequence > since))
+                self._deliver([subscriber], [c for c in self._kept if c.sequence > since])
             return known
-
-    @staticmethod
-    def _replay(subscriber: Subscriber, changes: Iterable[Change]) -> None:
-        for c in changes:
-            subscriber.offer(c)
 
     def leave(self, subscriber: Subscriber) -> None:
         self.watch(subscriber, ())

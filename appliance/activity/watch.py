@@ -44,8 +44,6 @@ class Watching:
         if self.epoch and not resumed:
             hub.leave(self.subscriber)
             raise ApplianceError(Code.GONE, "What changed since then is not kept any more; read everything again and watch without since.")
-        if not self.epoch:
-            self.subscriber.changes.clear()
 
     async def checked_again(self, scope: Scope | None) -> None:
         """Every few seconds: the token may have ended, the roles may have changed."""
@@ -68,8 +66,9 @@ class Watching:
             if self.subscriber.overflown:
                 yield "event: resync\ndata: {}\n\n"
                 return
-            ready, self.subscriber.changes = self.subscriber.changes, {}
-            texts = [f"id: {hub.epoch}.{c.sequence}\nevent: {c.kind}\ndata: {c.text}\n\n" for c in ready.values() if not self.kinds or c.kind in self.kinds]
+            batch = self.subscriber.take()
+            ready = [c for c in batch.changes.values() if not self.kinds or c.kind in self.kinds] if batch else []
+            texts = [f"id: {hub.epoch}.{c.sequence}\nevent: {c.kind}\ndata: {c.text}\n\n" for c in ready]
             yield "".join(texts) or ": still here\n\n"
 
     async def serve(self, receive: Callable[[], Awaitable[dict[str, Any]]], send: Send) -> None:

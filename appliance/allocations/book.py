@@ -120,24 +120,25 @@ def holders(allocation_ids: Iterable[UUID] | None = None) -> dict[UUID, claims.H
     """Of these allocations, or of all."""
     rows_of: Iterable[Sequence[Any]]
     if allocation_ids is None:
-        rows_of = occupying()
+        rows_of = shares_of().filter(allocation__state__in=OCCUPYING)
     elif len(ids := list(allocation_ids)) <= FEW:
         rows_of = FEW_HOLDERS.rows(allocation_ids=ids) if ids else ()
     else:
-        rows_of = occupying().filter(allocation_id__in=ids)
+        rows_of = shares_of().filter(allocation_id__in=ids)
     shares: dict[UUID, list[Share]] = {}
     rows: dict[UUID, tuple[Any, ...]] = {}
     for allocation_id, gpu_id, node_id, memory_bytes, compute_percent, *row in rows_of:
         shares.setdefault(allocation_id, []).append(Share(gpu_id, node_id, memory_bytes, compute_percent))
         rows[allocation_id] = tuple(row)
-    return {i: holder_of(i, tuple(shares[i]), *row) for i, row in rows.items()}
+    return {i: holder_of(i, tuple(shares[i]), *row) for i, row in rows.items() if row[0] in OCCUPYING}
 
 
-def occupying() -> QuerySet[Partition, tuple[Any, ...]]:
-    return Partition.objects.filter(allocation__state__in=OCCUPYING).order_by("position").values_list(*HOLDER_COLUMNS)
+def shares_of() -> QuerySet[Partition, tuple[Any, ...]]:
+    return Partition.objects.order_by("position").values_list(*HOLDER_COLUMNS)
 
 
-FEW_HOLDERS = Select(lambda allocation_ids: occupying().filter(allocation_id__in=allocation_ids))
+FEW_HOLDERS = Select(lambda allocation_ids: shares_of().filter(allocation_id__in=allocation_ids))
+"""Whatever their state: SQLite would look for all that occupy something first, and then for these."""
 HOLDER_COLUMNS = (
     "allocation_id", "gpu_id", "gpu__node_id", "memory_bytes", "compute_percent",
     *(f"allocation__{name}" for name in (

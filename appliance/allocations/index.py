@@ -8,6 +8,7 @@ database nothing is kept.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -41,6 +42,9 @@ class Index:
     """Pool to GPU to what is left of it."""
     gpus_of_node: dict[UUID, set[UUID]] = field(default_factory=dict)
     unreachable: set[UUID] = field(default_factory=set)
+    looked_at: int = -1
+    """`latest.returns` when reachability was last looked at."""
+    nobody_falls_silent_until: float = 0.0
     holders: dict[UUID, claims.Holder] = field(default_factory=dict)
     stale_gpus: set[UUID] = field(default_factory=set)
     stale_nodes: set[UUID] = field(default_factory=set)
@@ -49,7 +53,8 @@ class Index:
     """What was touched in the open transaction, with the set it belongs to."""
     rules: book.Rules | None = None
     """None: they changed since they were read."""
-    checked: UUID | None = None
+    checked: int = 0
+    """So many were compared with their rows in this round."""
     mismatches: int = 0
 
     def touch(self, stale: set[UUID], ids: Iterable[UUID]) -> None:
@@ -86,7 +91,10 @@ class Index:
         return {pool_id: list(rooms.values()) for pool_id, rooms in self.rooms.items()}, dict(self.holders), self.rules
 
     def _notice_reachability(self) -> None:
-        now = latest.unreachable(self.gpus_of_node)
+        if self.looked_at == latest.returns and time.monotonic() < self.nobody_falls_silent_until:
+            return
+        self.looked_at = latest.returns
+        now, self.nobody_falls_silent_until = latest.unreachable_until(self.gpus_of_node)
         changed, self.unreachable = now ^ self.unreachable, now
         for gpu_id in (g for node_id in changed for g in self.gpus_of_node[node_id]):
             self._show(gpu_id)
@@ -117,7 +125,10 @@ class Index:
             self._drop_gpus([room.gpu_id])
             self.pool_of[room.gpu_id] = pool_id
             self.as_rows_say[room.gpu_id] = (node, room)
-            self.gpus_of_node.setdefault(room.node_id, set()).add(room.gpu_id)
+            if room.node_id not in self.gpus_of_node:
+                self.gpus_of_node[room.node_id] = set()
+                self.looked_at = -1
+            self.gpus_of_node[room.node_id].add(room.gpu_id)
             self._show(room.gpu_id)
 
     def _refresh_holders(self) -> None:
@@ -133,10 +144,8 @@ class Index:
         if not self.complete:
             return
         self.refreshed()
-        ordered = sorted(self.pool_of)
-        later = [g for g in ordered if self.checked is None or g > self.checked] or ordered
-        chosen = list(islice(later, CHECKED_AT_ONCE))
-        self.checked = chosen[-1] if chosen else None
+        chosen = list(islice(self.pool_of, self.checked, self.checked + CHECKED_AT_ONCE))
+        self.checked = self.checked + CHECKED_AT_ONCE if len(chosen) == CHECKED_AT_ONCE else 0
         rows = {room.gpu_id: (pool_id, node, room) for pool_id, node, room in book.gpus(gpu_ids=chosen)}
         wrong = [g for g in chosen if rows.get(g) != (self.pool_of[g], *self.as_rows_say[g])]
         if self.rules != (rules := book.rules()):

@@ -44,10 +44,8 @@ RESERVED_PRIORITY = 100
 PROJECT_NAMED = Select(lambda name: Project.objects.filter(name=name))
 POOL_NAMED = Select(lambda name: Pool.objects.filter(name=name))
 BY_ID = Select(lambda ids: Allocation.objects.filter(pk__in=ids))
-CHANGING = [AllocationState.PREPARING, AllocationState.RELEASING]
-CHANGING_ON_NODE = Select(
-    lambda node_id: Partition.objects.filter(gpu__node_id=node_id, allocation__state__in=CHANGING).values_list("allocation_id").order_by("position")
-)
+CHANGING = (AllocationState.PREPARING, AllocationState.RELEASING)
+ON_NODE = Select(lambda node_id: Partition.objects.filter(gpu__node_id=node_id).order_by("position").values_list("allocation_id", "allocation__state"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,7 @@ def wait(allocation: Allocation, outcome: Wait) -> None:
 @writes
 def generation_applied(*, node_id: UUID, generation: int, alive: Collection[UUID] = ()) -> None:
     """A node has made this generation so: what waited for it becomes active or, once its last session there has ended, is released."""
-    freed, changing = 0, sorted({allocation_id for (allocation_id,) in CHANGING_ON_NODE.rows(node_id=node_id)})
+    freed, changing = 0, sorted({allocation_id for allocation_id, state in ON_NODE.rows(node_id=node_id) if state in CHANGING})
     if not changing:
         return
     partitions = lifecycle.partitions_of(changing)

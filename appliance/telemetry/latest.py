@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -23,14 +24,23 @@ _nodes: dict[UUID, NodeNews] = {}
 _lock = threading.Lock()
 
 
+returns = 0
+"""How often a node became reachable, or was forgotten."""
+
+
 def heard_from(node_id: UUID) -> None:
+    global returns
     with _lock:
-        news = _nodes.setdefault(node_id, NodeNews())
-        news.monotonic, news.seen_at = time.monotonic(), timezone.now()
+        news, now = _nodes.setdefault(node_id, NodeNews()), time.monotonic()
+        if now - news.monotonic >= settings.ENVIRONMENT.unreachable_seconds:
+            returns += 1
+        news.monotonic, news.seen_at = now, timezone.now()
 
 
 def forget(node_id: UUID) -> None:
+    global returns
     with _lock:
+        returns += 1
         _nodes.pop(node_id, None)
 
 
@@ -42,10 +52,16 @@ def reachable(node_id: UUID) -> bool:
 
 def unreachable(node_ids: Iterable[UUID]) -> set[UUID]:
     """Those of them that are not."""
-    oldest = time.monotonic() - settings.ENVIRONMENT.unreachable_seconds
+    return unreachable_until(node_ids)[0]
+
+
+def unreachable_until(node_ids: Iterable[UUID]) -> tuple[set[UUID], float]:
+    """Those of them that are not, and the moment (monotonic) until which no other falls silent; `returns` tells of those that come back."""
+    patience = settings.ENVIRONMENT.unreachable_seconds
+    oldest = time.monotonic() - patience
     with _lock:
-        heard = {n for n, news in _nodes.items() if news.monotonic > oldest}
-    return set(node_ids) - heard
+        heard = {n: news.monotonic for n, news in _nodes.items() if news.monotonic > oldest}
+    return set(node_ids) - heard.keys(), min(heard.values(), default=math.inf) + patience
 
 
 def last_seen(node_id: UUID) -> datetime | None:

@@ -134,6 +134,8 @@ async def main(fleet: Path, address: str, begun: float, first: int, count: int, 
     async for command, *arguments in commands():
         if command == "ready":
             since = float(arguments[0])
+            if ticking.done():
+                ticking = asyncio.create_task(tick(mine, begun, every, phases))
             while any(not a.online or a.ready_at <= since for a in mine):
                 await asyncio.sleep(0.05)
             say(ready_at=max(a.ready_at for a in mine))

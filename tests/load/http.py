@@ -25,13 +25,21 @@ class Client:
 
     async def request(self, method: str, path: str, *, headers: dict[str, str], query: dict[str, Any] | None = None, body: object = None) -> Any:
         """The answer's JSON. Raises HttpError for a status from 400 on, OSError and TimeoutError."""
+        target = f"{path}?{urlencode(query)}" if query else path
         async with asyncio.timeout(self.timeout_seconds):
-            connection = self.idle.pop() if self.idle else await asyncio.open_connection(self.host, self.port, ssl=self.context)
-            try:
-                status, content = await self._ask(connection, method, f"{path}?{urlencode(query)}" if query else path, headers, body)
-            except BaseException:
-                connection[1].close()
-                raise
+            while True:
+                kept = bool(self.idle)
+                connection = self.idle.pop() if kept else await asyncio.open_connection(self.host, self.port, ssl=self.context)
+                try:
+                    status, content = await self._ask(connection, method, target, headers, body)
+                    break
+                except (asyncio.IncompleteReadError, ConnectionError):
+                    connection[1].close()
+                    if not kept:  # the server closes those that were idle for a while
+                        raise
+                except BaseException:
+                    connection[1].close()
+                    raise
         self.idle.append(connection)
         if status >= 400:
             raise HttpError(f"{status}: {content[:200]!r}")
