@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, Model, QuerySet, sql
 
 M = TypeVar("M", bound=Model)
@@ -32,6 +34,8 @@ class Statement:
 
     def __init__(self, compiled: tuple[str, Sequence[object]], stand_ins: dict[object, Bound]) -> None:
         self.text, parameters = compiled
+        self.raw = self.text.replace("%s", "?").replace("%%", "%")
+        """As SQLite's own module wants it."""
         self.slots = [stand_ins.get(key_of(p), p) for p in parameters]
         if missing := set(stand_ins.values()) - {s for s in self.slots if isinstance(s, Bound)}:
             raise TypeError(f"{', '.join(b.name for b in missing)} went into the SQL itself; {self.text}")
@@ -40,12 +44,31 @@ class Statement:
         return [prepared_value(values[s.name] if s.position is None else values[s.name][s.position]) if isinstance(s, Bound) else s for s in self.slots]
 
 
+@contextmanager
+def executed(text: str, raw: str, values: list[Any]) -> Iterator[Any]:
+    """The cursor afterwards. On SQLite without Django's own, which would make the statement over each time; unless somebody counts the queries."""
+    connection = ours()
+    if connection.vendor == "sqlite" and not connection.queries_logged:
+        connection.ensure_connection()
+        with connection.wrap_database_errors:
+            yield connection.connection.execute(raw, values)
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(text, values)
+        yield cursor
+
+
+def ours() -> BaseDatabaseWrapper:
+    """This thread's connection."""
+    return connections[DEFAULT_DB_ALIAS]
+
+
 def prepared_value(value: object) -> object:
     """As the database takes it."""
     if isinstance(value, uuid.UUID):
-        return value if connection.features.has_native_uuid_field else value.hex
+        return value if ours().features.has_native_uuid_field else value.hex
     if isinstance(value, datetime):
-        return connection.ops.adapt_datetimefield_value(value)
+        return ours().ops.adapt_datetimefield_value(value)
     return value
 
 
@@ -83,7 +106,7 @@ def with_stand_ins(values: Values) -> tuple[Values, dict[object, Bound]]:
 
 
 def shape_of(values: Values) -> Shape:
-    return (connection.vendor, *((name, len(v) if isinstance(v, list | tuple) else None) for name, v in values.items()))
+    return (ours().vendor, *((name, len(v) if isinstance(v, list | tuple) else None) for name, v in values.items()))
 
 
 class Select(Generic[M]):
@@ -97,14 +120,14 @@ class Select(Generic[M]):
         made = self.made.get(shape_of(values))
         if made is None:
             chosen, stand_ins = with_stand_ins(values)
-            compiler = self.build(**chosen).query.get_compiler(connection=connection)
+            compiler = self.build(**chosen).query.get_compiler(connection=ours())
             statement = Statement(compiler.as_sql(), stand_ins)
             converters = compiler.get_converters([column[0] for column in compiler.select])
             made = self.made[shape_of(values)] = statement, compiler, list(converters.items())
         statement, compiler, conversions = made
-        with connection.cursor() as cursor:
-            cursor.execute(statement.text, statement.bind(values))
+        with executed(statement.text, statement.raw, statement.bind(values)) as cursor:
             rows = [list(row) for row in cursor.fetchall()]
+        connection = ours()
         for place, (functions, expression) in conversions:
             for row in rows:
                 for convert in functions:
@@ -118,11 +141,11 @@ class Select(Generic[M]):
     def objects(self, **values: Any) -> list[M]:
         compiler, rows = self._run(values)
         model, places = compiler.klass_info["model"], compiler.klass_info["select_fields"]
-        begin, end = places[0], places[-1] + 1
+        begin, end, alias = places[0], places[-1] + 1, ours().alias
         names = [column[0].target.attname for column in compiler.select[begin:end]]
         found = []
         for row in rows:
-            made = model.from_db(connection.alias, names, row[begin:end])
+            made = model.from_db(alias, names, row[begin:end])
             for name, place in compiler.annotation_col_map.items():
                 setattr(made, name, row[place])
             found.append(made)
@@ -133,38 +156,56 @@ class Select(Generic[M]):
 
 
 class Update:
-    """`build` makes the query set, and `changes` the columns' new values; both of arguments as those of Select. Rows changed, when called."""
+    """`build` makes the query set, and `changes` the columns' new values; both of arguments as those of Select.
 
-    def __init__(self, build: Callable[..., tuple[QuerySet[Any, Any], dict[str, Any]]]) -> None:
+    When called: how many rows changed. `rows`: the columns named in `returning`, of each row that changed, as it is now.
+    """
+
+    def __init__(self, build: Callable[..., tuple[QuerySet[Any, Any], dict[str, Any]]], *, returning: Sequence[str] = ()) -> None:
         self.build = build
-        self.made: dict[Shape, Statement] = {}
+        self.returning = returning
+        self.made: dict[Shape, tuple[Statement, list[Field[Any, Any]]]] = {}
 
-    def __call__(self, **values: Any) -> int:
+    def _statement(self, values: Values) -> tuple[Statement, list[Field[Any, Any]]]:
         statement = self.made.get(shape_of(values))
         if statement is None:
             chosen, stand_ins = with_stand_ins(values)
             rows, changes = self.build(**chosen)
             query = cast("sql.UpdateQuery", rows.query.chain(sql.UpdateQuery))
             query.add_update_values(changes)
-            statement = self.made[shape_of(values)] = Statement(query.get_compiler(connection=connection).as_sql(), stand_ins)
-        with connection.cursor() as cursor:
-            cursor.execute(statement.text, statement.bind(values))
+            text, parameters = query.get_compiler(connection=ours()).as_sql()
+            fields = [cast("Field[Any, Any]", rows.model._meta.get_field(name)) for name in self.returning]
+            if fields:
+                text += " RETURNING " + ", ".join(ours().ops.quote_name(str(f.column)) for f in fields)
+            statement = self.made[shape_of(values)] = Statement((text, parameters), stand_ins), fields
+        return statement
+
+    def __call__(self, **values: Any) -> int:
+        statement, _ = self._statement(values)
+        with executed(statement.text, statement.raw, statement.bind(values)) as cursor:
             return int(cursor.rowcount)
 
+    def rows(self, **values: Any) -> list[list[Any]]:
+        statement, fields = self._statement(values)
+        with executed(statement.text, statement.raw, statement.bind(values)) as cursor:
+            return [[f.to_python(value) for f, value in zip(fields, row, strict=True)] for row in cursor.fetchall()]
 
-_inserts: dict[tuple[type[Model], str], tuple[str, list[Field[Any, Any]]]] = {}
+
+_inserts: dict[tuple[type[Model], str], tuple[str, str, list[Field[Any, Any]]]] = {}
 
 
 def insert(row: M) -> M:
     """A new row whose key is given, as `save(force_insert=True)` would; nobody is signalled."""
+    connection = ours()
     key = (type(row), connection.vendor)
     if key not in _inserts:
         fields: list[Field[Any, Any]] = list(row._meta.local_concrete_fields)
         query = sql.InsertQuery(type(row))
         query.insert_values(fields, [row], raw=False)
-        _inserts[key] = query.get_compiler(connection=connection).as_sql()[0][0], fields
-    text, fields = _inserts[key]
-    with connection.cursor() as cursor:
-        cursor.execute(text, [f.get_db_prep_save(f.pre_save(row, add=True), connection) for f in fields])
+        made = query.get_compiler(connection=ours()).as_sql()[0][0]
+        _inserts[key] = made, made.replace("%s", "?"), fields
+    text, raw, fields = _inserts[key]
+    with executed(text, raw, [f.get_db_prep_save(f.pre_save(row, add=True), connection) for f in fields]):
+        pass
     row._state.adding, row._state.db = False, connection.alias
     return row

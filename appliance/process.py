@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import ssl
-import sys
 import time
 from pathlib import Path
 from typing import TextIO
@@ -45,8 +44,6 @@ log = logging.getLogger("appliance")
 DRAIN_SECONDS = 8
 FLUSH_SECONDS = 10.0
 TICK_SECONDS = 1.0
-SWITCH_SECONDS = 0.0001
-"""A thread that computes gives way so soon: the event loop needs little time, but often."""
 
 
 def take_data_folder() -> TextIO:
@@ -86,9 +83,9 @@ async def tick() -> None:
             await off_loop(maintenance.advance, housekeeping)
             await off_loop(allocations.queue_advance, housekeeping)
             await off_loop(allocations.check_index, housekeeping)
+            await off_loop(flush_last_seen, housekeeping)
             if time.monotonic() - flushed > FLUSH_SECONDS:
                 flushed = time.monotonic()
-                await off_loop(flush_last_seen, housekeeping)
                 await off_loop(allocations.count_use, housekeeping)
                 await off_loop(forget_old_answers, housekeeping)
         except Exception:
@@ -155,7 +152,6 @@ def listening_socket(address: str, port: int) -> socket.socket:
 
 
 def run() -> None:
-    sys.setswitchinterval(SWITCH_SECONDS)
     lock = take_data_folder()
     prepare()
     writer = start_writer()

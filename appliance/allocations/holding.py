@@ -8,7 +8,6 @@ from uuid import UUID
 
 _held: dict[UUID, float] = {}
 _lock = threading.Lock()
-_started = time.monotonic()
 
 
 def held(allocation_id: UUID) -> None:
@@ -17,9 +16,10 @@ def held(allocation_id: UUID) -> None:
 
 
 def seconds_since_held(allocation_id: UUID) -> float:
-    """A restarted appliance knows nothing and so counts from its own start."""
+    """Counts from the first look at what is not known: a restarted appliance knows nothing."""
     with _lock:
-        return time.monotonic() - _held.get(allocation_id, _started)
+        now = time.monotonic()
+        return now - _held.setdefault(allocation_id, now)
 
 
 def forget(allocation_id: UUID) -> None:

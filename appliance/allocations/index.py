@@ -29,7 +29,9 @@ from appliance.writer import on_rollback
 
 log = logging.getLogger(__name__)
 
-CHECKED_AT_ONCE = 200
+CHECKED_AT_ONCE = 50
+RULES_CHECKED_EVERY = 10
+"""Times."""
 
 
 @dataclass
@@ -53,6 +55,7 @@ class Index:
     """What was touched in the open transaction, with the set it belongs to."""
     rules: book.Rules | None = None
     """None: they changed since they were read."""
+    checks: int = 0
     checked: int = 0
     """So many were compared with their rows in this round."""
     mismatches: int = 0
@@ -148,7 +151,8 @@ class Index:
         self.checked = self.checked + CHECKED_AT_ONCE if len(chosen) == CHECKED_AT_ONCE else 0
         rows = {room.gpu_id: (pool_id, node, room) for pool_id, node, room in book.gpus(gpu_ids=chosen)}
         wrong = [g for g in chosen if rows.get(g) != (self.pool_of[g], *self.as_rows_say[g])]
-        if self.rules != (rules := book.rules()):
+        self.checks += 1
+        if self.checks % RULES_CHECKED_EVERY == 0 and self.rules != (rules := book.rules()):
             self.mismatches += 1
             self.rules = rules
             log.error("pools, quotas or reservations were not as the rows say; they were read again")

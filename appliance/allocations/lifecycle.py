@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
@@ -93,13 +93,18 @@ def partitions_of(allocation_ids: Iterable[UUID]) -> dict[UUID, list[Granted]]:
     return found
 
 
-GRANTED = Select(
-    lambda allocation_ids: (
-        Partition.objects.filter(allocation_id__in=allocation_ids)
-        .order_by("position")
-        .values_list("pk", "allocation_id", "gpu_id", "gpu__node_id", "memory_bytes", "compute_percent", "generation", "gpu__node__applied_generation")
-    )
-)
+def partitions_on(node_id: UUID, states: Collection[str]) -> dict[UUID, list[Granted]]:
+    """The node's, of allocations in these states."""
+    found: dict[UUID, list[Granted]] = {}
+    for *row, state in GRANTED_ON.rows(node_id=node_id):
+        if state in states:
+            found.setdefault(row[1], []).append(Granted(*row))
+    return found
+
+
+COLUMNS = ("pk", "allocation_id", "gpu_id", "gpu__node_id", "memory_bytes", "compute_percent", "generation", "gpu__node__applied_generation")
+GRANTED = Select(lambda allocation_ids: Partition.objects.filter(allocation_id__in=allocation_ids).order_by("position").values_list(*COLUMNS))
+GRANTED_ON = Select(lambda node_id: Partition.objects.filter(gpu__node_id=node_id).order_by("position").values_list(*COLUMNS, "allocation__state"))
 
 
 def activate(allocation: Allocation, partitions: Iterable[Granted]) -> None:

@@ -6,6 +6,7 @@ import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -52,6 +53,11 @@ class GpuRoom:
     """Of the node, and over them those of the GPU."""
     driver_version: tuple[int, ...] = ()
     cuda_version: tuple[int, ...] = ()
+    rank: int = field(init=False, compare=False, repr=False)
+    """Its ids as one number: breaks ties, so that the answer does not depend on the order of the rows."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rank", self.node_id.int << 128 | self.gpu_id.int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,28 +137,25 @@ def dotted(version: Iterable[int]) -> str:
 def candidates(gpus: Sequence[GpuRoom], request: Request, exclusive: bool) -> list[GpuRoom]:
     """What fits now. Ten thousand GPUs come through here, so a size is worked out once for each size of memory."""
     picky = bool(request.model or request.labels or request.min_driver_version or request.min_cuda_version)
-    sizes = {memory: size_on(memory, request) for memory in {g.memory_bytes for g in gpus}}
     least = WHOLE_PERCENT if exclusive else 0
-    fitting = [
-        g
-        for g in gpus
-        if g.usable and g.free_percent >= least and g.free_percent >= sizes[g.memory_bytes][0] and g.free_memory_bytes >= sizes[g.memory_bytes][1]
-    ]
+    sizes = {memory: size_on(memory, request) for memory in set(map(attrgetter("memory_bytes"), gpus))}
+    percents = {memory: max(percent, least) for memory, (percent, _) in sizes.items()}
+    fitting = [g for g in gpus if g.free_percent >= percents[m := g.memory_bytes] and g.usable and g.free_memory_bytes >= sizes[m][1]]
     return [g for g in fitting if not suits(g, request)] if picky else fitting
 
 
 Key = tuple[object, ...]
 Part = Callable[[GpuRoom], Any]
 ORDER: Mapping[Policy, Part] = {
-    Policy.PACK: lambda g: g.free_percent,
+    Policy.PACK: attrgetter("free_percent"),
     Policy.SPREAD: lambda g: -g.free_percent,
-    Policy.MODEL_AFFINITY: lambda g: (g.memory_bytes, g.model),
+    Policy.MODEL_AFFINITY: attrgetter("memory_bytes", "model"),
 }
 
 
 def parts_of(policies: Sequence[Policy]) -> list[Part]:
-    """Smaller is better; ids break ties, so that the answer does not depend on the order of the rows."""
-    return [*(ORDER[p] for p in policies if p in ORDER), lambda g: g.node_id.int, lambda g: g.gpu_id.int]
+    """Smaller is better."""
+    return [*(ORDER[p] for p in policies if p in ORDER), attrgetter("rank")]
 
 
 def order_of(policies: Sequence[Policy]) -> Callable[[GpuRoom], Key]:
@@ -163,7 +166,7 @@ def order_of(policies: Sequence[Policy]) -> Callable[[GpuRoom], Key]:
 def best_of(fitting: Sequence[GpuRoom], policies: Sequence[Policy]) -> GpuRoom:
     """The first in that order, part by part: thousands of tuples need not be made."""
     for part in parts_of(policies):
-        values = [part(g) for g in fitting]
+        values = list(map(part, fitting))
         least = min(values)
         fitting = [g for g, value in zip(fitting, values, strict=True) if value == least]
         if len(fitting) == 1:

@@ -45,7 +45,6 @@ PROJECT_NAMED = Select(lambda name: Project.objects.filter(name=name))
 POOL_NAMED = Select(lambda name: Pool.objects.filter(name=name))
 BY_ID = Select(lambda ids: Allocation.objects.filter(pk__in=ids))
 CHANGING = (AllocationState.PREPARING, AllocationState.RELEASING)
-ON_NODE = Select(lambda node_id: Partition.objects.filter(gpu__node_id=node_id).order_by("position").values_list("allocation_id", "allocation__state"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +147,9 @@ def wait(allocation: Allocation, outcome: Wait) -> None:
 @writes
 def generation_applied(*, node_id: UUID, generation: int, alive: Collection[UUID] = ()) -> None:
     """A node has made this generation so: what waited for it becomes active or, once its last session there has ended, is released."""
-    freed, changing = 0, sorted({allocation_id for allocation_id, state in ON_NODE.rows(node_id=node_id) if state in CHANGING})
-    if not changing:
-        return
-    partitions = lifecycle.partitions_of(changing)
-    for allocation in BY_ID.objects(ids=changing):
-        mine = partitions[allocation.pk]
+    freed, here = 0, lifecycle.partitions_on(node_id, CHANGING)
+    for allocation in BY_ID.objects(ids=sorted(here)) if here else ():
+        mine = here[allocation.pk] if allocation.gpu_count == 1 else lifecycle.partitions_of([allocation.pk])[allocation.pk]
         if allocation.state == AllocationState.PREPARING:
             if all(p.generation <= (generation if p.node_id == node_id else p.applied_generation) for p in mine):
                 lifecycle.activate(allocation, mine)

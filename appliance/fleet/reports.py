@@ -30,7 +30,8 @@ SET_APPLIED = Update(
     lambda node_id, reported: (
         Node.objects.filter(pk=node_id, applied_generation__lt=reported, generation__gte=reported),
         {"applied_generation": reported},
-    )
+    ),
+    returning=("id",),
 )
 APPLIED = Select(lambda node_id: Node.objects.filter(pk=node_id).values_list("applied_generation"))
 OPEN_SESSIONS = Select(lambda node_id: Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED).values_list("pk"))
@@ -50,8 +51,8 @@ def record(node_id: UUID, report: fleet_pb2.Report) -> None:
 @writes
 def record_applied(node_id: UUID, generation: int, alive: Collection[UUID] = ()) -> None:
     """Only forward: an old report changes nothing. `alive`: allocations whose sessions the node still lists."""
-    SET_APPLIED(node_id=node_id, reported=generation)
-    applied = applied_by(node_id)
+    raised = SET_APPLIED.rows(node_id=node_id, reported=generation)
+    applied = generation if raised else applied_by(node_id)
     if applied is not None and generation >= applied:
         allocations.generation_applied(node_id=node_id, generation=applied, alive=alive)
 

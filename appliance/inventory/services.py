@@ -126,7 +126,7 @@ def gpu_ids(node_id: UUID) -> dict[UUID, UUID]:
     return dict(Gpu.objects.filter(node_id=node_id).values_list("uuid", "pk"))
 
 
-RAISE_GENERATION = Update(lambda ids: (Node.objects.filter(pk__in=ids), {"generation": F("generation") + 1}))
+RAISE_GENERATION = Update(lambda ids: (Node.objects.filter(pk__in=ids), {"generation": F("generation") + 1}), returning=("id", "generation"))
 GENERATIONS = Select(lambda ids: Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
 
 
@@ -143,8 +143,7 @@ def raise_generation(node_ids: Iterable[UUID]) -> dict[UUID, int]:
     transaction.on_commit(lambda: wakeups.hint(ids))
     if not ids:
         return {}
-    RAISE_GENERATION(ids=list(ids))
-    return {node_id: generation for node_id, generation in GENERATIONS.rows(ids=list(ids))}
+    return {node_id: generation for node_id, generation in RAISE_GENERATION.rows(ids=list(ids))}
 
 
 @writes

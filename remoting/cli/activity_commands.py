@@ -139,5 +139,3 @@ def picture(api: rest.Api, lines: int) -> Group:
     gpu_columns = ["node", "index", "model", "metrics.utilisation_percent", "metrics.memory_used_bytes", "memory_bytes", "metrics.power_watts"]
     session_columns = ["program", "client_address", "node", "memory_bytes", "launches", "opened_at"]
     return Group(head, "", table_of(gpus[:lines], gpu_columns), "", table_of(sessions[:lines], session_columns))
-
-

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from django.conf import settings
 
 from appliance.accounts.models import User
 from appliance.activity.models import Event
@@ -186,3 +187,14 @@ def test_only_the_owner_opens_sessions(cast: Cast, client_of: Clients, add_node:
     key = {"client_public_key": base64.b64encode(bytes(32)).decode()}
     for person, status in ((cast.bob, 403), (cast.charlie, 404), (cast.olga, 403), (cast.admin, 403), (cast.vera, 403)):
         assert client_of(person).post(f"{URL}/{allocation['id']}/tickets", key, format="json").status_code == status, person
+
+
+def test_what_was_made_in_the_same_commit_is_not_taken_for_abandoned(cast: Cast, add_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tick may come between the request and its commit; only with that the holder is noted."""
+    add_node()
+    allocation = services.allocation_create(owner=cast.alice, project_name="default", wanted=services.Wanted("default", percent=25))
+    holding.forget(allocation.pk)
+    monkeypatch.setattr(settings.ENVIRONMENT, "hold_seconds", 0.0)
+    services.end_what_is_due()
+    allocation.refresh_from_db()
+    assert allocation.state == "preparing"
