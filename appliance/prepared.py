@@ -99,18 +99,25 @@ def with_stand_ins(values: Values) -> tuple[Values, dict[object, Bound]]:
         return made
 
     chosen = {
-        name: [one(v, Bound(name, i)) for i, v in enumerate(value)] if isinstance(value, list | tuple) else one(value, Bound(name, None))
+        name: value
+        if isinstance(value, bool)
+        else [one(v, Bound(name, i)) for i, v in enumerate(value)]
+        if isinstance(value, list | tuple)
+        else one(value, Bound(name, None))
         for name, value in values.items()
     }
     return chosen, stand_ins
 
 
 def shape_of(values: Values) -> Shape:
-    return (ours().vendor, *((name, len(v) if isinstance(v, list | tuple) else None) for name, v in values.items()))
+    return (ours().vendor, *((name, v if isinstance(v, bool) else len(v) if isinstance(v, list | tuple) else None) for name, v in values.items()))
 
 
 class Select(Generic[M]):
-    """`build` makes the query set of its arguments: ids, numbers, texts and times, or lists of them, none empty. Reads the database when called."""
+    """`build` makes the query set of its arguments: ids, numbers, texts and times, or lists of them, none empty; and flags, each a statement of its own.
+
+    Reads the database when called.
+    """
 
     def __init__(self, build: Callable[..., QuerySet[M, Any]]) -> None:
         self.build = build

@@ -136,16 +136,24 @@ def labels(value: str) -> dict[str, str]:
 
 
 def filtered(request: Request, rows: Q, filters: Mapping[str, tuple[str, Filter]]) -> Q:
-    """`filters`: parameter to (lookup, parser). A parameter that is not there is refused, so that a typing error never shows everything."""
+    """`filters`: parameter to (lookup, parser)."""
+    for name, wanted in parsed_filters(request, filters).items():
+        lookup = filters[name][0]
+        rows = labelled(rows, lookup, wanted) if isinstance(wanted, dict) else rows.filter(**{lookup: wanted})
+    return rows
+
+
+def parsed_filters(request: Request, filters: Mapping[str, tuple[str, Filter]]) -> dict[str, Any]:
+    """Those that were given. A parameter that is not there is refused, so that a typing error never shows everything."""
     refuse_unknown_parameters(request, filters)
-    for name, (lookup, parse) in filters.items():
+    wanted = {}
+    for name, (_, parse) in filters.items():
         if (given := request.query_params.get(name)) is not None:
             try:
-                wanted = parse(given)
+                wanted[name] = parse(given)
             except ApplianceError as problem:
                 raise ApplianceError(problem.code, f"{name}: {problem.detail}") from None
-            rows = labelled(rows, lookup, wanted) if isinstance(wanted, dict) else rows.filter(**{lookup: wanted})
-    return rows
+    return wanted
 
 
 def labelled(rows: Q, column: str, wanted: Mapping[str, str]) -> Q:
@@ -164,6 +172,18 @@ class CursorPage(BasePagination):
     """`limit` and `cursor`; newest first by id, which is a UUIDv7 and so a time."""
 
     def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> list[Any]:
+        limit, after = self.bounds(request)
+        rows = queryset.order_by("-pk")
+        return self.cut(list((rows.filter(pk__lt=after) if after else rows)[: limit + 1]), limit, lambda row: row.pk)
+
+    def cut(self, found: list[Any], limit: int, key: Callable[[Any], UUID]) -> list[Any]:
+        """`found`: one more than the page has, if there are so many."""
+        self.next = base64.urlsafe_b64encode(str(key(found[limit - 1])).encode()).decode() if len(found) > limit else None
+        return found[:limit]
+
+    @staticmethod
+    def bounds(request: Request) -> tuple[int, UUID | None]:
+        """How many, and the last one of the page before."""
         try:
             limit = int(request.query_params.get("limit", DEFAULT_LIMIT))
         except ValueError:
@@ -171,15 +191,10 @@ class CursorPage(BasePagination):
         if not 1 <= limit <= MAX_LIMIT:
             raise ApplianceError(Code.INVALID, "limit must be a number from 1 to 500.")
         cursor = request.query_params.get("cursor")
-        rows = queryset.order_by("-pk")
-        if cursor:
-            try:
-                rows = rows.filter(pk__lt=base64.urlsafe_b64decode(cursor.encode()).decode())
-            except (ValueError, DjangoValidationError):
-                raise ApplianceError(Code.INVALID, "The cursor is not one of ours; start again without it.") from None
-        page = list(rows[: limit + 1])
-        self.next = base64.urlsafe_b64encode(str(page[limit - 1].pk).encode()).decode() if len(page) > limit else None
-        return page[:limit]
+        try:
+            return limit, UUID(base64.urlsafe_b64decode(cursor.encode()).decode()) if cursor else None
+        except ValueError:
+            raise ApplianceError(Code.INVALID, "The cursor is not one of ours; start again without it.") from None
 
     def get_paginated_response(self, data: Any) -> Response:
         return Response({"items": data, "next": self.next})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, ClassVar
+from uuid import UUID
 
 from django.db import models
 from django.db.models import F
@@ -82,10 +84,12 @@ class GpuQuerySet(models.QuerySet["Gpu"]):
             return self.none()
         there = self.exclude(node__state=NodeState.REMOVED)
         mine = projects_with(user, "inventory.view")
-        if mine is None:
-            return there
-        hidden = Pool.objects.kept_from(mine)  # what is left out, not what is let in: pages come in order of the key, without a sort
-        return there.filter(pool__isnull=False).exclude(pool__in=hidden) if hidden else there.filter(pool__isnull=False)
+        return there if mine is None else there.outside(Pool.objects.kept_from(mine))
+
+    def outside(self, hidden: Collection[UUID]) -> GpuQuerySet:
+        """In a pool, and in none of these. What is left out, not what is let in: pages come in order of the key, without a sort."""
+        pooled = self.filter(pool__isnull=False)
+        return pooled.exclude(pool__in=hidden) if hidden else pooled
 
     def with_names(self) -> GpuQuerySet:
         """Of node and pool, as `node_name` and `pool_name`."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -13,12 +16,29 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.models import User
+from appliance.accounts.permissions import projects_with
 from appliance.activity.feed import NO_PROJECT, Audience, hub
 from appliance.encoding import moment
 from appliance.inventory import services
 from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
 from appliance.pools.models import Pool
-from appliance.rest import ApplianceView, CursorPage, Filter, an_id, caller, check_version, filter_parameters, filtered, labels, one_of, shown, text, truth
+from appliance.prepared import Select
+from appliance.rest import (
+    ApplianceView,
+    CursorPage,
+    Filter,
+    an_id,
+    caller,
+    check_version,
+    filter_parameters,
+    filtered,
+    labels,
+    one_of,
+    parsed_filters,
+    shown,
+    text,
+    truth,
+)
 from appliance.telemetry import latest, series
 from appliance.telemetry.views import MetricHistoryView
 
@@ -78,12 +98,24 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
         return series.newest(gpu.pk)
 
     def to_representation(self, gpu: Gpu) -> dict[str, Any]:
-        """What the fields above say, without asking each of them: pages of GPUs are what is read most. Of rows `with_names`."""
-        return {
-            "id": str(gpu.pk), "uuid": str(gpu.uuid), "node": gpu.node_name, "node_id": str(gpu.node_id), "pool": gpu.pool_name,  # type: ignore[attr-defined]
-            "index": gpu.index, "model": gpu.model, "memory_bytes": gpu.memory_bytes, "compute_capability": gpu.compute_capability,
-            "present": gpu.present, "labels": gpu.labels, "metrics": series.newest(gpu.pk), "version": gpu.version, "created_at": moment(gpu.created_at),
-        }  # fmt: skip
+        """What the fields above say, without asking each of them. Of rows `with_names`."""
+        return gpu_shown(*(getattr(gpu, name) for name in GPU_COLUMNS))
+
+
+GPU_COLUMNS = (
+    "pk", "uuid", "node_name", "node_id", "pool_name", "index", "model", "memory_bytes", "compute_capability", "present", "labels", "version", "created_at",
+)  # fmt: skip
+
+
+def gpu_shown(
+    pk: UUID, uuid: UUID, node: str, node_id: UUID, pool: str | None, index: int, model: str, memory_bytes: int, compute_capability: str, present: bool,
+    labels: dict[str, str], version: int, created_at: datetime,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "id": str(pk), "uuid": str(uuid), "node": node, "node_id": str(node_id), "pool": pool, "index": index, "model": model, "memory_bytes": memory_bytes,
+        "compute_capability": compute_capability, "present": present, "labels": labels, "metrics": series.newest(pk), "version": version,
+        "created_at": moment(created_at),
+    }  # fmt: skip
 
 
 class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
@@ -167,9 +199,31 @@ class GpuListView(ApplianceView):
 
     @extend_schema(parameters=filter_parameters(GPU_FILTERS), responses=GpuSerializer(many=True))
     def get(self, request: Request) -> Response:
-        rows = filtered(request, Gpu.objects.visible_to(caller(request)).with_names(), GPU_FILTERS)
-        page = CursorPage()
-        return page.get_paginated_response([shown(GpuSerializer, row) for row in page.paginate_queryset(rows, request)])
+        """Pages of GPUs are what is read most: the statement of each combination of filters is put together once."""
+        page, wanted = CursorPage(), parsed_filters(request, GPU_FILTERS)
+        if "labels" in wanted:
+            rows = filtered(request, Gpu.objects.visible_to(caller(request)).with_names(), GPU_FILTERS)
+            return page.get_paginated_response([shown(GpuSerializer, row) for row in page.paginate_queryset(rows, request)])
+        limit, after = page.bounds(request)
+        mine = projects_with(caller(request), "inventory.view")
+        scope = {} if mine is None else {"hidden": Pool.objects.kept_from(mine)}
+        given = {"of_all": mine is None, **{k: v for k, v in scope.items() if v}, **({"after": after} if after else {}), **wanted}
+        found = page.cut(gpu_pages(limit).rows(**given), limit, lambda row: row[0])
+        return page.get_paginated_response([gpu_shown(*row) for row in found])
+
+
+@lru_cache(64)
+def gpu_pages(limit: int) -> Select[Gpu]:
+    """One more than a page has, newest first."""
+
+    def build(of_all: bool, hidden: Collection[UUID] = (), after: UUID | None = None, **wanted: Any) -> QuerySet[Gpu, Any]:
+        rows = Gpu.objects.exclude(node__state=NodeState.REMOVED)
+        rows = rows if of_all else rows.outside(hidden)
+        rows = rows if after is None else rows.filter(pk__lt=after)
+        lookups = {GPU_FILTERS[name][0]: value for name, value in wanted.items()}
+        return rows.filter(**lookups).with_names().order_by("-pk").values_list(*GPU_COLUMNS)[: limit + 1]
+
+    return Select(build)
 
 
 class GpuView(ApplianceView):

@@ -80,7 +80,14 @@ def test_a_value_that_would_be_part_of_the_statement_is_refused(cast: Cast) -> N
     with pytest.raises(TypeError, match="went into the SQL"):
         Select(lambda n: Partition.objects.all()[:n]).rows(n=5)
     with pytest.raises(TypeError, match="no stand-in"):
-        Select(lambda flag: Allocation.objects.filter(preemptible=flag)).rows(flag=True)
+        Select(lambda share: Allocation.objects.filter(percent__gt=share)).rows(share=0.5)
+
+
+def test_a_flag_makes_a_statement_of_its_own(some: list[Allocation]) -> None:
+    preemptible = Select(lambda flag, ids: Allocation.objects.filter(preemptible=flag, pk__in=ids).values_list("pk"))
+    ids = [a.pk for a in some]
+    Allocation.objects.filter(pk=ids[0]).update(preemptible=False)
+    assert [preemptible.rows(flag=flag, ids=ids) for flag in (False, True, False)] == [[[ids[0]]], [[ids[1]], [ids[2]]], [[ids[0]]]]
 
 
 def test_a_transition_with_other_columns_is_another_statement(some: list[Allocation]) -> None:
