@@ -13,7 +13,7 @@ from uuid import UUID
 import orjson
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db.models import Model, QuerySet
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models.fields.json import KeyTransform
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import exceptions
@@ -159,7 +159,7 @@ def parsed_filters(request: Request, filters: Mapping[str, tuple[str, Filter]]) 
 def labelled(rows: Q, column: str, wanted: Mapping[str, str]) -> Q:
     """A key is anybody's text, so it must not become part of a lookup."""
     for i, (key, value) in enumerate(wanted.items()):
-        rows = rows.alias(**{f"label{i}": KeyTextTransform(key, column)}).filter(**{f"label{i}": value})
+        rows = rows.alias(**{f"label{i}": KeyTransform(key, column)}).filter(**{f"label{i}": value})
     return rows
 
 

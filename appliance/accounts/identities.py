@@ -14,7 +14,7 @@ from django.db.models.signals import post_delete, post_save
 
 from appliance.accounts.models import ApiToken, Project, RoleBinding, User
 
-KEPT_SECONDS = 30.0
+KEPT_SECONDS = 60.0
 """Only for changes that another process makes (`manage.py`); this one's take effect with their commit."""
 MAX_KEPT = 10_000
 

@@ -32,7 +32,7 @@ def events(
     given = {key: value for key, value in {"path": path, "kind": kind, "actor": actor, "since": since}.items() if value}
     api = client()
     if not watch:
-        show(api.request("GET", "events", limit=str(NEWEST), **given)["items"], EVENT_COLUMNS, output, ["path", "id"])
+        show(api.request("GET", "events", None, limit=str(NEWEST), **given)["items"], EVENT_COLUMNS, output, ["path", "id"])
         return
     for row in followed(api):
         if row["path"].startswith(path) and kind in ("", row["kind"]) and actor in ("", row["actor"]) and not plain(row, output):
@@ -62,7 +62,7 @@ def followed(api: rest.Api) -> Iterator[dict[str, Any]]:
 def task_list(state: str = "", kind: str = "", parent: Annotated[str, typer.Option(help="id of the larger task")] = "", output: Output = "table") -> None:
     """What is being done, newest first."""
     given = {key: value for key, value in {"state": state, "kind": kind, "parent_id": parent}.items() if value}
-    show(client().request("GET", "tasks", limit=str(NEWEST), **given)["items"], TASK_COLUMNS, output, ["path", "parent_id", "cancellable", "id"])
+    show(client().request("GET", "tasks", None, limit=str(NEWEST), **given)["items"], TASK_COLUMNS, output, ["path", "parent_id", "cancellable", "id"])
 
 
 @task_app.command("show")
@@ -70,7 +70,7 @@ def task_show(
     task_id: str, wait: Annotated[float, typer.Option(min=0, max=60, help="seconds to wait for its end")] = 0, output: Output = "table"
 ) -> None:  # fmt: skip
     """One task; -o json has its result."""
-    show_one(client().request("GET", f"tasks/{task_id}", **({"wait": str(wait)} if wait else {})), TASK_COLUMNS, output, ["path", "parent_id", "id"])
+    show_one(client().request("GET", f"tasks/{task_id}", None, **({"wait": str(wait)} if wait else {})), TASK_COLUMNS, output, ["path", "parent_id", "id"])
 
 
 @task_app.command("log")
@@ -101,7 +101,7 @@ def metrics(
         raise rest.ApiError(f"{kind} is none of {', '.join(SERIES)}.", rest.EXIT_USAGE)
     since = (datetime.now(UTC) - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
     given = {"since": since} | ({"resolution_seconds": str(resolution)} if resolution is not None else {})
-    answer = client().request("GET", f"{SERIES[kind]}/{object_id}/metrics", **given)
+    answer = client().request("GET", f"{SERIES[kind]}/{object_id}/metrics", None, **given)
     answer["items"] = [i for i in answer["items"] if not metric or i["metric"] in metric]
     if not plain(answer, output):
         show([summary(i) for i in answer["items"]], ["metric", "least", "mean", "most", "newest", "points"], "table")

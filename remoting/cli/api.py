@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import ssl
 import uuid
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,21 @@ import httpx
 
 EXIT_ERROR, EXIT_USAGE, EXIT_NOT_FOUND, EXIT_CONFLICT, EXIT_DENIED, EXIT_TIMEOUT = 1, 2, 3, 4, 5, 6
 TIMEOUT_SECONDS = 30.0
+STREAM_SECONDS = 60.0
+"""Without a word; the appliance says something every quarter of a minute."""
 NOT_SUPPORTED = 501
 """An answer like another; the appliance is not away."""
 
-_EXIT_BY_STATUS = {400: EXIT_USAGE, 401: EXIT_DENIED, 403: EXIT_DENIED, 404: EXIT_NOT_FOUND, 409: EXIT_CONFLICT, 412: EXIT_CONFLICT}
+_EXIT_BY_STATUS = {
+    400: EXIT_USAGE,
+    410: EXIT_CONFLICT,
+    422: EXIT_CONFLICT,
+    401: EXIT_DENIED,
+    403: EXIT_DENIED,
+    404: EXIT_NOT_FOUND,
+    409: EXIT_CONFLICT,
+    412: EXIT_CONFLICT,
+}
 
 
 class ApiError(Exception):
@@ -66,13 +79,42 @@ def load_context() -> Context:
 
 
 class Api:
-    def __init__(self, context: Context) -> None:
+    told: Callable[[str], None] | None = None
+    """Is told of each request, as a curl command."""
+
+    def __init__(self, context: Context, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         tls = ssl.create_default_context(cadata=context.ca_pem)
         headers = {"Authorization": f"Bearer {context.token}"} if context.token else {}
-        self._client = httpx.Client(base_url=f"{context.url}/api/v1/", verify=tls, timeout=TIMEOUT_SECONDS, trust_env=False, headers=headers)
+        self._client = httpx.Client(base_url=f"{context.url}/api/v1/", verify=tls, timeout=timeout_seconds, trust_env=False, headers=headers)
 
-    def request(self, method: str, path: str, body: dict[str, Any] | None = None, **parameters: str) -> dict[str, Any]:
+    def _tell(self, method: str, path: str, body: object, parameters: Mapping[str, str]) -> None:
+        if Api.told is not None:
+            url = self._client.build_request(method, path, params=parameters or None).url
+            sent = f" -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}" if body is not None else ""
+            Api.told(f'curl --cacert ca.pem -X {method} -H "Authorization: Bearer $BUSBAR_TOKEN"{sent} {shlex.quote(str(url))}')
+
+    def stream(self, path: str, **parameters: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Token, kind and data of each server-sent event, until the appliance ends it. Raises as `request` does."""
+        self._tell("GET", path, None, parameters)
+        try:
+            with self._client.stream("GET", path, params=parameters, timeout=httpx.Timeout(TIMEOUT_SECONDS, read=STREAM_SECONDS)) as response:
+                if response.status_code >= 400:
+                    response.read()
+                    raise self._problem(response)
+                found: dict[str, str] = {}
+                for line in response.iter_lines():
+                    if line:
+                        name, _, value = line.partition(": ")
+                        found[name] = value
+                    elif found:
+                        yield found.get("id", ""), found.get("event", ""), json.loads(found.get("data", "{}"))
+                        found = {}
+        except httpx.TransportError as error:
+            raise Away(f"The appliance does not answer: {error}") from error
+
+    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None, **parameters: str) -> dict[str, Any]:
         """Raises ApiError, or Away when there is no answer. A POST carries an Idempotency-Key, so it may be repeated."""
+        self._tell(method, path, body, parameters)
         headers = {"Idempotency-Key": uuid.uuid4().hex} if method == "POST" else {}
         try:
             response = self._client.request(method, path, json=body, params=parameters or None, headers=headers)

@@ -8,25 +8,28 @@ import json
 import re
 import ssl
 import sys
-from pathlib import Path
+import urllib.parse
 from typing import Annotated, Any
 
 import httpx
 import typer
 
-from remoting.cli import add_command, pool_commands, run_command
+from remoting.cli import activity_commands, apply_command, node_commands, pool_commands, run_command
 from remoting.cli import api as rest
-from remoting.cli.output import Output, client, show
+from remoting.cli.output import Output, client, plain, show, show_one
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, help="Busbar: GPUs of many servers, over the network.", pretty_exceptions_enable=False)
-node_app = typer.Typer(no_args_is_help=True, help="Machines with GPUs.")
-gpu_app = typer.Typer(no_args_is_help=True, help="GPUs of all nodes.")
 allocation_app = typer.Typer(no_args_is_help=True, help="Who holds what.")
-for name, sub in (("node", node_app), ("gpu", gpu_app), ("allocation", allocation_app)):
+APPS = {"node": node_commands.node_app, "gpu": node_commands.gpu_app, "allocation": allocation_app, "task": activity_commands.task_app, **pool_commands.APPS}
+for name, sub in APPS.items():
     app.add_typer(sub, name=name)
+for command in (activity_commands.events, activity_commands.metrics, activity_commands.top, apply_command.apply):
+    app.command()(command)
 
-for name, sub in pool_commands.APPS.items():
-    app.add_typer(sub, name=name)
+
+@app.callback()
+def options(show_api: Annotated[bool, typer.Option("--show-api", help="say each request as a curl command, on stderr")] = False) -> None:
+    rest.Api.told = (lambda text: typer.echo(text, err=True)) if show_api else None
 
 
 @app.command()
@@ -102,126 +105,34 @@ def size_bytes(text: str) -> int:
 @app.command()
 def ps(output: Output = "table") -> None:
     """Sessions that are open now."""
-    show(client().items("sessions", state="running"), ["id", "program", "client_address", "node", "memory_bytes", "launches", "opened_at"], output)
+    columns = ["id", "program", "client_address", "node", "memory_bytes", "launches", "opened_at"]
+    show(client().items("sessions", state="running"), columns, output, ["allocation_id", "bytes_in", "bytes_out", "refused_calls"])
 
 
-@app.command()
-def events(output: Output = "table") -> None:
-    """What happened, newest first."""
-    show(client().request("GET", "events", limit="100")["items"], ["created_at", "kind", "actor", "message"], output)
-
-
-@node_app.command("list")
-def node_list(output: Output = "table") -> None:
-    """All nodes."""
-    show(client().items("nodes"), ["name", "state", "reachable", "driver_version", "agent_version", "id"], output)
-
-
-@node_app.command("add")
-def node_add(
-    destination: Annotated[str, typer.Argument(help="ssh://USER@HOST[:PORT]")],
-    key: Annotated[Path | None, typer.Option(help="private key file; otherwise a password is asked for")] = None,
-    agent: Annotated[bool, typer.Option(help="use the SSH agent of the appliance's process")] = False,
-    software_gpus: Annotated[int, typer.Option(min=0, max=16, help="for a machine without NVIDIA's driver")] = 0,
-    address: Annotated[list[str] | None, typer.Option(help="under which clients reach the node; may be given again")] = None,
-    host_key_sha256: Annotated[str, typer.Option(help="confirms the machine's key; asked for when absent")] = "",
-) -> None:
-    """Registers a machine over SSH: its key is confirmed, its state checked, the agent installed."""
-    add_command.add(client(), destination, key=key, agent=agent, software_gpus=software_gpus, addresses=address or [], host_key_sha256=host_key_sha256)
-
-
-@node_app.command("remove")
-def node_remove(name: str) -> None:
-    """Takes a node out of the pool; refused while something runs there."""
-    api = client()
-    api.request("DELETE", f"nodes/{api.named('nodes', name)['id']}")
-    typer.echo(f"Node {name} was removed. On the machine itself: sudo /opt/busbar/busbar-node remove")
-
-
-@node_app.command("cordon")
-def node_cordon(name: str) -> None:
-    """Present allocations stay, new ones do not come."""
-    api = client()
-    typer.echo(api.request("POST", f"nodes/{api.named('nodes', name)['id']}/cordon")["state"])
-
-
-@node_app.command("uncordon")
-def node_uncordon(name: str) -> None:
-    """New allocations may come again."""
-    api = client()
-    typer.echo(api.request("POST", f"nodes/{api.named('nodes', name)['id']}/uncordon")["state"])
-
-
-@node_app.command("maintenance")
-def node_maintenance(name: str, grace: Annotated[float, typer.Option(min=0, help="seconds of notice for allocations there")] = 300.0) -> None:
-    """Empties a node; it gets nothing new until exit-maintenance."""
-    api = client()
-    task = api.request("POST", f"nodes/{api.named('nodes', name)['id']}/enter-maintenance", {"grace_seconds": grace})
-    typer.echo(task["message"] if task["state"] == "running" else f"Node {name} is in maintenance mode.")
-
-
-@node_app.command("exit-maintenance")
-def node_exit_maintenance(name: str) -> None:
-    """Back to work; what had notice and is still there may stay."""
-    api = client()
-    typer.echo(api.request("POST", f"nodes/{api.named('nodes', name)['id']}/exit-maintenance")["state"])
-
-
-@node_app.command("blockers")
-def node_blockers(name: str, output: Output = "table") -> None:
-    """Allocations that stand in the way of a node's maintenance or removal."""
-    api = client()
-    show(api.items(f"nodes/{api.named('nodes', name)['id']}/blockers"), ["id", "name", "owner", "project", "state", "evict_at", "end_reason"], output)
-
-
-@node_app.command("forget-key")
-def node_forget_key(address: str) -> None:
-    """Forgets the SSH key of a machine that was set up anew."""
-    api = client()
-    for held in api.items("ssh-host-keys"):
-        if held["address"] == address:
-            api.request("DELETE", f"ssh-host-keys/{held['id']}")
-            typer.echo(f"Forgot SHA256:{held['sha256']} of {address}:{held['port']}.")
-
-
-@app.command("tasks")
-def task_list(output: Output = "table") -> None:
-    """What is being done, newest first."""
-    show(
-        client().request("GET", "tasks", limit="50")["items"],
-        ["created_at", "kind", "state", "progress_percent", "initiator", "message", "error.detail"],
-        output,
-    )
-
-
-@node_app.command("token")
-def node_token() -> None:
-    """Makes an enrolment token: single use, 15 minutes."""
-    typer.echo(client().request("POST", "enrolment-tokens")["token"])
-
-
-@gpu_app.command("list")
-def gpu_list(output: Output = "table") -> None:
-    """All GPUs, with what they do now."""
-    show(
-        sorted(client().items("gpus"), key=lambda g: (g["node"], g["index"])),
-        ["node", "index", "model", "memory_bytes", "metrics.memory_used_bytes", "metrics.utilisation_percent", "pool", "uuid"],
-        output,
-    )
+ALLOCATION_COLUMNS = ["id", "name", "state", "owner", "gpu_count", "percent", "waiting_reason", "created_at"]
+ALLOCATION_WIDE = ["project", "pool", "placed_pool", "memory_bytes", "priority", "lifetime_seconds", "evict_at", "end_reason"]
 
 
 @allocation_app.command("list")
-def allocation_list(output: Output = "table") -> None:
+def allocation_list(state: str = "", output: Output = "table") -> None:
     """Allocations, newest first, with why they wait."""
-    show(client().items("allocations"), ["id", "name", "state", "owner", "gpu_count", "percent", "waiting_reason", "created_at"], output)
+    show(client().items("allocations", **({"state": state} if state else {})), ALLOCATION_COLUMNS, output, ALLOCATION_WIDE)
+
+
+@allocation_app.command("show")
+def allocation_show(
+    allocation_id: str, wait: Annotated[float, typer.Option(min=0, max=60, help="seconds to wait while it changes")] = 0, output: Output = "table"
+) -> None:  # fmt: skip
+    """One allocation."""
+    row = client().request("GET", f"allocations/{allocation_id}", None, **({"wait": str(wait)} if wait else {}))
+    show_one(row, ALLOCATION_COLUMNS, output, ALLOCATION_WIDE)
 
 
 @app.command()
 def explain(allocation_id: str, output: Output = "table") -> None:
     """Why an allocation waits, when it is expected to start, and what would start at once instead."""
     answer = client().request("GET", f"allocations/{allocation_id}/explanation")
-    if output == "json":
-        typer.echo(json.dumps(answer, indent=2))
+    if plain(answer, output):
         return
     if answer["state"] != "waiting":
         typer.echo(f"It does not wait; it is {answer['state']}.")
@@ -234,9 +145,43 @@ def explain(allocation_id: str, output: Output = "table") -> None:
 
 
 @allocation_app.command("release")
-def allocation_release(allocation_id: str) -> None:
+def allocation_release(
+    allocation_id: str, force: Annotated[bool, typer.Option("--force", help="without the word of a node that does not report; an administrator's")] = False
+) -> None:  # fmt: skip
     """Ends an allocation and its sessions."""
-    typer.echo(client().request("DELETE", f"allocations/{allocation_id}")["state"])
+    method, path = ("POST", f"allocations/{allocation_id}/force-release") if force else ("DELETE", f"allocations/{allocation_id}")
+    typer.echo(client().request(method, path)["state"])
+
+
+@app.command("api")
+def any_operation(
+    method: Annotated[str, typer.Argument(help="GET, POST, PATCH or DELETE")],
+    path: Annotated[str, typer.Argument(help="such as nodes or pools/ID; ?name=value after it")],
+    data: Annotated[str, typer.Option("-d", "--data", help="JSON that is sent")] = "",
+    output: Output = "json",
+) -> None:
+    """Any operation of the REST API; https://APPLIANCE/api/docs lists them."""
+    try:
+        body = json.loads(data) if data else None
+    except ValueError:
+        raise rest.ApiError(f"{data[:60]} is no JSON.", rest.EXIT_USAGE) from None
+    path, _, query = path.removeprefix("/api/v1/").partition("?")
+    answer = client().request(method.upper(), path, body, **dict(urllib.parse.parse_qsl(query, keep_blank_values=True)))
+    plain(answer, "yaml" if output == "yaml" else "json")
+
+
+@app.command()
+def whoami(output: Output = "table") -> None:
+    """Who is signed in, and what their roles are."""
+    show_one(client().request("GET", "me"), ["username", "privileges"], output)
+
+
+@app.command()
+def status(output: Output = "table") -> None:
+    """How the appliance itself does."""
+    answer = client().request("GET", "appliance")
+    if not plain(answer, output):
+        show([{"what": name, "value": value} for name, value in answer.items()], ["what", "value"], output)
 
 
 def main() -> None:

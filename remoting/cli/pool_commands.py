@@ -7,45 +7,68 @@ from typing import Annotated, Any
 import typer
 
 from remoting.cli import api as rest
-from remoting.cli.output import Output, client, show
+from remoting.cli.completion import names
+from remoting.cli.output import Output, client, show, show_one
 
 pool_app = typer.Typer(no_args_is_help=True, help="Named sets of GPUs, and how they choose.")
 quota_app = typer.Typer(no_args_is_help=True, help="What a user, project or department is owed, and the most it gets.")
 reservation_app = typer.Typer(no_args_is_help=True, help="GPUs kept for a project between two times.")
 project_app = typer.Typer(no_args_is_help=True, help="Projects and their departments.")
-APPS = {"pool": pool_app, "quota": quota_app, "reservation": reservation_app, "project": project_app}
+department_app = typer.Typer(no_args_is_help=True, help="Projects that share a quota.")
+APPS = {"pool": pool_app, "quota": quota_app, "reservation": reservation_app, "project": project_app, "department": department_app}
 
 Policies = Annotated[list[str] | None, typer.Option("--policy", help="pack, spread, model_affinity, exclusive; again for the next in order")]
 Fallbacks = Annotated[list[str] | None, typer.Option("--fallback", help="pool that is tried next; may be given again")]
 MaxLifetime = Annotated[int | None, typer.Option(min=0, help="seconds; 0: no end")]
+MaxIdle = Annotated[int | None, typer.Option(min=0, help="seconds without a launch or a copy; 0: no end")]
+ForProjects = Annotated[list[str] | None, typer.Option("--project", help="it is kept for; may be given again; an empty one opens it to all")]
+PoolName = Annotated[str, typer.Argument(autocompletion=names("pools"))]
+POOL_COLUMNS = ["name", "policies", "fallbacks", "max_lifetime_seconds", "max_idle_seconds", "projects", "id"]
 
 
-def rules(policy: list[str] | None, fallback: list[str] | None, max_lifetime: int | None) -> dict[str, Any]:
-    given = {"policies": policy, "fallbacks": fallback, "max_lifetime_seconds": max_lifetime}
+def rules(
+    policy: list[str] | None, fallback: list[str] | None, max_lifetime: int | None, max_idle: int | None, project: list[str] | None
+) -> dict[str, Any]:  # fmt: skip
+    given = {"policies": policy, "fallbacks": fallback, "max_lifetime_seconds": max_lifetime, "max_idle_seconds": max_idle}
+    if project is not None:
+        given["projects"] = [p for p in project if p]
     return {key: value for key, value in given.items() if value is not None}
 
 
 @pool_app.command("list")
 def pool_list(output: Output = "table") -> None:
     """All pools."""
-    show(client().items("pools"), ["name", "policies", "fallbacks", "max_lifetime_seconds", "id"], output)
+    show(client().items("pools"), POOL_COLUMNS, output, ["labels", "created_at"])
 
 
 @pool_app.command("create")
-def pool_create(name: str, policy: Policies = None, fallback: Fallbacks = None, max_lifetime: MaxLifetime = None) -> None:
+def pool_create(
+    name: str, policy: Policies = None, fallback: Fallbacks = None, max_lifetime: MaxLifetime = None, max_idle: MaxIdle = None, project: ForProjects = None
+) -> None:
     """Makes a pool."""
-    typer.echo(client().request("POST", "pools", {"name": name} | rules(policy, fallback, max_lifetime))["id"])
+    typer.echo(client().request("POST", "pools", {"name": name} | rules(policy, fallback, max_lifetime, max_idle, project))["id"])
 
 
 @pool_app.command("set")
-def pool_set(name: str, policy: Policies = None, fallback: Fallbacks = None, max_lifetime: MaxLifetime = None) -> None:
-    """Changes how a pool chooses; what is not given stays."""
+def pool_set(
+    name: PoolName, policy: Policies = None, fallback: Fallbacks = None, max_lifetime: MaxLifetime = None, max_idle: MaxIdle = None,
+    project: ForProjects = None, output: Output = "table",
+) -> None:  # fmt: skip
+    """Changes how a pool chooses and for whom; what is not given stays."""
     api = client()
-    show([api.request("PATCH", f"pools/{api.named('pools', name)['id']}", rules(policy, fallback, max_lifetime))], ["name", "policies", "fallbacks"], "table")
+    changes = rules(policy, fallback, max_lifetime, max_idle, project)
+    show_one(api.request("PATCH", f"pools/{api.named('pools', name)['id']}", changes), POOL_COLUMNS, output)
+
+
+@pool_app.command("delete")
+def pool_delete(name: PoolName) -> None:
+    """Refused while GPUs are in it or allocations use it."""
+    api = client()
+    api.request("DELETE", f"pools/{api.named('pools', name)['id']}")
 
 
 @pool_app.command("defragment")
-def pool_defragment(name: str, output: Output = "table") -> None:
+def pool_defragment(name: PoolName, output: Output = "table") -> None:
     """Shows which moves would make GPUs whole; moves nothing."""
     api = client()
     plan = api.request("GET", f"pools/{api.named('pools', name)['id']}/defragmentation")
@@ -128,3 +151,22 @@ def project_list(output: Output = "table") -> None:
 def project_create(name: str, department: str = "") -> None:
     """Makes a project."""
     typer.echo(client().request("POST", "projects", {"name": name, "department": department})["id"])
+
+
+@project_app.command("set")
+def project_set(name: Annotated[str, typer.Argument(autocompletion=names("projects"))], department: str, output: Output = "table") -> None:
+    """Puts a project into a department; "" takes it out."""
+    api = client()
+    show_one(api.request("PATCH", f"projects/{api.named('projects', name)['id']}", {"department": department}), ["name", "department", "id"], output)
+
+
+@department_app.command("list")
+def department_list(output: Output = "table") -> None:
+    """All departments."""
+    show(client().items("departments"), ["name", "id"], output)
+
+
+@department_app.command("create")
+def department_create(name: str) -> None:
+    """Makes a department: projects that share a quota."""
+    typer.echo(client().request("POST", "departments", {"name": name})["id"])

@@ -100,3 +100,16 @@ def test_a_gpu_in_no_pool_gets_nothing(cast: Cast, client_of: Clients, add_node:
     client_of(cast.olga).patch(f"/api/v1/gpus/{gpu.pk}", {"pool": ""}, format="json")
     assert Gpu.objects.get(pk=gpu.pk).pool is None
     assert body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 10}, format="json"))["state"] == "waiting"
+
+
+@pytest.mark.django_db
+def test_labels_are_found_as_they_were_written(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    """Words, numbers, quotes: each is a text, and no key becomes part of a lookup."""
+    olga, node = client_of(cast.olga), add_node()
+    labels = {"rack": "r1", "count": "12", "said": 'it\'s "so"', "a__b": "null", "flag": "true"}
+    assert olga.patch(f"/api/v1/nodes/{node.pk}", {"labels": labels}, format="json").status_code == 200
+    for key, value in labels.items():
+        for wanted, found in ((value, 1), (value + "x", 0)):
+            assert len(body(olga.get("/api/v1/nodes", {"labels": f"{key}={wanted}"}))["items"]) == found, (key, wanted)
+    assert len(body(olga.get("/api/v1/nodes", {"labels": "rack=r1,count=12"}))["items"]) == 1
+    assert len(body(olga.get("/api/v1/nodes", {"labels": "rack=r1,count=13"}))["items"]) == 0
