@@ -19,8 +19,21 @@ from nodes.protocol import fleet_pb2
 MAX_GPUS, MAX_ENDPOINTS, MAX_REFUSED_CALLS, MAX_PARTITIONS, MAX_METRICS, MAX_NAME = 64, 16, 64, 16, 64, 64
 
 
+MAX_BYTES = MAX_COUNT = (1 << 63) - 1
+"""What a row's column takes."""
+MAX_INDEX, MAX_PORT, MAX_SECONDS = 1 << 12, (1 << 16) - 1, 1 << 40
+
+
+def bounded(value: int, most: int) -> int:
+    """Raises ValueError for what no node can mean."""
+    if not 0 <= value <= most:
+        raise ValueError(f"{value} is out of bounds")
+    return value
+
+
 def take(node_id: UUID, report: fleet_pb2.Report) -> None:
     """Blocks: writes what changed, if anything did."""
+    bounded(report.generation, MAX_COUNT)
     quiet = not report.sessions and applied_by(node_id) == report.generation
     if not quiet or OPEN_SESSIONS.rows(node_id=node_id):
         record(node_id, report)
@@ -65,16 +78,20 @@ def node(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
         operating_system=i.operating_system,
         software=i.software,
         boot_id=message.boot_id,
-        endpoints=tuple((e.address[:255], e.port) for e in i.endpoints[:MAX_ENDPOINTS]),
-        gpus=tuple(inventory.ReportedGpu(UUID(bytes=g.uuid), g.index, g.model, g.memory_bytes, g.compute_capability) for g in i.gpus[:MAX_GPUS]),
+        endpoints=tuple((e.address[:255], bounded(e.port, MAX_PORT)) for e in i.endpoints[:MAX_ENDPOINTS]),
+        gpus=tuple(
+            inventory.ReportedGpu(UUID(bytes=g.uuid), bounded(g.index, MAX_INDEX), g.model, bounded(g.memory_bytes, MAX_BYTES), g.compute_capability)
+            for g in i.gpus[:MAX_GPUS]
+        ),
     )
 
 
 def session(s: fleet_pb2.Session) -> sessions.ReportedSession:
     return sessions.ReportedSession(
         session_id=UUID(bytes=s.id), allocation_id=UUID(bytes=s.allocation_id), state=s.state, pid=s.pid, client_pid=s.client_pid,
-        client_address=s.client_address, program=s.program, isolation=dict(s.isolation), memory_bytes=s.memory_bytes, launches=s.launches,
-        bytes_in=s.bytes_in, bytes_out=s.bytes_out, end_reason=s.end_reason, opened_seconds=s.opened_seconds,
+        client_address=s.client_address, program=s.program, isolation=dict(s.isolation), memory_bytes=bounded(s.memory_bytes, MAX_BYTES),
+        launches=bounded(s.launches, MAX_COUNT), bytes_in=bounded(s.bytes_in, MAX_BYTES), bytes_out=bounded(s.bytes_out, MAX_BYTES),
+        end_reason=s.end_reason, opened_seconds=bounded(s.opened_seconds, MAX_SECONDS),
         refused_calls=tuple(name[:64] for name in s.refused_calls[:MAX_REFUSED_CALLS]), partition_bytes=tuple(s.partition_bytes[:MAX_PARTITIONS]),
     )  # fmt: skip
 
