@@ -92,6 +92,7 @@ urlpatterns = [
     path(api + "projects/<uuid:project_id>", projects.ProjectView.as_view()),
     path(api + "projects/<uuid:object_id>/metrics", telemetry.ProjectMetricHistoryView.as_view()),
     path(api + "departments", projects.DepartmentListView.as_view()),
+    path(api + "time-to-gpu", forecasts.TimeToGpuView.as_view()),
     path(api + "allocations", allocations.AllocationListView.as_view()),
     path(api + "allocations/<uuid:allocation_id>", allocations.AllocationView.as_view()),
     path(api + "allocations/<uuid:allocation_id>/explanation", forecasts.AllocationExplanationView.as_view()),

@@ -115,6 +115,16 @@ def summary(series: dict[str, Any]) -> dict[str, Any]:
     return {"metric": series["metric"], **{k: f"{v:.6g}" for k, v in figures.items()}, "points": len(values)}
 
 
+def time_to_gpu(
+    hours: Annotated[float, typer.Option(min=0.01, help="back from now")] = 24.0, project: str = "", output: Output = "table"
+) -> None:  # fmt: skip
+    """How long people waited for GPUs, and how often that was within what their class is promised."""
+    since = (datetime.now(UTC) - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
+    answer = client().request("GET", "time-to-gpu", None, since=since, **({"project": project} if project else {}))
+    columns = ["name", "target_seconds", "count", "p50_seconds", "p90_seconds", "p99_seconds", "within_target_share", "waiting", "longest_waiting_seconds"]
+    show(answer["items"], columns, output)
+
+
 def top(
     every: Annotated[float, typer.Option(min=0.5, help="seconds")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="print it once and end")] = False,
