@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
 from uuid import UUID
 
 GRANULARITY_BYTES = 2 << 20
@@ -54,9 +53,11 @@ class GpuRoom:
     driver_version: tuple[int, ...] = ()
     cuda_version: tuple[int, ...] = ()
     rank: int = field(init=False, compare=False, repr=False)
-    """Its ids as one number: breaks ties, so that the answer does not depend on the order of the rows."""
+    """Its ids as one number."""
+    used_percent: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "used_percent", WHOLE_PERCENT - self.free_percent)
         object.__setattr__(self, "rank", self.node_id.int << 128 | self.gpu_id.int)
 
 
@@ -145,33 +146,17 @@ def candidates(gpus: Sequence[GpuRoom], request: Request, exclusive: bool) -> li
 
 
 Key = tuple[object, ...]
-Part = Callable[[GpuRoom], Any]
-ORDER: Mapping[Policy, Part] = {
-    Policy.PACK: attrgetter("free_percent"),
-    Policy.SPREAD: lambda g: -g.free_percent,
-    Policy.MODEL_AFFINITY: attrgetter("memory_bytes", "model"),
+ORDER: Mapping[Policy, tuple[str, ...]] = {
+    Policy.PACK: ("free_percent",),
+    Policy.SPREAD: ("used_percent",),
+    Policy.MODEL_AFFINITY: ("memory_bytes", "model"),
 }
 
 
-def parts_of(policies: Sequence[Policy]) -> list[Part]:
-    """Smaller is better."""
-    return [*(ORDER[p] for p in policies if p in ORDER), attrgetter("rank")]
-
-
 def order_of(policies: Sequence[Policy]) -> Callable[[GpuRoom], Key]:
-    parts = parts_of(policies)
-    return lambda g: tuple(part(g) for part in parts)
-
-
-def best_of(fitting: Sequence[GpuRoom], policies: Sequence[Policy]) -> GpuRoom:
-    """The first in that order, part by part: thousands of tuples need not be made."""
-    for part in parts_of(policies):
-        values = list(map(part, fitting))
-        least = min(values)
-        fitting = [g for g, value in zip(fitting, values, strict=True) if value == least]
-        if len(fitting) == 1:
-            break
-    return fitting[0]
+    """Smaller is better; ids break ties, so that the answer does not depend on the order of the rows."""
+    parts = [name for p in policies for name in ORDER.get(p, ())]
+    return attrgetter(*parts, "rank")
 
 
 DEFAULT_POLICIES = (Policy.PACK,)
@@ -205,7 +190,7 @@ def choose(fitting: Sequence[GpuRoom], request: Request, policies: Sequence[Poli
     if len(fitting) < count:
         return []
     if count == 1:
-        return [best_of(fitting, policies)]
+        return [min(fitting, key=key)]
     nodes: dict[UUID, list[GpuRoom]] = {}
     for g in fitting:
         nodes.setdefault(g.node_id, []).append(g)
