@@ -226,7 +226,7 @@ def freed_before_the_nodes_word(monkeypatch: pytest.MonkeyPatch) -> None:
     def hasty(allocation: Allocation, **more: Any) -> None:
         honest(allocation, **more)
         if allocation.state == AllocationState.RELEASING:
-            lifecycle.free(lifecycle.partitions_of([allocation.pk])[allocation.pk])
+            lifecycle.free(lifecycle.partitions_of([allocation.pk]).get(allocation.pk, []))
 
     monkeypatch.setattr(lifecycle, "begin_release", hasty)
 
