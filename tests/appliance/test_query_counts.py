@@ -17,7 +17,7 @@ from appliance.pools.models import Pool, Quota, Reservation
 from tests.appliance.conftest import Cast, body
 
 Clients = Callable[[User | None], Any]
-# Of a user of one project, whose token is known already.
+# Of a user of one project, whose token is known already; with several appliances on one database tokens and roles are read each time.
 QUERIES = {
     "nodes": 2, "gpus": 2, "gpus?pool=default": 3, "pools": 4, "quotas": 4, "reservations": 1, "projects": 1, "departments": 1, "allocations": 2,
     "partitions": 2, "sessions": 1, "tasks": 1, "events": 1,
@@ -47,4 +47,5 @@ def test_a_list_costs_the_same_however_long_it_is(cast: Cast, client_of: Clients
             answer = alice.get(f"/api/v1/{path}")
         found.append((len(captured), len(body(answer)["items"])))
     (few, rows), (many, more_rows) = found
-    assert few == many == QUERIES[path], f"{few} queries for {rows} rows, {many} for {more_rows}"
+    wanted = QUERIES[path] + (2 if connection.vendor == "postgresql" else 0)
+    assert few == many == wanted, f"{few} queries for {rows} rows, {many} for {more_rows}"
