@@ -147,7 +147,7 @@ def test_what_does_not_fit_says_why_it_waits(console: Console, pool: Pool) -> No
     page.get_by_role("button", name="Allocate GPUs").click()
     page.get_by_label("Number of GPUs").fill("3")
     page.get_by_role("button", name="Allocate", exact=True).click()
-    expect(page.get_by_text("3 × 25 % was asked for, and the pool has 2 usable GPUs.")).to_be_visible(timeout=APPEARS_MS)
+    expect(page.get_by_role("dialog").get_by_text("3 × 25 % was asked for, and the pool has 2 usable GPUs.")).to_be_visible(timeout=APPEARS_MS)
     page.get_by_role("button", name="Close").last.click()
     for a in pool.api.items("allocations", state="waiting"):
         pool.api.request("DELETE", f"allocations/{a['id']}")
