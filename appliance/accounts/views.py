@@ -66,6 +66,7 @@ class BrowserLoginView(ApplianceView):
     """The console signs in: the token goes into a cookie that the page's scripts cannot read."""
 
     privileges: ClassVar[dict[str, str]] = {"POST": "public", "DELETE": "account.self"}
+    dry_runs: ClassVar[bool] = False  # the browser forgets its cookie
 
     @extend_schema(request=LoginSerializer, responses=MeSerializer, auth=[])
     def post(self, request: Request) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import threading
 import time
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 MAX_KEPT = 4096
 """Changes that a socket which comes back may still catch up with."""
+KEPT_SECONDS = 120.0
+"""So long changes are kept after the last socket went, for it to come back to."""
 MAX_QUEUED = 1024
 """Changes that wait for a slow socket; one more and it is told to read everything again."""
 
@@ -51,7 +54,10 @@ class Batch:
     """Changes that came together and that one scope sees: made and encoded once for all its sockets."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
-        self.changes = {(c.kind, c.id): c for c in changes}
+        self.changes: dict[tuple[str, str], Change] = {}
+        for c in changes:
+            self.changes.pop((c.kind, c.id), None)  # its newest place in the order, not its first
+            self.changes[c.kind, c.id] = c
 
     def with_newer(self, newer: Batch) -> Batch:
         """The newest of each object, in order of sequence."""
@@ -149,6 +155,7 @@ class Hub:
         self._sequence = 0
         self._kept: deque[Change] = deque(maxlen=MAX_KEPT)
         self._subscribers: set[Subscriber] = set()
+        self._left_at = -math.inf
         self._readers: dict[str, Reader] = {}
         self._listeners: dict[tuple[str, UUID], list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
         self._watchers: dict[str, set[Subscriber]] = {}
@@ -198,7 +205,7 @@ class Hub:
         with self._lock:
             for loop, event in self._listeners.get((kind, object_id), ()):
                 loop.call_soon_threadsafe(event.set)
-            if not self._subscribers:
+            if not self._subscribers and time.monotonic() > self._left_at + KEPT_SECONDS:
                 self._sequence += 1
                 self._kept.clear()
                 return
@@ -295,6 +302,7 @@ class Hub:
         self.watch(subscriber, ())
         with self._lock:
             self._subscribers.discard(subscriber)
+            self._left_at = time.monotonic()
 
 
 hub = Hub()

@@ -32,7 +32,9 @@ class Canceller(NamedTuple):
     """How tasks of one kind are cancelled."""
 
     privilege: str
-    """Who has it, in the task's project if it has one, may cancel what others began; whoever began it may in any case."""
+    """Who has it, in the task's project if it has one, may cancel what others began."""
+    own: str
+    """Whoever began it may cancel it with this one alone."""
     cancel: Callable[[Task, User], None]
     """Stops the work; inside the transaction, and after the row says that it is cancelled."""
 
@@ -40,8 +42,8 @@ class Canceller(NamedTuple):
 _cancellers: dict[str, Canceller] = {}
 
 
-def register_canceller(kind: str, privilege: str, cancel: Callable[[Task, User], None]) -> None:
-    _cancellers[kind] = Canceller(privilege, cancel)
+def register_canceller(kind: str, privilege: str, cancel: Callable[[Task, User], None], own: str = "") -> None:
+    _cancellers[kind] = Canceller(privilege, own or privilege, cancel)
 
 
 def cancellable(task: Task) -> bool:
@@ -55,8 +57,9 @@ def cancel(*, task_id: UUID, user: User) -> Task:
     canceller = _cancellers.get(task.kind)
     if canceller is None:
         raise ApplianceError(Code.NOT_SUPPORTED, f"A task of kind {task.kind} cannot be cancelled.")
-    if task.initiator_id != user.pk and not can(user, canceller.privilege, task.project_id):
-        raise ApplianceError(Code.DENIED, "The task is somebody else's; who began it or an operator may cancel it.")
+    needed = canceller.own if task.initiator_id == user.pk else canceller.privilege
+    if not can(user, needed, task.project_id):
+        raise ApplianceError(Code.DENIED, f"To cancel this task takes {needed}; who began it or an operator may cancel it.")
     if task.state != TaskState.RUNNING:
         raise ApplianceError(Code.CONFLICT, f"The task has {task.state} already.")
     task_cancel(path=task.path, kind=task.kind, actor=user.username)

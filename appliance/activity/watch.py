@@ -39,8 +39,9 @@ class Watching:
     def join(self) -> None:
         """On the loop. Raises ApplianceError when what was missed is not kept any more."""
         self.subscriber = Subscriber(asyncio.get_running_loop(), self.scope)
-        self.begin = hub.sequence
+        sequence = hub.sequence
         resumed = hub.join(self.subscriber, self.epoch, self.sequence)
+        self.begin = self.sequence if resumed else sequence
         if self.epoch and not resumed:
             hub.leave(self.subscriber)
             raise ApplianceError(Code.GONE, "What changed since then is not kept any more; read everything again and watch without since.")

@@ -215,7 +215,7 @@ def prepare_cancelled(task: Task, user: User) -> None:
     evict(allocation_id=UUID(task.path.rpartition("/")[2]), reason=f"{user.username} cancelled it", actor=user.username)
 
 
-register_canceller(lifecycle.PREPARE_TASK, "allocations.manage", prepare_cancelled)
+register_canceller(lifecycle.PREPARE_TASK, "allocations.manage", prepare_cancelled, own="allocations.use")
 
 
 @writes

@@ -268,6 +268,7 @@ class AllocationForceReleaseView(ApplianceView):
 
 class AllocationHeartbeatView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "allocations.use"}
+    dry_runs: ClassVar[bool] = False  # what it changes is no row
 
     @extend_schema(request=None, responses=AllocationSerializer)
     def post(self, request: Request, allocation_id: UUID) -> Response:

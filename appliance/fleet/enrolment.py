@@ -13,6 +13,7 @@ from uuid import UUID
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import Certificate
 from django.conf import settings
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -49,7 +50,7 @@ def node_remove(*, node_id: UUID, actor: str) -> Node:
     changes.node_changed(node_id)
     NodeCertificate.objects.filter(node=node, revoked_at=None).update(revoked_at=timezone.now())
     node.refresh_from_db()
-    latest.forget(node.pk)
+    transaction.on_commit(lambda: latest.forget(node_id))
     emit("node.removed", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} was removed; its certificates are revoked.")
     return node
 

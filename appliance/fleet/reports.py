@@ -9,7 +9,7 @@ from uuid import UUID
 
 from appliance.allocations import services as allocations
 from appliance.allocations import sessions
-from appliance.allocations.models import Session, SessionState
+from appliance.allocations.models import SessionState
 from appliance.inventory import services as inventory
 from appliance.inventory.models import Node
 from appliance.prepared import Select, Update
@@ -35,7 +35,7 @@ def take(node_id: UUID, report: fleet_pb2.Report) -> None:
     """Blocks: writes what changed, if anything did."""
     bounded(report.generation, MAX_COUNT)
     quiet = not report.sessions and applied_by(node_id) == report.generation
-    if not quiet or OPEN_SESSIONS.rows(node_id=node_id):
+    if not quiet or sessions.OPEN_SESSIONS.rows(node_id=node_id):
         record(node_id, report)
 
 
@@ -47,7 +47,6 @@ SET_APPLIED = Update(
     returning=("id",),
 )
 APPLIED = Select(lambda node_id: Node.objects.filter(pk=node_id).values_list("applied_generation"))
-OPEN_SESSIONS = Select(lambda node_id: Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED).values_list("pk"))
 
 
 def applied_by(node_id: UUID) -> int | None:

@@ -45,7 +45,7 @@ def followed(api: rest.Api) -> Iterator[dict[str, Any]]:
     while True:
         try:
             for token, kind, data in api.stream("watch", kinds="event", **({"since": since} if since else {})):
-                since, delay = token or since, 1.0
+                since, delay = "" if kind == "resync" else token or since, 1.0
                 if kind == "event" and data["row"]:
                     yield data["row"]
         except rest.Away:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from typing import Any
 
 import pytest
 
 from appliance.activity.consumers import scope_of
-from appliance.activity.feed import MAX_KEPT, MAX_QUEUED, NO_PROJECT, Hub, Scope, Subscriber
+from appliance.activity.feed import KEPT_SECONDS, MAX_KEPT, MAX_QUEUED, NO_PROJECT, Hub, Scope, Subscriber
 from tests.appliance.conftest import Cast
 
 ALL = Scope(frozenset({"inventory.view", "allocations.view"}), {})
@@ -96,3 +97,31 @@ def test_what_is_rolled_back_is_never_told(loop: asyncio.AbstractEventLoop) -> N
         1 / 0  # noqa: B018 - the reason for rolling back
     drained(loop)
     assert not socket.waiting
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_catches_up_gets_the_newest_of_each_in_order(loop: asyncio.AbstractEventLoop) -> None:
+    hub, (first, second) = hub_with(), (uuid.uuid4(), uuid.uuid4())
+    hub.join(Subscriber(loop, ALL))
+    before = hub.sequence
+    for changed in (first, second, first):
+        hub.changed("thing", changed)
+    late = Subscriber(loop, ALL)
+    assert hub.join(late, hub.epoch, before) and late.waiting
+    assert [(c.id, c.sequence) for c in late.waiting.changes.values()] == [(str(second), before + 2), (str(first), before + 3)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_changes_are_kept_a_while_for_the_last_one_to_come_back_to(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub, only = hub_with(), Subscriber(loop, ALL)
+    hub.join(only)
+    hub.leave(only)
+    before = hub.sequence
+    hub.changed("thing", uuid.uuid4())
+    back = Subscriber(loop, ALL)
+    assert hub.join(back, hub.epoch, before) and back.waiting and len(back.waiting.changes) == 1
+    hub.leave(back)
+    later = time.monotonic() + KEPT_SECONDS + 1
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    hub.changed("thing", uuid.uuid4())
+    assert not hub.join(Subscriber(loop, ALL), hub.epoch, before)

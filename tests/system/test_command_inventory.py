@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import queue
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -158,11 +161,14 @@ def watching(pool: Pool) -> Iterator[subprocess.Popen[str]]:
 def test_events_go_on_as_they_happen(pool: Pool, watching: subprocess.Popen[str]) -> None:
     assert watching.stderr is not None and watching.stdout is not None
     assert "/api/v1/watch" in watching.stderr.readline()
-    for n in range(50):  # the stream opens after the command has said so: one of these is the first that it sees
+    lines: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=lambda: [lines.put(line) for line in watching.stdout or ()], daemon=True).start()
+    for n in range(20):  # the stream opens after the command has said so: one of these is the first that it sees
         busbar(pool.context, "pool", "create", f"seen-{n}")
-        if n == 2:
-            break
-    assert "Pool seen-" in watching.stdout.readline()
+        with contextlib.suppress(queue.Empty):
+            assert "Pool seen-" in lines.get(timeout=2)
+            return
+    raise AssertionError("no event came")
 
 
 def test_names_are_completed(pool: Pool) -> None:

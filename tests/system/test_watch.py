@@ -60,13 +60,27 @@ def test_changes_come_and_who_comes_back_has_missed_nothing(pool: Pool) -> None:
         at, change = one.next("event")
         assert change["row"]["kind"] == "pool.created" and names[0] in change["row"]["message"] and at.endswith(f".{change['sequence']}")
         with watching(pool, token, kinds="event", since=at) as again:
-            again.next("hello")
+            assert again.next("hello")[0] == at, "who breaks now must come back to the same place"
         for name in names[1:]:
             pool.api.request("POST", "pools", {"name": name})
         for name in names:
             assert name in other.next("event")[1]["row"]["message"]
         with watching(pool, token, kinds="event", since=at) as again:
             assert [name for name in names[1:] if name in again.next("event")[1]["row"]["message"]] == names[1:]
+
+
+def test_who_breaks_before_the_first_change_came_has_missed_nothing(pool: Pool) -> None:
+    token, names = made_token(pool, "watch-operator"), [f"unbroken-{time.time_ns()}-{i}" for i in range(2)]
+    with watching(pool, token, kinds="event") as one:
+        at, _ = one.next("hello")
+    for name in names:  # nobody listens meanwhile
+        pool.api.request("POST", "pools", {"name": name})
+    for _ in range(2):
+        with watching(pool, token, kinds="event", since=at) as again:
+            at, _ = again.next("hello")
+    with watching(pool, token, kinds="event", since=at) as again:
+        for name in names:
+            assert name in again.next("event")[1]["row"]["message"]
 
 
 def test_what_is_not_kept_or_not_known_is_refused(pool: Pool) -> None:
