@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import os
 import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import django
@@ -23,10 +26,11 @@ from appliance.encoding import encoded  # noqa: E402
 from appliance.errors import ApplianceError  # noqa: E402
 from appliance.rest import Until, problem  # noqa: E402
 from appliance.urls import websocket_urlpatterns  # noqa: E402
-from appliance.writer import readers  # noqa: E402
+from appliance.writer import listers, off_loop, readers  # noqa: E402
 
 MAX_BODY_BYTES = 4 << 20
 MAX_WAITING = 256
+"""Requests that look, and as many that change something."""
 
 
 class PooledHandler(ASGIHandler):
@@ -38,7 +42,7 @@ class PooledHandler(ASGIHandler):
     def __init__(self) -> None:
         super(ASGIHandler, self).__init__()
         self.load_middleware(is_async=False)
-        self._waiting = 0
+        self._waiting: Counter[ThreadPoolExecutor] = Counter()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -55,20 +59,31 @@ class PooledHandler(ASGIHandler):
             body.write(message.get("body", b""))
             more = message.get("more_body", False)
         body.seek(0)
-        if self._waiting >= MAX_WAITING:
+        threads = listers if scope["method"] in ("GET", "HEAD") else readers
+        if self._waiting[threads] >= MAX_WAITING:
             return await self._refuse(send, 503)
-        self._waiting += 1
+        self._waiting[threads] += 1
         try:
-            request = ASGIRequest(scope, body)
-            response = await asyncio.get_running_loop().run_in_executor(readers, self.get_response, request)
+            response = await off_loop(partial(self._answered, ASGIRequest(scope, body)), threads)
         finally:
-            self._waiting -= 1
+            self._waiting[threads] -= 1
         if (watching := getattr(response, "watching", None)) is not None:
             await self._watched(watching, receive, send)
             return
         if (until := getattr(response, "until", None)) is not None and response.status_code < 400:
             response = await self._awaited(until, response)
         await self._send(response, send)
+
+    def _answered(self, request: ASGIRequest) -> Any:
+        """All of it on one thread: each hop between threads waits for the interpreter."""
+        response = self.get_response(request)
+        if response.streaming:
+            whole = HttpResponse(b"".join(response), status=response.status_code, headers=dict(response.items()))
+            whole.cookies = response.cookies
+            response.close()
+            return whole
+        response.close()
+        return response
 
     async def _watched(self, watching: Watching, receive: Any, send: Any) -> None:
         try:
@@ -87,11 +102,11 @@ class PooledHandler(ASGIHandler):
         with hub.listening(until.kind, until.object_id) as changed:
             while True:
                 changed.clear()
-                if await loop.run_in_executor(readers, until.over) or loop.time() >= deadline:
+                if await off_loop(until.over, listers) or loop.time() >= deadline:
                     break
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), deadline - loop.time())
-        body = await loop.run_in_executor(readers, until.show)
+        body = await off_loop(until.show, listers)
         fresh = HttpResponse(encoded(body), status=response.status_code, content_type="application/json")
         if "version" in body:
             fresh["ETag"] = f'"{body["version"]}"'
@@ -101,12 +116,10 @@ class PooledHandler(ASGIHandler):
     async def _send(response: Any, send: Any) -> None:
         headers = [(k.encode("ascii").lower(), v.encode("latin-1")) for k, v in response.items()]
         headers += [(b"set-cookie", c.output(header="").strip().encode()) for c in response.cookies.values()]
-        content = b"".join(response) if response.streaming else response.content
         if not response.has_header("Content-Length"):
-            headers.append((b"content-length", b"%d" % len(content)))
+            headers.append((b"content-length", b"%d" % len(response.content)))
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
-        await asyncio.get_running_loop().run_in_executor(readers, response.close)
+        await send({"type": "http.response.body", "body": response.content})
 
     async def _refuse(self, send: Any, status: int) -> None:
         response = HttpResponse(status=status)

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
-READER_THREADS, FLEET_THREADS = 8, 4
+LISTER_THREADS, READER_THREADS, FLEET_THREADS = 3, 5, 4
 MAX_WAITING_WRITES = 512
 MAX_WRITES_A_COMMIT = 32
 
@@ -120,7 +120,9 @@ class Writer:
 
 _writer: Writer | None = None
 readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
-"""Of what people ask for."""
+"""Of what people change, and wait for."""
+listers = ThreadPoolExecutor(LISTER_THREADS, thread_name_prefix="lister")
+"""Of what people look at: with more threads they would only take the interpreter from each other, and from those who wait for the writer."""
 fleet_readers = ThreadPoolExecutor(FLEET_THREADS, thread_name_prefix="fleet")
 """Of what agents say: a crowd of people must not keep them waiting."""
 housekeeping = ThreadPoolExecutor(2, thread_name_prefix="housekeeping")

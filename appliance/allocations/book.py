@@ -116,7 +116,7 @@ def waiter_of(a: Allocation, rules: Rules) -> claims.Waiter:
     )  # fmt: skip
 
 
-def holders(allocation_ids: Iterable[UUID] | None = None) -> dict[UUID, claims.Holder]:
+def holders(allocation_ids: Iterable[UUID] | None = None) -> claims.Holders:
     """Of these allocations, or of all."""
     rows_of: Iterable[Sequence[Any]]
     if allocation_ids is None:
@@ -130,7 +130,7 @@ def holders(allocation_ids: Iterable[UUID] | None = None) -> dict[UUID, claims.H
     for allocation_id, gpu_id, node_id, memory_bytes, compute_percent, *row in rows_of:
         shares.setdefault(allocation_id, []).append(Share(gpu_id, node_id, memory_bytes, compute_percent))
         rows[allocation_id] = tuple(row)
-    return {i: holder_of(i, tuple(shares[i]), *row) for i, row in rows.items() if row[0] in OCCUPYING}
+    return claims.Holders(holder_of(i, tuple(shares[i]), *row) for i, row in rows.items() if row[0] in OCCUPYING)
 
 
 def shares_of() -> QuerySet[Partition, tuple[Any, ...]]:
@@ -213,7 +213,7 @@ def rules() -> Rules:
     )
 
 
-Kept = tuple[dict[UUID, list[GpuRoom]], dict[UUID, claims.Holder], Rules]
+Kept = tuple[dict[UUID, list[GpuRoom]], claims.Holders, Rules]
 
 
 WAITING = Select(lambda: Allocation.objects.filter(state=AllocationState.WAITING))

@@ -90,6 +90,44 @@ class Holder:
         return sum(s.compute_percent for s in self.shares)
 
 
+class Holders(dict[UUID, Holder]):
+    """By allocation, with what each subject has. Counting all of them for every decision would take longer than deciding."""
+
+    __slots__ = ("fixed_use", "use")
+
+    def __init__(self, holders: Iterable[Holder] = ()) -> None:
+        super().__init__()
+        self.use: Counter[Subject] = Counter()
+        self.fixed_use: Counter[Subject] = Counter()
+        """Of what cannot be preempted."""
+        for h in holders:
+            self[h.allocation_id] = h
+
+    def __setitem__(self, allocation_id: UUID, holder: Holder) -> None:
+        self.take_out(allocation_id)
+        super().__setitem__(allocation_id, holder)
+        self._count(holder, 1)
+
+    def take_out(self, allocation_id: UUID) -> Holder | None:
+        holder = self.pop(allocation_id, None)
+        if holder is not None:
+            self._count(holder, -1)
+        return holder
+
+    def _count(self, holder: Holder, sign: int) -> None:
+        percent = sign * holder.percent
+        for subject in holder.subjects:
+            self.use[subject] += percent
+            if not holder.preemptible:
+                self.fixed_use[subject] += percent
+
+    def copy(self) -> Holders:
+        made = Holders()
+        made.update(self)
+        made.use, made.fixed_use = Counter(self.use), Counter(self.fixed_use)
+        return made
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """GPUs of a pool that a project will have between two times."""
@@ -130,27 +168,17 @@ class Book:
 
     now: datetime
     pools: dict[UUID, PoolRooms]
-    holders: dict[UUID, Holder]
+    holders: Holders
     entitlements: Mapping[Subject, Entitlement]
     reservations: Sequence[Reservation] = ()
     past: Mapping[UUID, float] = field(default_factory=dict)
     """Project to its decayed use, in percent: what it had lately counts against it."""
-
-    use: Counter[Subject] = field(init=False)
-    fixed_use: Counter[Subject] = field(init=False)
-    """Of what cannot be preempted."""
     no_room: dict[tuple[UUID, Request], str] = field(init=False, default_factory=dict)
     """Rooms only shrink while a round is decided, so what did not fit once need not be tried again."""
 
-    def __post_init__(self) -> None:
-        self.use, self.fixed_use = Counter(), Counter()
-        for h in self.holders.values():
-            self.count(h)
-
-    def count(self, holder: Holder, sign: int = 1) -> None:
-        for subject in holder.subjects:
-            self.use[subject] += sign * holder.percent
-            self.fixed_use[subject] += 0 if holder.preemptible else sign * holder.percent
+    @property
+    def use(self) -> Counter[Subject]:
+        return self.holders.use
 
     def within_quota(self, waiter: Waiter) -> bool:
         """Whether all of it is owed to its project."""
@@ -170,11 +198,10 @@ class Book:
         pool = self.pools[start.pool_id]
         self.pools[start.pool_id] = replace(pool, rooms=without(pool.rooms, start.placed.shares))
         ends_at = self.now + waiter.ends_after if waiter.ends_after else None
-        holder = self.holders[waiter.allocation_id] = Holder(
+        self.holders[waiter.allocation_id] = Holder(
             waiter.allocation_id, start.pool_id, start.placed.shares, waiter.subjects, waiter.project_id, waiter.priority, waiter.preemptible, self.now,
             ends_at=ends_at, reservation_id=waiter.reservation_id,
         )  # fmt: skip
-        self.count(holder)
 
 
 def without(rooms: Sequence[GpuRoom], shares: Iterable[Share], *, sign: int = 1) -> list[GpuRoom]:

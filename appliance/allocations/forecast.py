@@ -28,7 +28,7 @@ class Alternative:
 
 def expected_start(book: Book, waiting: Sequence[Waiter], allocation_id: UUID) -> datetime | None:
     """When what is known to end has ended and everybody ahead has started. None: nobody's end that it needs is known."""
-    book = replace(book, pools=dict(book.pools), holders=dict(book.holders))
+    book = replace(book, pools=dict(book.pools), holders=book.holders.copy())
     left = sorted(waiting, key=lambda w: standing(book, w))
     ends = [(h.ends_at, i.int, i) for i, h in book.holders.items() if h.ends_at]
     heapq.heapify(ends)
@@ -46,7 +46,8 @@ def expected_start(book: Book, waiting: Sequence[Waiter], allocation_id: UUID) -
         if not ends:
             return None
         at, _, gone = heapq.heappop(ends)
-        holder = book.holders.pop(gone)
+        holder = book.holders[gone]
+        book.holders.take_out(gone)
         pool = book.pools[holder.pool_id]
         book.pools[holder.pool_id] = replace(pool, rooms=without(pool.rooms, holder.shares, sign=-1))
         book = replace(book, now=max(at, book.now))

@@ -47,7 +47,7 @@ class Index:
     looked_at: int = -1
     """`latest.returns` when reachability was last looked at."""
     nobody_falls_silent_until: float = 0.0
-    holders: dict[UUID, claims.Holder] = field(default_factory=dict)
+    holders: claims.Holders = field(default_factory=claims.Holders)
     stale_gpus: set[UUID] = field(default_factory=set)
     stale_nodes: set[UUID] = field(default_factory=set)
     stale_allocations: set[UUID] = field(default_factory=set)
@@ -91,7 +91,7 @@ class Index:
         self._notice_reachability()  # of the nodes that are new, too
         self._refresh_holders()
         self.rules = self.rules or book.rules()
-        return {pool_id: list(rooms.values()) for pool_id, rooms in self.rooms.items()}, dict(self.holders), self.rules
+        return {pool_id: list(rooms.values()) for pool_id, rooms in self.rooms.items()}, self.holders.copy(), self.rules
 
     def _notice_reachability(self) -> None:
         if self.looked_at == latest.returns and time.monotonic() < self.nobody_falls_silent_until:
@@ -138,8 +138,9 @@ class Index:
         if self.stale_allocations:
             fresh = book.holders(self.stale_allocations)
             for allocation_id in self.stale_allocations:
-                self.holders.pop(allocation_id, None)
-            self.holders.update(fresh)
+                self.holders.take_out(allocation_id)
+            for allocation_id, holder in fresh.items():
+                self.holders[allocation_id] = holder
             self.stale_allocations.clear()
 
     def check_some(self) -> None:

@@ -31,7 +31,7 @@ def reclaim(book: Book, waiter: Waiter) -> Wait | None:
 
 def victims(book: Book, waiter: Waiter, pool_id: UUID, rooms: Sequence[GpuRoom]) -> list[Holder]:
     """The fewest that will do, the least deserving first. An empty list when it has no claim or it would not help."""
-    pool, freed, chosen = book.pools[pool_id], list(rooms), list[Holder]()
+    pool, freed, chosen, after = book.pools[pool_id], list(rooms), list[Holder](), replace(book, holders=book.holders.copy())
     there = [h for h in book.holders.values() if h.pool_id == pool_id and h.preemptible and not h.leaving and h.started_at < book.now]
     for h in sorted(there, key=lambda h: (h.priority, -h.started_at.timestamp(), h.allocation_id.int)):
         if not yields(book, h, waiter, chosen):
@@ -39,7 +39,7 @@ def victims(book: Book, waiter: Waiter, pool_id: UUID, rooms: Sequence[GpuRoom])
         freed = without(freed, h.shares, sign=-1)
         chosen.append(h)
         outcome = place(freed, waiter.request, pool.policies)
-        after = replace(book, holders={i: other for i, other in book.holders.items() if other not in chosen})
+        after.holders.take_out(h.allocation_id)
         if isinstance(outcome, Placed) and not over_limit(after, waiter, outcome):
             return needed(chosen, freed, waiter.request, pool)
     return []

@@ -27,6 +27,7 @@ from appliance.writer import fleet_readers, off_loop, writes
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 
 log = logging.getLogger(__name__)
+environment = settings.ENVIRONMENT
 Context = grpc.aio.ServicerContext[Any, Any]
 
 COMPARE_SECONDS = 1.0
@@ -66,7 +67,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
     @property
     def heartbeat_seconds(self) -> float:
         """The cadence that agents are asked for."""
-        each: float = settings.ENVIRONMENT.heartbeat_seconds
+        each: float = environment.heartbeat_seconds
         return each * max(1.0, len(self._streams) / NODES_AT_FULL_CADENCE)
 
     async def compare(self) -> None:

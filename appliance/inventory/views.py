@@ -21,7 +21,7 @@ from appliance.activity.feed import NO_PROJECT, Audience, hub
 from appliance.encoding import moment
 from appliance.inventory import services
 from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
-from appliance.pools.models import Pool
+from appliance.pools.models import Pool, open_to
 from appliance.prepared import Select
 from appliance.rest import (
     ApplianceView,
@@ -181,7 +181,11 @@ class NodeScheduleView(ApplianceView):
 
 def pool_named(name: str) -> UUID:
     """Its name."""
-    return Pool.objects.filter(name=text(name)).values_list("pk", flat=True).first() or NO_PROJECT
+    return next((pk for (pk,) in POOL_NAMED.rows(name=text(name))), NO_PROJECT)
+
+
+POOL_NAMED = Select(lambda name: Pool.objects.filter(name=name).values_list("pk"))
+KEPT_POOLS = Select(lambda: Pool.objects.kept().values_list("pk", "project_ids"))
 
 
 GPU_FILTERS: dict[str, tuple[str, Filter]] = {
@@ -206,7 +210,7 @@ class GpuListView(ApplianceView):
             return page.get_paginated_response([shown(GpuSerializer, row) for row in page.paginate_queryset(rows, request)])
         limit, after = page.bounds(request)
         mine = projects_with(caller(request), "inventory.view")
-        scope = {} if mine is None else {"hidden": Pool.objects.kept_from(mine)}
+        scope = {} if mine is None else {"hidden": [pk for pk, kept_for in KEPT_POOLS.rows() if not open_to(kept_for, mine)]}
         given = {"of_all": mine is None, **{k: v for k, v in scope.items() if v}, **({"after": after} if after else {}), **wanted}
         found = page.cut(gpu_pages(limit).rows(**given), limit, lambda row: row[0])
         return page.get_paginated_response([gpu_shown(*row) for row in found])

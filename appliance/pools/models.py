@@ -29,9 +29,13 @@ class PoolQuerySet(models.QuerySet["Pool"]):
         mine = projects_with(user, "pools.view")
         return self if mine is None else self.exclude(pk__in=self.kept_from(mine)) if mine else self.none()
 
+    def kept(self) -> PoolQuerySet:
+        """Those that are for some projects only."""
+        return self.exclude(project_ids=[])
+
     def kept_from(self, project_ids: Collection[UUID]) -> list[UUID]:
         """The pools that are kept for other projects than these."""
-        return [pk for pk, kept_for in self.exclude(project_ids=[]).values_list("pk", "project_ids") if not open_to(kept_for, project_ids)]
+        return [pk for pk, kept_for in self.kept().values_list("pk", "project_ids") if not open_to(kept_for, project_ids)]
 
 
 def open_to(kept_for: Sequence[str], project_ids: Collection[UUID]) -> bool:

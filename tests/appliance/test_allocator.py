@@ -155,6 +155,7 @@ class Allocator(RuleBasedStateMachine):
 
         rooms, holders, rules = index.refreshed()
         assert ordered(rooms) == ordered(book.rooms()) and holders == book.holders() and rules == book.rules(), "kept otherwise than the rows say"
+        assert +holders.use == +book.holders().use and +holders.fixed_use == +book.holders().fixed_use, "counted otherwise than they are"
 
     @invariant()
     def no_gpu_is_given_twice(self) -> None:

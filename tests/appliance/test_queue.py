@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.allocations import queue
-from appliance.allocations.claims import Book, Entitlement, Holder, PoolRooms, Reservation, Rule, Start, Subject, Wait, Waiter, without
+from appliance.allocations.claims import Book, Entitlement, Holder, Holders, PoolRooms, Reservation, Rule, Start, Subject, Wait, Waiter, without
 from appliance.allocations.forecast import alternatives, expected_start
 from appliance.allocations.placement import GpuRoom, Placed, Request, place
 from appliance.pools.subject_kind import SubjectKind
@@ -37,7 +37,7 @@ def waiter(number: int, request: Request, project_id: uuid.UUID = RED, **more: A
 
 def book(gpus: list[GpuRoom], holders: list[Holder] | None = None, owed: dict[Subject, Entitlement] | None = None, **more: Any) -> Book:
     rooms = without(gpus, (s for h in holders or [] for s in h.shares))
-    return Book(NOW, {POOL: PoolRooms("pool", rooms)}, {h.allocation_id: h for h in holders or []}, owed or {}, **more)
+    return Book(NOW, {POOL: PoolRooms("pool", rooms)}, Holders(holders or []), owed or {}, **more)
 
 
 def holding(number: int, gpus: list[GpuRoom], request: Request, project_id: uuid.UUID = BLUE, taken: list[Holder] | None = None, **more: Any) -> Holder:
@@ -100,7 +100,7 @@ def fleets(draw: st.DrawFn) -> tuple[Book, list[Waiter], list[GpuRoom]]:
 
 def keep_promises(b: Book, waiting: list[Waiter]) -> None:
     """Room, limits and quotas before and after; who is asked to leave, and for whom."""
-    before, fixed_before = dict(b.use), dict(b.fixed_use)
+    before, fixed_before = dict(b.use), dict(b.holders.fixed_use)
     present, freed = dict(b.holders), list(b.pools[POOL].rooms)
     by_id = {w.allocation_id: w for w in waiting}
     outcomes = dict(queue.decide(b, waiting))

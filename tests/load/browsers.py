@@ -21,6 +21,7 @@ from tests.load.agents import commands
 from tests.load.figures import say, summary
 
 NARROW_GPUS, WIDE_GPUS = 8, 1024
+SAMPLES = '{"type": "samples"'
 COLUMN = 4
 """Of agents.DUE in a sample of the feed: it comes after the time and three other readings."""
 
@@ -37,8 +38,8 @@ class Browser:
             await socket.send(json.dumps({"type": "watch", "gpus": list(self.gpus)}))
             async for text in socket:
                 now = time.time()
-                message = orjson.loads(text)
-                if message["type"] == "samples":
+                if text.startswith(SAMPLES):
+                    message = orjson.loads(text)
                     self.latencies += [(begun + s[COLUMN], now - begun - s[COLUMN]) for samples in message["gpus"].values() for s in samples]
 
 

@@ -61,7 +61,7 @@ class Load:
 
 class People:
     def __init__(self, fleet: list[dict[str, Any]], people: dict[str, Any], url: str) -> None:
-        self.fleet, self.tokens, self.dice = fleet, people["tokens"], random.Random(5)
+        self.fleet, self.tokens, self.projects, self.dice = fleet, people["tokens"], people["projects"], random.Random(5)
         self.client = Client(url, ssl.create_default_context(cadata=fleet[0]["ca"]))
         self.key = base64.b64encode(secrets.token_bytes(32)).decode()
         self.releases: set[asyncio.Task[None]] = set()
@@ -83,7 +83,9 @@ class People:
 
     async def allocate(self, n: int) -> None:
         headers = self.headers(n) | {"Idempotency-Key": secrets.token_hex(16)}
-        allocation = await self.client.request("POST", "/api/v1/allocations", query={"wait": 20}, body={"percent": 25}, headers=headers)
+        allocation = await self.client.request(
+            "POST", "/api/v1/allocations", query={"wait": 20}, body={"percent": 25, "project": self.projects[n % len(self.projects)]}, headers=headers
+        )
         path = f"/api/v1/allocations/{allocation['id']}"
         try:
             if allocation["state"] != "active":

@@ -13,7 +13,7 @@ from typing import Any
 import django
 
 MODELS = (("NVIDIA H200", 141 << 30, "9.0"), ("NVIDIA A100 80GB", 80 << 30, "8.0"), ("NVIDIA L40S", 48 << 30, "8.9"))
-USERS, TOKENS_EACH = 30, 10
+USERS, PROJECTS, TOKENS_EACH = 30, 10, 10
 GPUS_A_NODE = 8
 
 
@@ -42,20 +42,26 @@ def populate(folder: Path, nodes: int) -> None:
 
 
 def make_people() -> dict[str, Any]:
-    """Everybody is a user of the project `default`; the other half of the GPUs is kept for `others`."""
+    """Three users in each of ten projects; half of the GPUs is for all of them, the other half is kept for `others`."""
     from appliance.accounts.models import Project, Role, RoleBinding, User
     from appliance.accounts.services import token_create
 
-    ours, _ = Project.objects.get_or_create(name="default")
+    ours = [Project.objects.get_or_create(name=f"team{i}")[0] for i in range(PROJECTS)]
     theirs, _ = Project.objects.get_or_create(name="others")
     tokens = []
     for i in range(USERS):
         user = User.objects.create(username=f"load{i}")
-        RoleBinding.objects.create(user=user, project=ours, role=Role.USER)
-        tokens += [token_create(user=user, name="load")[1] for _ in range(TOKENS_EACH)]
+        project = ours[i % PROJECTS]
+        RoleBinding.objects.create(user=user, project=project, role=Role.USER)
+        tokens += [(token_create(user=user, name="load")[1], project.name) for _ in range(TOKENS_EACH)]
     operator = User.objects.create(username="load-operator")
     RoleBinding.objects.create(user=operator, project=None, role=Role.OPERATOR)
-    return {"tokens": tokens, "operator": token_create(user=operator, name="load")[1], "others": str(theirs.pk)}
+    return {
+        "tokens": [text for text, _ in tokens],
+        "projects": [project for _, project in tokens],
+        "operator": token_create(user=operator, name="load")[1],
+        "others": str(theirs.pk),
+    }
 
 
 def make_fleet(nodes: int, ca_pem: str) -> list[dict[str, Any]]:
