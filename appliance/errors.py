@@ -52,7 +52,7 @@ STATUS: dict[Code, int] = {
     Code.STALE: 412,
     Code.IDEMPOTENCY_MISMATCH: 422,
     Code.TOO_MANY_ATTEMPTS: 429,
-    Code.NOT_SUPPORTED: 501,
+    Code.NOT_SUPPORTED: 409,
     Code.BUSY: 503,
     Code.INTERNAL: 500,
 }

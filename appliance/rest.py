@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -99,6 +98,7 @@ def one_of(*values: str) -> Filter:
             raise ApplianceError(Code.INVALID, f"{text[:40]} is none of {', '.join(values)}.")
         return text
 
+    parse.choices = values  # type: ignore[attr-defined]
     return parse
 
 
@@ -135,6 +135,16 @@ def labels(value: str) -> dict[str, str]:
     return {key.strip(): found.strip() for key, _, found in pairs}
 
 
+DESCRIPTIONS: dict[Filter, Any] = {
+    truth: bool,
+    an_id: UUID,
+    a_time: datetime,
+    text: {"type": "string", "maxLength": 200},
+    labels: {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,60}=[A-Za-z0-9_.-]{0,60}$"},
+}
+"""What they take, for the OpenAPI file; that of labels is narrower than the truth, which one expression cannot say."""
+
+
 def filtered(request: Request, rows: Q, filters: Mapping[str, tuple[str, Filter]]) -> Q:
     """`filters`: parameter to (lookup, parser)."""
     for name, wanted in parsed_filters(request, filters).items():
@@ -164,8 +174,11 @@ def labelled(rows: Q, column: str, wanted: Mapping[str, str]) -> Q:
 
 
 def filter_parameters(filters: Mapping[str, tuple[str, Filter]]) -> list[OpenApiParameter]:
-    kinds: dict[Any, Any] = {truth: bool, an_id: UUID, a_time: datetime}
-    return [OpenApiParameter(name, kinds.get(parse, str), description=(parse.__doc__ or "").strip()) for name, (_, parse) in filters.items()]
+    def described(name: str, parse: Filter) -> OpenApiParameter:
+        shape = DESCRIPTIONS.get(parse, str)
+        return OpenApiParameter(name, shape, description=(parse.__doc__ or "").strip(), enum=getattr(parse, "choices", None))
+
+    return [described(name, parse) for name, (_, parse) in filters.items()]
 
 
 class CursorPage(BasePagination):
@@ -178,7 +191,7 @@ class CursorPage(BasePagination):
 
     def cut(self, found: list[Any], limit: int, key: Callable[[Any], UUID]) -> list[Any]:
         """`found`: one more than the page has, if there are so many."""
-        self.next = base64.urlsafe_b64encode(str(key(found[limit - 1])).encode()).decode() if len(found) > limit else None
+        self.next = str(key(found[limit - 1])) if len(found) > limit else None
         return found[:limit]
 
     @staticmethod
@@ -192,12 +205,19 @@ class CursorPage(BasePagination):
             raise ApplianceError(Code.INVALID, "limit must be a number from 1 to 500.")
         cursor = request.query_params.get("cursor")
         try:
-            return limit, UUID(base64.urlsafe_b64decode(cursor.encode()).decode()) if cursor else None
+            return limit, UUID(cursor) if cursor is not None else None
         except ValueError:
             raise ApplianceError(Code.INVALID, "The cursor is not one of ours; start again without it.") from None
 
     def get_paginated_response(self, data: Any) -> Response:
         return Response({"items": data, "next": self.next})
+
+    def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
+        limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
+        return [
+            {"name": "limit", "in": "query", "required": False, "schema": limit},
+            {"name": "cursor", "in": "query", "required": False, "schema": {"type": "string", "format": "uuid"}, "description": "`next` of the page before."},
+        ]
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -248,7 +268,8 @@ def refuse_unknown_parameters(request: Request, known: Iterable[str]) -> None:
 
 
 MAX_WAIT_SECONDS = 60.0
-WAIT = OpenApiParameter("wait", float, description="Answer only when it is over or so many seconds have passed; 60 at most.")
+SECONDS = {"type": "number", "format": "double", "minimum": 0, "maximum": MAX_WAIT_SECONDS}
+WAIT = OpenApiParameter("wait", SECONDS, description="Answer only when it is over or so many seconds have passed; 60 at most.")
 
 
 @dataclass(frozen=True)
@@ -292,6 +313,9 @@ class ApplianceView(APIView):
     dry_runs: ClassVar[bool] = True
     """Whether its changes can be tried with `?dry_run=true`: not where more than rows is touched."""
 
+    refusals: ClassVar[frozenset[int]] = frozenset()
+    """Statuses of refusals that other operations do not have."""
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         method = request.method or ""
@@ -303,7 +327,13 @@ class ApplianceView(APIView):
                 Code.INVALID, "dry_run is true or false, and this operation cannot be tried." if wanted == "true" else "dry_run is true or false."
             )
         handler = getattr(self, method.lower())
-        setattr(self, method.lower(), lambda *a, **k: undone(lambda: handler(*a, **k)))
+
+        def tried(*a: Any, **k: Any) -> Response:
+            response: Response = undone(lambda: handler(*a, **k))
+            response.__dict__.pop("until", None)  # what would be is not there to be waited for
+            return response
+
+        setattr(self, method.lower(), tried)
 
     def check_permissions(self, request: Request) -> None:
         from appliance.accounts.permissions import can

@@ -169,6 +169,10 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "APPEND_COMPONENTS": {
+        "responses": {"Problem": {"description": "Why not.", "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}}
+    },
+    "ENFORCE_NON_BLANK_FIELDS": True,
     "SCHEMA_PATH_PREFIX": "/api/v1/",
 }
 

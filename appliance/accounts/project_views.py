@@ -18,7 +18,7 @@ from appliance.rest import ApplianceView, CursorPage, caller, check_version, ref
 
 
 class ProjectSerializer(serializers.ModelSerializer[Project]):
-    department = serializers.CharField(source="department.name", default=None, read_only=True)
+    department = serializers.CharField(source="department.name", default=None, allow_null=True, read_only=True)
 
     class Meta:
         model = Project
@@ -26,7 +26,7 @@ class ProjectSerializer(serializers.ModelSerializer[Project]):
 
 
 class ProjectRequestSerializer(serializers.Serializer[dict[str, str]]):
-    name = serializers.CharField(max_length=100)
+    name = serializers.RegexField(r"\S", max_length=100)
     department = serializers.CharField(max_length=100, required=False, default="", allow_blank=True)
 
 

@@ -33,7 +33,7 @@ class TokenSerializer(serializers.Serializer[dict[str, str]]):
 
 
 class BindingSerializer(serializers.ModelSerializer[RoleBinding]):
-    project = serializers.CharField(source="project.name", default=None, read_only=True)
+    project = serializers.CharField(source="project.name", default=None, allow_null=True, read_only=True)
 
     class Meta:
         model = RoleBinding
@@ -50,6 +50,7 @@ class MeSerializer(serializers.Serializer[dict[str, object]]):
 
 class LoginView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "public"}
+    refusals: ClassVar[frozenset[int]] = frozenset({401, 403, 429})
 
     @extend_schema(request=LoginSerializer, responses=TokenSerializer, auth=[])
     def post(self, request: Request) -> Response:
@@ -66,6 +67,7 @@ class BrowserLoginView(ApplianceView):
     """The console signs in: the token goes into a cookie that the page's scripts cannot read."""
 
     privileges: ClassVar[dict[str, str]] = {"POST": "public", "DELETE": "account.self"}
+    refusals: ClassVar[frozenset[int]] = frozenset({401, 403, 429})
     dry_runs: ClassVar[bool] = False  # the browser forgets its cookie
 
     @extend_schema(request=LoginSerializer, responses=MeSerializer, auth=[])

@@ -41,7 +41,7 @@ class EventSerializer(serializers.ModelSerializer[Event]):
 
 
 class TaskSerializer(serializers.ModelSerializer[Task]):
-    initiator = serializers.CharField(source="initiator.username", default=None, read_only=True)
+    initiator = serializers.CharField(source="initiator.username", default=None, allow_null=True, read_only=True)
     parent_id = serializers.UUIDField(read_only=True, allow_null=True, help_text="The larger task that it is part of.")
     cancellable = serializers.SerializerMethodField()
 

@@ -114,6 +114,7 @@ def token_of(request: Request) -> str:
 
 class WatchView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
+    refusals: ClassVar[frozenset[int]] = frozenset({410})
 
     @extend_schema(
         parameters=[

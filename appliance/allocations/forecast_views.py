@@ -112,6 +112,7 @@ class TimeToGpuSerializer(serializers.Serializer[dict[str, Any]]):
 
 class TimeToGpuView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
+    refusals: ClassVar[frozenset[int]] = frozenset({404})
 
     @extend_schema(
         parameters=[

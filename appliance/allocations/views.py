@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db.models import Prefetch
 from django.http import Http404
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -31,7 +31,7 @@ from appliance.errors import ApplianceError, Code
 from appliance.inventory.models import Endpoint, Gpu
 from appliance.pools.models import DEFAULT_POOL
 from appliance.prepared import Select
-from appliance.rest import WAIT, ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, shown, uuid_or_invalid, wait_for
+from appliance.rest import WAIT, ApplianceView, CursorPage, Filter, an_id, caller, check_version, filter_parameters, filtered, one_of, plain, shown, wait_for
 from appliance.telemetry import series
 from appliance.telemetry.views import MetricHistoryView
 
@@ -71,8 +71,10 @@ def moment_or_none(value: datetime | None) -> str | None:
 class AllocationSerializer(serializers.ModelSerializer[Allocation]):
     owner = serializers.CharField(source="owner.username", read_only=True)
     project = serializers.CharField(source="project.name", read_only=True)
-    pool = serializers.CharField(source="pool.name", default=None, read_only=True, help_text="null: it was deleted since.")
-    placed_pool = serializers.CharField(source="placed_pool.name", default=None, read_only=True, help_text="Where its GPUs are: its pool, or a fallback of it.")
+    pool = serializers.CharField(source="pool.name", default=None, allow_null=True, read_only=True, help_text="null: it was deleted since.")
+    placed_pool = serializers.CharField(
+        source="placed_pool.name", default=None, allow_null=True, read_only=True, help_text="Where its GPUs are: its pool, or a fallback of it."
+    )
     reservation_id = serializers.UUIDField(read_only=True, allow_null=True)
     selector = serializers.DictField(child=serializers.CharField(), read_only=True, help_text="Labels that its GPUs have.")
     partitions = PartitionSerializer(many=True, read_only=True)
@@ -144,7 +146,7 @@ class SessionSerializer(serializers.ModelSerializer[Session]):
 
 
 class TicketRequestSerializer(serializers.Serializer[dict[str, str]]):
-    client_public_key = serializers.CharField(max_length=64, help_text="Ed25519, 32 bytes, base64.")
+    client_public_key = serializers.RegexField(r"^[A-Za-z0-9+/]{43}=$", help_text="Ed25519, 32 bytes, base64.")
 
 
 class TicketSerializer(serializers.Serializer[dict[str, Any]]):
@@ -208,17 +210,17 @@ def wait_while(request: Request, answer: Response, allocation_id: UUID, states: 
     return wait_for(request, answer, "allocation", allocation_id, over, lambda: now_of(allocation_id))
 
 
+ALLOCATION_FILTERS: dict[str, tuple[str, Filter]] = {"state": ("state", one_of(*AllocationState.values))}
+PARTITION_FILTERS: dict[str, tuple[str, Filter]] = {"gpu_id": ("gpu_id", an_id)}
+SESSION_FILTERS: dict[str, tuple[str, Filter]] = {"state": ("state", one_of(*SessionState.values)), "allocation_id": ("allocation_id", an_id)}
+
+
 class AllocationListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "POST": "allocations.create"}
 
-    @extend_schema(parameters=[OpenApiParameter("state", str)], responses=AllocationSerializer(many=True))
+    @extend_schema(parameters=filter_parameters(ALLOCATION_FILTERS), responses=AllocationSerializer(many=True))
     def get(self, request: Request) -> Response:
-        refuse_unknown_parameters(request, ["state"])
-        rows = with_rows().visible_to(caller(request))
-        if state := request.query_params.get("state"):
-            if state not in AllocationState.values:
-                raise ApplianceError(Code.INVALID, f"state is one of {', '.join(AllocationState.values)}.")
-            rows = rows.filter(state=state)
+        rows = filtered(request, with_rows().visible_to(caller(request)), ALLOCATION_FILTERS)
         page = CursorPage()
         return page.get_paginated_response([shown(AllocationSerializer, row) for row in page.paginate_queryset(rows, request)])
 
@@ -336,12 +338,9 @@ class PartitionListView(ApplianceView):
 
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
 
-    @extend_schema(parameters=[OpenApiParameter("gpu_id", UUID)], responses=OccupiedPartitionSerializer(many=True))
+    @extend_schema(parameters=filter_parameters(PARTITION_FILTERS), responses=OccupiedPartitionSerializer(many=True))
     def get(self, request: Request) -> Response:
-        refuse_unknown_parameters(request, ["gpu_id"])
-        rows = Partition.objects.filter(gpu__in=Gpu.objects.visible_to(caller(request))).with_names()
-        if value := request.query_params.get("gpu_id"):
-            rows = rows.filter(gpu_id=uuid_or_invalid("gpu_id", value))
+        rows = filtered(request, Partition.objects.filter(gpu__in=Gpu.objects.visible_to(caller(request))).with_names(), PARTITION_FILTERS)
         page = CursorPage()
         return page.get_paginated_response([shown(OccupiedPartitionSerializer, row) for row in page.paginate_queryset(rows, request)])
 
@@ -366,13 +365,9 @@ class SessionMetricHistoryView(MetricHistoryView):
 class SessionListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
 
-    @extend_schema(parameters=[OpenApiParameter("state", str), OpenApiParameter("allocation_id", UUID)], responses=SessionSerializer(many=True))
+    @extend_schema(parameters=filter_parameters(SESSION_FILTERS), responses=SessionSerializer(many=True))
     def get(self, request: Request) -> Response:
-        refuse_unknown_parameters(request, ["state", "allocation_id"])
-        rows = Session.objects.visible_to(caller(request)).select_related("node")
-        for key in ("state", "allocation_id"):
-            if value := request.query_params.get(key):
-                rows = rows.filter(**{key: value})
+        rows = filtered(request, Session.objects.visible_to(caller(request)).select_related("node"), SESSION_FILTERS)
         page = CursorPage()
         return page.get_paginated_response([shown(SessionSerializer, row) for row in page.paginate_queryset(rows, request)])
 

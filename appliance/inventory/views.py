@@ -72,7 +72,7 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
 class GpuSerializer(serializers.ModelSerializer[Gpu]):
     node = serializers.CharField(source="node.name", read_only=True)
     node_id = serializers.UUIDField(read_only=True)
-    pool = serializers.CharField(source="pool.name", default=None, read_only=True)
+    pool = serializers.CharField(source="pool.name", default=None, allow_null=True, read_only=True)
     metrics = serializers.SerializerMethodField()
 
     class Meta:

@@ -7,19 +7,17 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.shortcuts import get_object_or_404
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.models import Project
 from appliance.activity.idempotency import idempotent
-from appliance.errors import ApplianceError, Code
 from appliance.pools import services
 from appliance.pools.models import Pool, Quota, Reservation
 from appliance.pools.subject_kind import SubjectKind
-from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters
+from appliance.rest import ApplianceView, CursorPage, Filter, caller, check_version, filter_parameters, filtered, one_of, plain, refuse_unknown_parameters
 
 POLICIES = ("pack", "spread", "model_affinity", "exclusive")
 """Names of allocations.placement.Policy, which is above this floor; a test compares them."""
@@ -36,7 +34,7 @@ def project_names() -> dict[str, str]:
 
 class PoolSerializer(serializers.ModelSerializer[Pool]):
     policies = serializers.ListField(
-        child=serializers.ChoiceField(POLICIES), allow_empty=False, required=False, help_text="The next decides where the one before sees no difference."
+        child=serializers.ChoiceField(POLICIES), min_length=1, required=False, help_text="The next decides where the one before sees no difference."
     )
     fallbacks = serializers.SerializerMethodField(help_text="Names of the pools that are tried after this one.")
     projects = serializers.SerializerMethodField(help_text="Names of those it is kept for; none: open to all.")
@@ -57,7 +55,7 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
 
 
 class PoolRulesSerializer(serializers.Serializer[dict[str, Any]]):
-    policies = serializers.ListField(child=serializers.ChoiceField(POLICIES), allow_empty=False, required=False)
+    policies = serializers.ListField(child=serializers.ChoiceField(POLICIES), min_length=1, required=False)
     fallbacks = serializers.ListField(child=serializers.CharField(max_length=100), required=False, max_length=16, help_text="Names, in order.")
     max_lifetime_seconds = serializers.IntegerField(min_value=0, max_value=366 * 86400, required=False, help_text="0: no end.")
     max_idle_seconds = serializers.IntegerField(min_value=0, max_value=366 * 86400, required=False, help_text="Without a launch or a copy. 0: no end.")
@@ -67,7 +65,7 @@ class PoolRulesSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 class PoolRequestSerializer(PoolRulesSerializer):
-    name = serializers.CharField(max_length=100)
+    name = serializers.RegexField(r"\S", max_length=100)
 
 
 class PoolListView(ApplianceView):
@@ -121,7 +119,7 @@ class PoolView(ApplianceView):
         return Response(status=204)
 
 
-@extend_schema_field(OpenApiTypes.DOUBLE)
+@extend_schema_field({"type": "number", "format": "double", "minimum": 0, "maximum": 100_000})
 class GpusField(serializers.Field[int, float, float | None, Any]):
     """2.3 GPUs outside, 230 percent inside."""
 
@@ -161,17 +159,15 @@ class QuotaSerializer(serializers.ModelSerializer[Quota]):
         return names.get(quota.subject_id)
 
 
+QUOTA_FILTERS: dict[str, tuple[str, Filter]] = {"subject_kind": ("subject_kind", one_of(*KINDS))}
+
+
 class QuotaListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
 
-    @extend_schema(parameters=[OpenApiParameter("subject_kind", str, enum=KINDS)], responses=QuotaSerializer(many=True))
+    @extend_schema(parameters=filter_parameters(QUOTA_FILTERS), responses=QuotaSerializer(many=True))
     def get(self, request: Request) -> Response:
-        refuse_unknown_parameters(request, ["subject_kind"])
-        rows = Quota.objects.visible_to(caller(request))
-        if kind := request.query_params.get("subject_kind"):
-            if kind not in KINDS:
-                raise ApplianceError(Code.INVALID, f"subject_kind is one of {', '.join(KINDS)}.")
-            rows = rows.filter(subject_kind=kind)
+        rows = filtered(request, Quota.objects.visible_to(caller(request)), QUOTA_FILTERS)
         page = CursorPage()
         found = page.paginate_queryset(rows, request)
         return page.get_paginated_response(QuotaSerializer(found, many=True, context={"names": services.subject_names(found)}).data)
@@ -223,7 +219,7 @@ class ReservationSerializer(serializers.ModelSerializer[Reservation]):
 
 
 class ReservationRequestSerializer(serializers.Serializer[dict[str, Any]]):
-    name = serializers.CharField(max_length=100)
+    name = serializers.RegexField(r"\S", max_length=100)
     pool = serializers.CharField(max_length=100)
     project = serializers.CharField(max_length=100)
     gpu_count = serializers.IntegerField(min_value=1, max_value=1024)

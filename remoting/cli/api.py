@@ -18,8 +18,6 @@ EXIT_ERROR, EXIT_USAGE, EXIT_NOT_FOUND, EXIT_CONFLICT, EXIT_DENIED, EXIT_TIMEOUT
 TIMEOUT_SECONDS = 30.0
 STREAM_SECONDS = 60.0
 """Without a word; the appliance says something every quarter of a minute."""
-NOT_SUPPORTED = 501
-"""An answer like another; the appliance is not away."""
 
 _EXIT_BY_STATUS = {
     400: EXIT_USAGE,
@@ -120,7 +118,7 @@ class Api:
             response = self._client.request(method, path, json=body, params=parameters or None, headers=headers)
         except httpx.TransportError as error:
             raise Away(f"The appliance does not answer: {error}") from error
-        if response.status_code >= 500 and response.status_code != NOT_SUPPORTED:
+        if response.status_code >= 500:
             raise Away(f"The appliance answered {response.status_code}; its log says why.")
         if response.status_code >= 400:
             raise self._problem(response)

@@ -51,9 +51,12 @@ def lines(document: Schema) -> Iterator[str]:
             for media in operation.get("requestBody", {}).get("content", {}).values():
                 yield from (f"{name} takes {place}: {kind}" for place, kind, _ in fields(document, media["schema"]))
             for status, answer in operation["responses"].items():
+                if status >= "400":
+                    continue  # all refusals are of one shape, which stands at the end
                 yield f"{name} answers {status}"
                 for media in answer.get("content", {}).values():
                     yield from (f"{name} {status} has {place}: {kind}" for place, kind, _ in fields(document, media["schema"]))
+    yield from (f"problem has {place}: {kind}" for place, kind, _ in fields(document, document["components"]["schemas"]["Problem"]))
 
 
 def demands(document: Schema) -> Iterator[str]:

@@ -48,7 +48,7 @@ def test_memory_in_bytes_and_whole_gpus(cast: Cast, client_of: Clients, add_node
     assert whole["partitions"][0]["compute_percent"] == 100 and whole["partitions"][0]["gpu_id"] != memory["partitions"][0]["gpu_id"]
     assert ask(alice, compute_mode="exclusive")["waiting_rule"] == "room"
     refused = alice.post(URL, {"compute_mode": "capped"}, format="json")
-    assert refused.status_code == 501 and body(refused)["code"] == "not_supported"
+    assert refused.status_code == 409 and body(refused)["code"] == "not_supported"
 
 
 def test_labels_and_model_choose_the_gpu_and_the_reason_names_them(cast: Cast, client_of: Clients, add_node: AddNode) -> None:

@@ -53,7 +53,7 @@ def test_the_task_of_a_request_tells_why_it_waits_and_cancelling_it_leaves_the_q
 def test_a_task_whose_kind_cannot_be_cancelled_says_so(cast: Cast, client_of: Clients) -> None:
     task = task_start(kind="thing.done", path="things/1", initiator=cast.olga)
     answer = client_of(cast.olga).post(f"/api/v1/tasks/{task.pk}/cancel")
-    assert (answer.status_code, body(answer)["code"]) == (501, "not_supported")
+    assert (answer.status_code, body(answer)["code"]) == (409, "not_supported")
     assert Task.objects.get(pk=task.pk).state == TaskState.RUNNING
 
 

@@ -83,9 +83,8 @@ class People:
 
     async def allocate(self, n: int) -> None:
         headers = self.headers(n) | {"Idempotency-Key": secrets.token_hex(16)}
-        allocation = await self.client.request(
-            "POST", "/api/v1/allocations", query={"wait": 20}, body={"percent": 25, "project": self.projects[n % len(self.projects)]}, headers=headers
-        )
+        wanted = {"percent": 25, "project": self.projects[n % len(self.projects)]}
+        allocation = await self.client.request("POST", "/api/v1/allocations", query={"wait": 20}, body=wanted, headers=headers)
         path = f"/api/v1/allocations/{allocation['id']}"
         try:
             if allocation["state"] != "active":

@@ -15,20 +15,18 @@ interface Rows {
 export type Kind = keyof Rows;
 
 const RECENT = 100;
-const whole = (cursor?: string) => ({ params: { query: { limit: 500, cursor } as never } });
-const recent = { params: { query: { limit: RECENT } as never } };
-type Page<T> = { items: T[]; next: string | null };
-const page = async <T>(answer: Promise<{ data?: unknown; error?: unknown; response: Response }>) => unwrap(await answer) as Page<T>;
+const whole = (cursor?: string) => ({ params: { query: { limit: 500, cursor } } });
+const recent = { params: { query: { limit: RECENT } } };
 
 const readers: { [K in Kind]: () => Promise<Rows[K][]> } = {
-  node: () => all((c) => page<Node>(api.GET("/api/v1/nodes", whole(c)))),
-  gpu: () => all((c) => page<Gpu>(api.GET("/api/v1/gpus", whole(c)))),
-  pool: () => all((c) => page<Pool>(api.GET("/api/v1/pools", whole(c)))),
-  partition: () => all((c) => page<Partition>(api.GET("/api/v1/partitions", whole(c)))),
-  allocation: async () => (await page<Allocation>(api.GET("/api/v1/allocations", recent))).items,
-  session: () => all((c) => page<Session>(api.GET("/api/v1/sessions", { params: { query: { state: "running", limit: 500, cursor: c } as never } }))),
-  task: async () => (await page<Task>(api.GET("/api/v1/tasks", recent))).items,
-  event: async () => (await page<Event>(api.GET("/api/v1/events", recent))).items,
+  node: () => all((c) => api.GET("/api/v1/nodes", whole(c)).then(unwrap)),
+  gpu: () => all((c) => api.GET("/api/v1/gpus", whole(c)).then(unwrap)),
+  pool: () => all((c) => api.GET("/api/v1/pools", whole(c)).then(unwrap)),
+  partition: () => all((c) => api.GET("/api/v1/partitions", whole(c)).then(unwrap)),
+  allocation: async () => (await api.GET("/api/v1/allocations", recent).then(unwrap)).items,
+  session: () => all((c) => api.GET("/api/v1/sessions", { params: { query: { state: "running", limit: 500, cursor: c } } }).then(unwrap)),
+  task: async () => (await api.GET("/api/v1/tasks", recent).then(unwrap)).items,
+  event: async () => (await api.GET("/api/v1/events", recent).then(unwrap)).items,
 };
 
 /** How many rows the cache keeps of what only grows. */
