@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from django.db import connection, transaction
 
 from appliance.errors import ApplianceError, Code
+from appliance.failpoints import reach
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -106,6 +107,8 @@ class Writer:
                         done.append((future, write(work), None))
                     except Exception as error:
                         done.append((future, None, error))
+                reach("commit.before")
+            reach("commit.after")
         except Exception as error:
             log.exception("commit failed")
             rolled_back()

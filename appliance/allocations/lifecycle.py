@@ -18,6 +18,7 @@ from appliance.allocations import holding, idleness
 from appliance.allocations.index import touch_allocation, touch_gpus
 from appliance.allocations.models import Allocation, AllocationState, Partition
 from appliance.allocations.placement import Share
+from appliance.failpoints import reach
 from appliance.inventory.models import Gpu
 from appliance.inventory.services import raise_generation
 from appliance.prepared import Select, Update, insert
@@ -58,6 +59,7 @@ def prepare(allocation: Allocation, pool_id: UUID, shares: Sequence[Share]) -> N
         return
     for s in sorted(shares, key=lambda s: s.gpu_id):  # one order for all schedulers: no deadlock
         take(s.gpu_id, s.compute_percent, s.memory_bytes)
+    reach("grant.taken")
     touch_allocation(allocation.pk)
     generations = raise_generation(s.node_id for s in shares)
     for i, s in enumerate(shares):
@@ -129,6 +131,7 @@ def free(partitions: Sequence[Granted]) -> int:
     for p in partitions:
         if Partition.objects.filter(pk=p.id).delete()[0]:
             take(p.gpu_id, -p.compute_percent, -p.memory_bytes)
+            reach("partition.freed")
             touch_allocation(p.allocation_id)
         transaction.on_commit(partial(series.end, p.id))
         hub.gone("partition", p.id, "inventory.view")

@@ -15,6 +15,7 @@ import grpc
 from django.conf import settings
 
 from appliance.errors import ApplianceError, Code
+from appliance.failpoints import reach
 from appliance.fleet import auth, enrolment, reports
 from appliance.fleet.desired_state import desired_state
 from appliance.fleet.rollcall import Rollcall
@@ -131,6 +132,8 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
                 beat = time.monotonic()
                 stream.acknowledged = stream.kept_sequence
                 yield self._message(state, stream.acknowledged)
+                if state is not None:
+                    reach("state.sent")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stream.wake.wait(), max(beat + self.heartbeat_seconds - time.monotonic(), 0.01))
 
@@ -175,6 +178,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
             encoded = m.report.SerializeToString(deterministic=True)
             if encoded != stream.last_report:
                 await off_loop(partial(reports.take, stream.node_id, m.report), fleet_readers)
+                reach("report.kept")
                 stream.last_report = encoded
         elif body == "samples":
             if any(gpu.gpu_uuid not in stream.gpu_ids for gpu in m.samples.gpus):

@@ -11,22 +11,21 @@ import json
 import os
 import platform
 import signal
-import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from deploy.supervisor import ROOT
+from tests.load.appliance import FLEET_PORT, HTTPS_PORT, Bench
+from tests.load.kill_rounds import KILL_NODES, kill_rounds
 from tests.load.placement import placement_ms
 
 WARM_UP_SECONDS, SAMPLE_SECONDS = 15.0, 5.0
-HTTPS_PORT, FLEET_PORT = 28843, 28844
-START_SECONDS = 120.0
 
 
 class Part:
@@ -53,52 +52,6 @@ class Part:
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
-
-
-class Bench:
-    def __init__(self, folder: Path, nodes: int) -> None:
-        self.folder, self.nodes = folder, nodes
-        self.environment = os.environ | {
-            "BUSBAR_DATA": str(folder / "data"), "BUSBAR_HTTPS_PORT": str(HTTPS_PORT), "BUSBAR_FLEET_PORT": str(FLEET_PORT),
-            "DJANGO_SETTINGS_MODULE": "appliance.settings", "PYTHONPATH": str(ROOT),
-        }  # fmt: skip
-        self.url = f"https://127.0.0.1:{HTTPS_PORT}"
-
-    def populate(self) -> None:
-        subprocess.run([sys.executable, "-m", "tests.load.population", str(self.folder), str(self.nodes)], env=self.environment, cwd=ROOT, check=True)
-        self.operator = json.loads((self.folder / "people.json").read_text())["operator"]
-        self.context = ssl.create_default_context(cadata=json.loads((self.folder / "fleet.json").read_text())[0]["ca"])
-
-    def start(self) -> None:
-        log = (self.folder / "appliance.log").open("ab")
-        self.appliance = subprocess.Popen([sys.executable, "manage.py", "runappliance"], env=self.environment, cwd=ROOT, stderr=log, stdout=log)
-        end = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                self.get("appliance")
-                return
-            except OSError:
-                if time.monotonic() > end or self.appliance.poll() is not None:
-                    raise SystemExit(f"the appliance does not start; see {self.folder}/appliance.log") from None
-                time.sleep(0.1)
-
-    def get(self, path: str) -> Any:
-        request = urllib.request.Request(f"{self.url}/api/v1/{path}", headers={"Authorization": f"Bearer {self.operator}"})
-        with urllib.request.urlopen(request, context=self.context, timeout=30) as answer:
-            return json.load(answer)
-
-    def rss_bytes(self) -> int:
-        """Of the appliance and all its children."""
-        wanted, total = [self.appliance.pid], 0
-        while wanted:
-            pid = wanted.pop()
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-            wanted += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-        return total
-
-    def processor_seconds(self) -> float:
-        fields = Path(f"/proc/{self.appliance.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def same_history(bench: Bench, sent: dict[str, list[dict[str, float]]]) -> tuple[int, int]:
@@ -187,7 +140,13 @@ def main() -> None:
     parser.add_argument("--pairs", type=float, default=20.0, help="allocations a second")
     parser.add_argument("--seconds", type=float, default=60.0, help="that are measured, after 15 of warm-up")
     parser.add_argument("--keep", type=Path, help="folder for the data and the log; default: one that is removed")
+    parser.add_argument("--kill-rounds", type=int, metavar="N", help="instead: kills it so often with requests in flight, and compares all books")
     options = parser.parse_args()
+    if options.kill_rounds:
+        with tempfile.TemporaryDirectory(prefix="busbar-kill-") as made:
+            report = kill_rounds(Bench(options.keep or Path(made), KILL_NODES), options.kill_rounds)
+        print(json.dumps(asdict(report), indent=1))
+        raise SystemExit(1 if report.problems else 0)
     with tempfile.TemporaryDirectory(prefix="busbar-load-") as made:
         folder = options.keep or Path(made)
         folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,10 @@ class FakeAgent:
         """When its first sample was acknowledged after it connected."""
         self.online = False
 
+    @staticmethod
+    def delays() -> Iterator[float]:
+        return retry_delays()
+
     def put(self, **body: Any) -> int:
         self.sequence += 1
         self.queue.put_nowait(fleet_pb2.AgentMessage(boot_id=self.boot, sequence=self.sequence, **body))
@@ -65,6 +69,9 @@ class FakeAgent:
         else:
             self.latencies.append((due, float("inf")))
 
+    def apply(self, state: fleet_pb2.DesiredState) -> None:
+        """Nothing is done with it here."""
+
     def inventory(self) -> fleet_pb2.Inventory:
         gpus = [
             fleet_pb2.Gpu(uuid=u, index=i, model=self.node["model"], memory_bytes=self.node["memory_bytes"], compute_capability=self.node["capability"])
@@ -77,11 +84,11 @@ class FakeAgent:
             yield await self.queue.get()
 
     async def run(self) -> None:
-        delays = retry_delays()
+        delays = self.delays()
         while True:
             with contextlib.suppress(grpc.aio.AioRpcError):
                 await self.connected()
-                delays = retry_delays()
+                delays = self.delays()
             self.online, self.ready_at = False, 0.0
             self.latencies += [(due, float("inf")) for _, due in self.waiting]
             self.waiting.clear()
@@ -96,6 +103,7 @@ class FakeAgent:
             async for answer in fleet_pb2_grpc.FleetStub(channel).Connect(self.messages()):
                 self.online = True
                 if answer.HasField("desired_state"):
+                    self.apply(answer.desired_state)
                     self.put(report=fleet_pb2.Report(generation=answer.desired_state.generation))
                 now = time.time()
                 while self.waiting and self.waiting[0][0] <= answer.acknowledged_sequence:

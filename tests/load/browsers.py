@@ -38,7 +38,7 @@ class Browser:
             await socket.send(json.dumps({"type": "watch", "gpus": list(self.gpus)}))
             async for text in socket:
                 now = time.time()
-                if text.startswith(SAMPLES):
+                if str(text).startswith(SAMPLES):
                     message = orjson.loads(text)
                     self.latencies += [(begun + s[COLUMN], now - begun - s[COLUMN]) for samples in message["gpus"].values() for s in samples]
 
