@@ -18,7 +18,7 @@ def keeps_no_answers() -> None:
     def forgetful(*, user_id: object, key: str, digest: str, effect: Callable[[], tuple[int, dict[str, Any]]]) -> tuple[int, dict[str, Any]]:
         return effect()
 
-    idempotency.remember_answer = forgetful
+    vars(idempotency)["remember_answer"] = forgetful
 
 
 def answers_before_the_commit() -> None:

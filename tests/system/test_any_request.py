@@ -95,7 +95,7 @@ def map_query(context: Any, query: dict[str, Any] | None) -> dict[str, Any] | No
 
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate], derandomize=True)
-def test_any_request_is_answered_as_described(case: schemathesis.Case, asked: Asked) -> None:
+def test_any_request_is_answered_as_described(case: schemathesis.Case[Any], asked: Asked) -> None:
     token = asked.ending if case.path.endswith("browser-login") else asked.token
     unsaid: Any = [positive_data_acceptance] if f"{case.method} {case.path}" in RULES_BETWEEN_FIELDS else []
     case.call_and_validate(excluded_checks=unsaid, base_url=asked.url, session=asked.session, verify=asked.ca, headers={"Authorization": f"Bearer {token}"})
