@@ -18,6 +18,7 @@ from appliance.console import console
 from appliance.fleet import appliance_views as appliance
 from appliance.fleet import views as fleet
 from appliance.inventory import views as inventory
+from appliance.inventory.capacity_views import CapacityView
 from appliance.pools import views as pools
 from appliance.telemetry import views as telemetry
 
@@ -63,6 +64,7 @@ urlpatterns = [
     path(api + "browser-login", accounts.BrowserLoginView.as_view()),
     path(api + "me", accounts.MeView.as_view()),
     path(api + "appliance", appliance.ApplianceStatusView.as_view()),
+    path(api + "capacity", CapacityView.as_view()),
     path(api + "ca", fleet.CaView.as_view()),
     path(api + "enrol", fleet.EnrolView.as_view()),
     path(api + "enrolment-tokens", fleet.EnrolmentTokenListView.as_view()),

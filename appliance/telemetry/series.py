@@ -97,6 +97,12 @@ def newest(series_id: UUID) -> dict[str, float]:
         return {m: v for m, v in zip(series.open.metrics, series.newest, strict=True) if not math.isnan(v)}
 
 
+def readings(series_id: UUID, metrics: Sequence[str]) -> tuple[float, ...]:
+    """The newest of each of these; 0 where there is none."""
+    values = newest(series_id)
+    return tuple(values.get(m, 0.0) for m in metrics)
+
+
 def open_points(series_id: UUID) -> Points:
     """What is not written down yet."""
     with _lock:

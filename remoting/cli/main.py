@@ -23,7 +23,14 @@ allocation_app = typer.Typer(no_args_is_help=True, help="Who holds what.")
 APPS = {"node": node_commands.node_app, "gpu": node_commands.gpu_app, "allocation": allocation_app, "task": activity_commands.task_app, **pool_commands.APPS}
 for name, sub in APPS.items():
     app.add_typer(sub, name=name)
-for command in (activity_commands.events, activity_commands.metrics, activity_commands.top, activity_commands.time_to_gpu, apply_command.apply):
+for command in (
+    activity_commands.events,
+    activity_commands.metrics,
+    activity_commands.top,
+    activity_commands.time_to_gpu,
+    apply_command.apply,
+    node_commands.capacity,
+):
     app.command()(command)
 
 

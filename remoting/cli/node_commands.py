@@ -10,7 +10,7 @@ import typer
 from remoting.cli import add_command
 from remoting.cli import api as rest
 from remoting.cli.completion import names
-from remoting.cli.output import Output, client, show, show_one
+from remoting.cli.output import Output, client, plain, show, show_one
 
 node_app = typer.Typer(no_args_is_help=True, help="Machines with GPUs.")
 gpu_app = typer.Typer(no_args_is_help=True, help="GPUs of all nodes.")
@@ -182,3 +182,16 @@ def gpu_move(
     """Puts a GPU into another pool; what runs on it stays."""
     api = client()
     show_one(api.request("PATCH", f"gpus/{find_gpu(api, gpu)['id']}", {"pool": pool}), ["node", "index", "pool"], output)
+
+
+AMOUNTS = ("capacity", "allocatable", "allocated", "used", "idle")
+CAPACITY_COLUMNS = ["name", *(f"gpus.{a}" for a in AMOUNTS), "memory_bytes.capacity", "memory_bytes.allocated", "memory_bytes.used"]
+
+
+def capacity(
+    by: Annotated[str, typer.Option(help="pool, node or model", autocompletion=lambda: ["pool", "node", "model"])] = "pool", output: Output = "table"
+) -> None:  # fmt: skip
+    """How much there is, can be given, is given, works, and is held for nothing; in GPUs and in memory."""
+    answer = client().request("GET", "capacity", None, by=by)
+    if not plain(answer, output):
+        show([*answer["items"], answer["total"]], CAPACITY_COLUMNS, "table")

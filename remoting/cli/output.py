@@ -72,7 +72,7 @@ def cell(row: dict[str, Any], column: str) -> str:
         return "-"
     if column.endswith("_at"):
         return str(value)[:19].replace("T", " ")
-    if column.endswith("_bytes"):
+    if any(part.endswith("_bytes") for part in column.split(".")):
         return f"{int(value) / (1 << 30):.2f} GiB"
     if isinstance(value, dict):
         return ",".join(f"{k}={v}" for k, v in value.items()) or "-"

@@ -153,6 +153,28 @@ def test_what_does_not_fit_says_why_it_waits(console: Console, pool: Pool) -> No
         pool.api.request("DELETE", f"allocations/{a['id']}")
 
 
+def test_a_waiting_request_is_cancelled_in_the_task_pane(console: Console, pool: Pool) -> None:
+    waiting = pool.api.request("POST", "allocations", {"percent": 10, "selector": {"colour": "none"}, "name": "never"})
+    assert waiting["state"] == "waiting"
+    row = console.page.get_by_role("grid", name="Recent tasks").get_by_role("row").nth(1)
+    expect(row).to_contain_text("colour=none")  # the newest comes first, and says why it waits
+    row.get_by_role("button", name="Cancel allocation prepare").click()
+    expect(row.get_by_text("cancelled", exact=True)).to_be_visible()
+    expect(row.get_by_role("button")).to_have_count(0)
+    assert pool.api.request("GET", f"allocations/{waiting['id']}")["state"] == "released"
+
+
+def test_capacity_is_shown_by_pool_and_by_node(console: Console, pool: Pool, screenshots: Path) -> None:
+    program = pool.start_working(50, 30)
+    table = console.page.get_by_role("grid", name="Capacity, in GPUs and memory")
+    expect(table.get_by_role("rowheader", name="default")).to_be_visible()
+    expect(table.get_by_role("row").filter(has_text="default").get_by_role("gridcell").nth(2)).to_contain_text("0.5", timeout=15_000)
+    console.page.screenshot(path=screenshots / "capacity.png")
+    console.page.get_by_role("button", name="node", exact=True).click()
+    expect(table.get_by_role("rowheader", name=pool.api.items("nodes")[0]["name"])).to_be_visible()
+    program.terminate()
+
+
 def test_the_page_is_live_again_after_the_appliance_was_killed(console: Console, pool: Pool) -> None:
     page = console.page
     pool.kill("appliance")

@@ -139,6 +139,13 @@ def test_top_status_whoami_and_metrics(pool: Pool) -> None:
     assert busbar(pool.context, "metrics", "colour", gpu).returncode == 2
 
 
+def test_capacity_by_node(pool: Pool) -> None:
+    shown = json.loads(busbar(pool.context, "capacity", "--by", "node", "-o", "json").stdout)
+    assert shown["total"]["gpus"]["capacity"] == sum(g["present"] for g in pool.api.items("gpus")) > 0
+    lines = busbar(pool.context, "capacity").stdout
+    assert "all" in lines and "GiB" in lines and "allocatable" in lines
+
+
 def test_tasks_are_shown_logged_and_cancelled(pool: Pool) -> None:
     waiting = said(pool, "api", "POST", "allocations", "-d", '{"gpu_count": 16}')
     task = next(t for t in said(pool, "task", "list", "--state", "running") if t["path"].endswith(waiting["id"]))

@@ -13,6 +13,7 @@ export type Session = Schemas["Session"];
 export type Task = Schemas["Task"];
 export type Event = Schemas["Event"];
 export type Me = Schemas["Me"];
+export type Capacity = Schemas["Capacity"];
 
 export const api = createClient<paths>({ baseUrl: "/" });
 

@@ -21,6 +21,7 @@ import { useDenied } from "../account/account";
 import type { Gpu, Node } from "../api/client";
 import { useLoaded, useRows } from "../api/queries";
 import { AddNodeDialog } from "./AddNodeDialog";
+import { CapacityCard } from "./CapacityCard";
 import { AllocateDialog } from "../allocations/AllocateDialog";
 import { gib } from "../format";
 import { NodeState } from "./NodeState";
@@ -118,6 +119,7 @@ export function OverviewPage() {
       </PageSection>
       <PageSection className="bb-stack">
         <Figures nodes={nodes} gpus={gpus} />
+        {gpus.length > 0 && <CapacityCard />}
         {sorted.map((n) => (
           <NodeCard key={n.id} node={n} gpus={gpus.filter((g) => g.node_id === n.id).sort(byIndex)} />
         ))}

@@ -3,8 +3,9 @@ import { Button, Progress, ProgressSize } from "@patternfly/react-core";
 import AngleDownIcon from "@patternfly/react-icons/dist/esm/icons/angle-down-icon";
 import AngleUpIcon from "@patternfly/react-icons/dist/esm/icons/angle-up-icon";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
+import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import type { Task } from "../api/client";
+import { type Task, api, once, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
 import { time, words } from "../format";
 
@@ -14,6 +15,26 @@ const SHOWN = 30;
 function State({ task }: { task: Task }) {
   if (task.state === "running") return <Progress value={task.progress_percent} size={ProgressSize.sm} aria-label={`${words(task.kind)}, progress`} />;
   return <span className={`bb-task--${task.state}`}>{task.state}</span>;
+}
+
+function CancelButton({ task }: { task: Task }) {
+  const cancel = useMutation({
+    mutationFn: async () => unwrap(await api.POST("/api/v1/tasks/{task_id}/cancel", { params: { path: { task_id: task.id } }, headers: once() })),
+  });
+  if (!task.cancellable) return null;
+  return (
+    <Button
+      variant="link"
+      isInline
+      isLoading={cancel.isPending}
+      title={cancel.error?.message}
+      isDanger={Boolean(cancel.error)}
+      aria-label={`Cancel ${words(task.kind)}`}
+      onClick={() => cancel.mutate()}
+    >
+      {cancel.error ? "Not cancelled" : "Cancel"}
+    </Button>
+  );
 }
 
 export function TasksPane() {
@@ -50,6 +71,7 @@ export function TasksPane() {
                 <Th width={10}>By</Th>
                 <Th width={10}>Started</Th>
                 <Th width={10}>Ended</Th>
+                <Th screenReaderText="Actions" />
               </Tr>
             </Thead>
             <Tbody>
@@ -65,6 +87,9 @@ export function TasksPane() {
                   <Td dataLabel="By">{t.initiator ?? "system"}</Td>
                   <Td dataLabel="Started">{time(t.created_at)}</Td>
                   <Td dataLabel="Ended">{time(t.ended_at)}</Td>
+                  <Td dataLabel="Actions" modifier="fitContent">
+                    <CancelButton task={t} />
+                  </Td>
                 </Tr>
               ))}
             </Tbody>
