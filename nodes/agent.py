@@ -21,10 +21,10 @@ from nodes.gpus import Nvml
 from nodes.launcher_control import LauncherControl, LauncherError, SessionList, SessionReport
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 from nodes.reconcile import grants_of
+from nodes.version import AGENT_VERSION
 
 log = logging.getLogger("agent")
 
-AGENT_VERSION = "0.1.0"
 LOOK_SECONDS = 1.0
 NOT_ENFORCED = {
     "user": "sessions run as the launcher's user",
@@ -162,11 +162,20 @@ class Agent:
         inventory = fleet_pb2.Inventory(
             agent_version=AGENT_VERSION,
             driver_version=self.nvml.driver_version(),
+            cuda_version=self.nvml.cuda_version(),
             operating_system=platform.platform()[:100],
             software=self.nvml.software(),
             endpoints=[fleet_pb2.Endpoint(address=a, port=port) for a in self.addresses if port],
             gpus=[
-                fleet_pb2.Gpu(uuid=g.uuid.bytes, index=g.index, model=g.model, memory_bytes=g.memory_bytes, compute_capability=g.compute_capability)
+                fleet_pb2.Gpu(
+                    uuid=g.uuid.bytes,
+                    index=g.index,
+                    model=g.model,
+                    memory_bytes=g.memory_bytes,
+                    compute_capability=g.compute_capability,
+                    pci_bus_id=g.pci_bus_id,
+                    mig=g.mig,
+                )
                 for g in self.gpus
             ],
         )

@@ -21,6 +21,9 @@ class Gpu:
     model: str
     memory_bytes: int
     compute_capability: str
+    pci_bus_id: str = ""
+    mig: bool = False
+    """Cut into instances by its own firmware: nothing runs on it as a whole."""
 
 
 def optional(read: Callable[[], R]) -> R | None:
@@ -45,6 +48,11 @@ class Nvml:
     def driver_version(self) -> str:
         return text(pynvml.nvmlSystemGetDriverVersion())
 
+    def cuda_version(self) -> str:
+        """The newest that the driver can do, such as 13.0; empty when it does not say."""
+        version = optional(pynvml.nvmlSystemGetCudaDriverVersion_v2)  # 1000 a major, 10 a minor
+        return "" if version is None else f"{version // 1000}.{version % 1000 // 10}"
+
     def software(self) -> bool:
         return self.driver_version() == "software"
 
@@ -62,6 +70,8 @@ class Nvml:
                     model=text(pynvml.nvmlDeviceGetName(h)),
                     memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(h).total),
                     compute_capability=f"{major}.{minor}",
+                    pci_bus_id=optional(lambda h=h: text(pynvml.nvmlDeviceGetPciInfo(h).busId)) or "",  # type: ignore[misc]
+                    mig=optional(lambda h=h: pynvml.nvmlDeviceGetMigMode(h)[0] == pynvml.NVML_DEVICE_MIG_ENABLE) or False,  # type: ignore[misc]
                 )
             )
         return found

@@ -32,13 +32,13 @@ def version_of(text: str) -> tuple[int, ...]:
 def request_of(a: Allocation) -> Request:
     return Request(
         a.gpu_count, a.percent, a.memory_bytes, ComputeMode(a.compute_mode), a.same_node, a.model, tuple(sorted(a.selector.items())),
-        version_of(a.min_driver_version) if a.min_driver_version else (),
+        version_of(a.min_driver_version) if a.min_driver_version else (), version_of(a.min_cuda_version) if a.min_cuda_version else (),
     )  # fmt: skip
 
 
 ROOM_COLUMNS = (
-    "pool_id", "pk", "node_id", "index", "memory_bytes", "taken_percent", "taken_memory_bytes", "model", "present", "labels",
-    "node__name", "node__state", "node__labels", "node__driver_version",
+    "pool_id", "pk", "node_id", "index", "memory_bytes", "taken_percent", "taken_memory_bytes", "model", "mig", "present", "labels",
+    "node__name", "node__state", "node__labels", "node__driver_version", "node__cuda_version",
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def gpus(*, gpu_ids: Iterable[UUID] | None = None, node_ids: Iterable[UUID] | No
             found = found.filter(node_id__in=list(node_ids))
         rows = found.values_list(*ROOM_COLUMNS)
     for row in rows:
-        yield row[0], row[10], room_of(*row[1:])
+        yield row[0], row[11], room_of(*row[1:])
 
 
 def pooled_gpus() -> GpuQuerySet:
@@ -67,17 +67,19 @@ FEW_GPUS = Select(lambda gpu_ids: pooled_gpus().filter(pk__in=gpu_ids).values_li
 
 
 def room_of(
-    gpu_id: UUID, node_id: UUID, index: int, memory_bytes: int, taken_percent: int, taken_memory_bytes: int, model: str, present: bool, labels: dict[str, str],
-    node: str, node_state: str, node_labels: dict[str, str], driver_version: str,
+    gpu_id: UUID, node_id: UUID, index: int, memory_bytes: int, taken_percent: int, taken_memory_bytes: int, model: str, mig: bool, present: bool,
+    labels: dict[str, str], node: str, node_state: str, node_labels: dict[str, str], driver_version: str, cuda_version: str,
 ) -> GpuRoom:  # fmt: skip
     why = ""
     if not present:
         why = f"GPU {index} of {node} is gone"
     elif node_state != NodeState.READY:
         why = f"node {node} is {node_state}"
+    elif mig:
+        why = f"GPU {index} of {node} is in MIG mode"
     return GpuRoom(
         gpu_id, node_id, memory_bytes, 100 - taken_percent, memory_bytes - taken_memory_bytes, not why, why, model, node_labels | labels,
-        version_of(driver_version),
+        version_of(driver_version), version_of(cuda_version) if cuda_version else (),
     )  # fmt: skip
 
 

@@ -61,6 +61,7 @@ class Allocation(models.Model):
     selector = models.JSONField(default=dict, blank=True)
     """Labels that its GPUs must have."""
     min_driver_version = models.CharField(max_length=20, blank=True)
+    min_cuda_version = models.CharField(max_length=20, blank=True)
     priority = models.PositiveSmallIntegerField(default=50)
     preemptible = models.BooleanField(default=True)
     lifetime_seconds = models.PositiveIntegerField(null=True, blank=True)

@@ -60,6 +60,7 @@ class Wanted:
     model: str = ""
     selector: dict[str, str] = field(default_factory=dict)
     min_driver_version: str = ""
+    min_cuda_version: str = ""
     priority: int = 50
     preemptible: bool = True
     lifetime_seconds: int | None = None
@@ -82,7 +83,7 @@ def allocation_create(*, owner: User, project_name: str, wanted: Wanted) -> Allo
     allocation = Allocation(
         owner=owner, project=project, pool=pool, name=wanted.name, gpu_count=wanted.gpu_count, percent=wanted.percent, memory_bytes=wanted.memory_bytes,
         compute_mode=wanted.compute_mode, same_node=wanted.same_node, model=wanted.model, selector=wanted.selector,
-        min_driver_version=wanted.min_driver_version, priority=wanted.priority, preemptible=wanted.preemptible,
+        min_driver_version=wanted.min_driver_version, min_cuda_version=wanted.min_cuda_version, priority=wanted.priority, preemptible=wanted.preemptible,
         lifetime_seconds=lifetime(wanted.lifetime_seconds, pool.max_lifetime_seconds), reservation=reservation_of(wanted.reservation_id, project, pool),
     )  # fmt: skip
     if allocation.compute_mode == ComputeMode.EXCLUSIVE or not (allocation.percent or allocation.memory_bytes):

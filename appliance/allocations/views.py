@@ -83,7 +83,9 @@ class AllocationSerializer(serializers.ModelSerializer[Allocation]):
         model = Allocation
         fields = (
             "id", "name", "state", "owner", "project", "pool", "placed_pool", "gpu_count", "percent", "memory_bytes", "compute_mode", "same_node", "model",
-            "selector", "min_driver_version", "priority", "preemptible", "lifetime_seconds", "reservation_id", "partitions", "waiting_rule", "waiting_reason",
+            "selector",
+            "min_driver_version", "min_cuda_version", "priority", "preemptible", "lifetime_seconds", "reservation_id", "partitions", "waiting_rule",
+            "waiting_reason",
             "evict_at", "end_reason", "labels", "version", "created_at", "active_at", "ended_at",
         )  # fmt: skip
 
@@ -93,7 +95,8 @@ class AllocationSerializer(serializers.ModelSerializer[Allocation]):
             "id": str(a.pk), "name": a.name, "state": a.state,
             "owner": a.owner_name, "project": a.project_name, "pool": a.pool_name, "placed_pool": a.placed_pool_name,  # type: ignore[attr-defined]
             "gpu_count": a.gpu_count, "percent": a.percent, "memory_bytes": a.memory_bytes, "compute_mode": a.compute_mode, "same_node": a.same_node,
-            "model": a.model, "selector": a.selector, "min_driver_version": a.min_driver_version, "priority": a.priority, "preemptible": a.preemptible,
+            "model": a.model, "selector": a.selector, "min_driver_version": a.min_driver_version,
+            "min_cuda_version": a.min_cuda_version, "priority": a.priority, "preemptible": a.preemptible,
             "lifetime_seconds": a.lifetime_seconds, "reservation_id": str(a.reservation_id) if a.reservation_id else None,
             "partitions": [shown(PartitionSerializer, p) for p in a.partitions.all()], "waiting_rule": a.waiting_rule, "waiting_reason": a.waiting_reason,
             "evict_at": moment_or_none(a.evict_at), "end_reason": a.end_reason, "labels": a.labels, "version": a.version,
@@ -116,6 +119,7 @@ class AllocationRequestSerializer(serializers.Serializer[dict[str, Any]]):
     same_node = serializers.BooleanField(required=False, default=False, help_text="All GPUs on one node.")
     model = serializers.CharField(max_length=100, required=False, default="", allow_blank=True, help_text="Part of the GPU model's name, in any case.")
     selector = serializers.DictField(child=serializers.CharField(max_length=200), required=False, default=dict, help_text="Labels that GPU or node must have.")
+    min_cuda_version = serializers.RegexField(r"^(\d{1,3}(\.\d{1,3})?)?$", required=False, default="", allow_blank=True, help_text="Such as 12.4.")
     min_driver_version = serializers.RegexField(r"^(\d{1,5}(\.\d{1,5}){0,3})?$", required=False, default="", allow_blank=True)
     priority = serializers.IntegerField(min_value=0, max_value=200, required=False, default=50, help_text="From 100 on, an operator's to give.")
     preemptible = serializers.BooleanField(required=False, default=True, help_text="May be asked to leave for who has the better claim; only so it may borrow.")

@@ -77,9 +77,18 @@ def node(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
         operating_system=i.operating_system,
         software=i.software,
         boot_id=message.boot_id,
+        cuda_version=i.cuda_version,
         endpoints=tuple((e.address[:255], bounded(e.port, MAX_PORT)) for e in i.endpoints[:MAX_ENDPOINTS]),
         gpus=tuple(
-            inventory.ReportedGpu(UUID(bytes=g.uuid), bounded(g.index, MAX_INDEX), g.model, bounded(g.memory_bytes, MAX_BYTES), g.compute_capability)
+            inventory.ReportedGpu(
+                UUID(bytes=g.uuid),
+                bounded(g.index, MAX_INDEX),
+                g.model[:100],
+                bounded(g.memory_bytes, MAX_BYTES),
+                g.compute_capability[:10],
+                g.pci_bus_id[:20],
+                g.mig,
+            )
             for g in i.gpus[:MAX_GPUS]
         ),
     )

@@ -45,6 +45,8 @@ class Node(models.Model):
     applied_generation = models.PositiveBigIntegerField(default=0)
     agent_version = models.CharField(max_length=50, blank=True)
     driver_version = models.CharField(max_length=50, blank=True)
+    cuda_version = models.CharField(max_length=20, blank=True)
+    """The newest that its driver can do."""
     operating_system = models.CharField(max_length=100, blank=True)
     software = models.BooleanField(default=False)
     """Its GPUs are software GPUs."""
@@ -106,6 +108,9 @@ class Gpu(models.Model):
     model = models.CharField(max_length=100)
     memory_bytes = models.PositiveBigIntegerField()
     compute_capability = models.CharField(max_length=10)
+    pci_bus_id = models.CharField(max_length=20, blank=True)
+    mig = models.BooleanField(default=False)
+    """Cut into instances by its own firmware: nothing starts on it."""
     present = models.BooleanField(default=True)
     """False once a report no longer lists it."""
     labels = models.JSONField(default=dict, blank=True)

@@ -28,6 +28,8 @@ class ReportedGpu:
     model: str
     memory_bytes: int
     compute_capability: str
+    pci_bus_id: str = ""
+    mig: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class ReportedNode:
     boot_id: str
     endpoints: tuple[tuple[str, int], ...]
     gpus: tuple[ReportedGpu, ...]
+    cuda_version: str = ""
 
 
 def node_create(*, name: str) -> Node:
@@ -61,11 +64,17 @@ def node_report(*, node_id: UUID, report: ReportedNode) -> None:
 
 def as_known(node_id: UUID, report: ReportedNode) -> bool:
     node = Node.objects.get(pk=node_id)
-    facts = (report.agent_version[:50], report.driver_version[:50], report.operating_system[:100], report.software, report.boot_id[:64])
-    if node.state == NodeState.ENROLLING or facts != (node.agent_version, node.driver_version, node.operating_system, node.software, node.boot_id):
+    if node.state == NodeState.ENROLLING or any(getattr(node, name) != value for name, value in facts_of(report).items()):
         return False
-    gpus = {(g.uuid, g.index, g.model, g.memory_bytes) for g in node.gpus.all() if g.present}
-    return gpus == {(g.uuid, g.index, g.model[:100], g.memory_bytes) for g in report.gpus} and list(report.endpoints) == endpoints_of(node)
+    gpus = {ReportedGpu(g.uuid, g.index, g.model, g.memory_bytes, g.compute_capability, g.pci_bus_id, g.mig) for g in node.gpus.all() if g.present}
+    return gpus == set(report.gpus) and list(report.endpoints) == endpoints_of(node)
+
+
+def facts_of(report: ReportedNode) -> dict[str, object]:
+    return {
+        "agent_version": report.agent_version[:50], "driver_version": report.driver_version[:50], "cuda_version": report.cuda_version[:20],
+        "operating_system": report.operating_system[:100], "software": report.software, "boot_id": report.boot_id[:64],
+    }  # fmt: skip
 
 
 def endpoints_of(node: Node) -> list[tuple[str, int]]:
@@ -75,13 +84,7 @@ def endpoints_of(node: Node) -> list[tuple[str, int]]:
 @writes
 def record_report(*, node_id: UUID, report: ReportedNode) -> None:
     node = Node.objects.get(pk=node_id)
-    Node.objects.filter(pk=node_id).update(
-        agent_version=report.agent_version[:50],
-        driver_version=report.driver_version[:50],
-        operating_system=report.operating_system[:100],
-        software=report.software,
-        boot_id=report.boot_id[:64],
-    )
+    Node.objects.filter(pk=node_id).update(**facts_of(report))
     if Node.objects.filter(pk=node_id, state=NodeState.ENROLLING).update(state=NodeState.READY, version=F("version") + 1):
         emit("node.ready", path=node.path, object_id=node.pk, message=f"Node {node.name} is ready with {len(report.gpus)} GPUs.")
     changes.node_changed(node_id)
@@ -111,14 +114,33 @@ def record_gpus(node: Node, reported: Iterable[ReportedGpu]) -> None:
                 model=r.model[:100],
                 memory_bytes=r.memory_bytes,
                 compute_capability=r.compute_capability[:10],
+                pci_bus_id=r.pci_bus_id,
+                mig=r.mig,
             )
             emit("gpu.found", path=gpu.path, object_id=gpu.pk, message=f"GPU {r.index} of {node.name}: {r.model}.")
-        elif (gpu.index, gpu.model, gpu.memory_bytes, gpu.present) != (r.index, r.model[:100], r.memory_bytes, True):
-            memory = max(r.memory_bytes, gpu.taken_memory_bytes)  # what was given from it before it shrank stays counted
-            Gpu.objects.filter(pk=gpu.pk).update(index=r.index, model=r.model[:100], memory_bytes=memory, present=True, version=F("version") + 1)
+        else:
+            gpu_again(node, gpu, r)
     for gone in known.values():
         if Gpu.objects.filter(pk=gone.pk, present=True).update(present=False, version=F("version") + 1):
             emit("gpu.gone", path=gone.path, object_id=gone.pk, message=f"GPU {gone.index} of {node.name} is no longer there.")
+
+
+def gpu_again(node: Node, gpu: Gpu, r: ReportedGpu) -> None:
+    """One that is known: it may have moved to another slot, come back, or been cut into instances behind our back."""
+    memory = max(r.memory_bytes, gpu.taken_memory_bytes)  # what was given from it before it shrank stays counted
+    now = {
+        "index": r.index, "model": r.model[:100], "memory_bytes": memory, "compute_capability": r.compute_capability[:10], "pci_bus_id": r.pci_bus_id,
+        "mig": r.mig, "present": True,
+    }  # fmt: skip
+    changed = {name: value for name, value in now.items() if getattr(gpu, name) != value}
+    if changed:
+        Gpu.objects.filter(pk=gpu.pk).update(version=F("version") + 1, **changed)
+        changes.gpus_changed([gpu.pk])
+    if "present" in changed:
+        emit("gpu.returned", path=gpu.path, object_id=gpu.pk, message=f"GPU {r.index} of {node.name} is there again.")
+    if "mig" in changed:
+        how = "is in MIG mode now: nothing new starts on it" if r.mig else "left MIG mode: it can be given again"
+        emit("gpu.mig", path=gpu.path, object_id=gpu.pk, message=f"GPU {r.index} of {node.name} {how}.")
 
 
 def gpu_ids(node_id: UUID) -> dict[UUID, UUID]:

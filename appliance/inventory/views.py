@@ -41,6 +41,7 @@ from appliance.rest import (
 )
 from appliance.telemetry import latest, series
 from appliance.telemetry.views import MetricHistoryView
+from nodes.version import AGENT_VERSION
 
 
 class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
@@ -52,14 +53,19 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
 class NodeSerializer(serializers.ModelSerializer[Node]):
     endpoints = EndpointSerializer(many=True, read_only=True)
     reachable = serializers.SerializerMethodField()
+    agent_outdated = serializers.SerializerMethodField()
     last_seen_at = serializers.SerializerMethodField()
 
     class Meta:
         model = Node
         fields = (
-            "id", "name", "state", "reachable", "generation", "applied_generation", "agent_version", "driver_version",
+            "id", "name", "state", "reachable", "generation", "applied_generation", "agent_version", "agent_outdated", "driver_version", "cuda_version",
             "operating_system", "software", "endpoints", "last_seen_at", "labels", "version", "created_at",
         )  # fmt: skip
+
+    def get_agent_outdated(self, node: Node) -> bool:
+        """Another release than this appliance brings: registering the machine again updates it."""
+        return node.agent_version not in ("", AGENT_VERSION)
 
     def get_reachable(self, node: Node) -> bool:
         return latest.reachable(node.pk)
@@ -87,6 +93,8 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
             "model",
             "memory_bytes",
             "compute_capability",
+            "pci_bus_id",
+            "mig",
             "present",
             "labels",
             "metrics",
@@ -103,17 +111,19 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
 
 
 GPU_COLUMNS = (
-    "pk", "uuid", "node_name", "node_id", "pool_name", "index", "model", "memory_bytes", "compute_capability", "present", "labels", "version", "created_at",
+    "pk", "uuid", "node_name", "node_id", "pool_name", "index", "model", "memory_bytes", "compute_capability", "pci_bus_id", "mig",
+    "present", "labels", "version", "created_at",
 )  # fmt: skip
 
 
 def gpu_shown(
-    pk: UUID, uuid: UUID, node: str, node_id: UUID, pool: str | None, index: int, model: str, memory_bytes: int, compute_capability: str, present: bool,
-    labels: dict[str, str], version: int, created_at: datetime,
+    pk: UUID, uuid: UUID, node: str, node_id: UUID, pool: str | None, index: int, model: str, memory_bytes: int, compute_capability: str,
+    pci_bus_id: str, mig: bool, present: bool, labels: dict[str, str], version: int, created_at: datetime,
 ) -> dict[str, Any]:  # fmt: skip
     return {
         "id": str(pk), "uuid": str(uuid), "node": node, "node_id": str(node_id), "pool": pool, "index": index, "model": model, "memory_bytes": memory_bytes,
-        "compute_capability": compute_capability, "present": present, "labels": labels, "metrics": series.newest(pk), "version": version,
+        "compute_capability": compute_capability, "pci_bus_id": pci_bus_id, "mig": mig,
+        "present": present, "labels": labels, "metrics": series.newest(pk), "version": version,
         "created_at": moment(created_at),
     }  # fmt: skip
 
@@ -131,6 +141,7 @@ NODE_FILTERS: dict[str, tuple[str, Filter]] = {
     "state": ("state", one_of(*NodeState.values)),
     "name": ("name", text),
     "driver_version": ("driver_version", text),
+    "cuda_version": ("cuda_version", text),
     "agent_version": ("agent_version", text),
     "labels": ("labels", labels),
 }
@@ -193,6 +204,7 @@ GPU_FILTERS: dict[str, tuple[str, Filter]] = {
     "node": ("node__name", text),
     "pool": ("pool_id", pool_named),
     "model": ("model", text),
+    "mig": ("mig", truth),
     "present": ("present", truth),
     "labels": ("labels", labels),
 }

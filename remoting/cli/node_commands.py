@@ -20,7 +20,7 @@ GpuName = Annotated[str, typer.Argument(help="its id, or NODE/INDEX")]
 Labels = Annotated[list[str], typer.Argument(help="KEY=VALUE to set, KEY- to take away")]
 LabelFilter = Annotated[str, typer.Option("-l", "--labels", help="KEY=VALUE,… that they have")]
 
-NODE_COLUMNS = ["name", "state", "reachable", "driver_version", "agent_version", "id"]
+NODE_COLUMNS = ["name", "state", "reachable", "driver_version", "cuda_version", "agent_version", "id"]
 GPU_COLUMNS = ["node", "index", "model", "memory_bytes", "metrics.memory_used_bytes", "metrics.utilisation_percent", "pool", "uuid"]
 
 
@@ -28,13 +28,18 @@ GPU_COLUMNS = ["node", "index", "model", "memory_bytes", "metrics.memory_used_by
 def node_list(labels: LabelFilter = "", output: Output = "table") -> None:
     """All nodes."""
     rows = client().items("nodes", **({"labels": labels} if labels else {}))
-    show(rows, NODE_COLUMNS, output, ["labels", "operating_system", "last_seen_at", "generation", "applied_generation"])
+    show(rows, NODE_COLUMNS, output, ["agent_outdated", "labels", "operating_system", "last_seen_at", "generation", "applied_generation"])
 
 
 @node_app.command("show")
 def node_show(name: NodeName, output: Output = "table") -> None:
     """One node."""
-    show_one(client().named("nodes", name), NODE_COLUMNS, output, ["labels", "operating_system", "last_seen_at", "generation", "applied_generation"])
+    show_one(
+        client().named("nodes", name),
+        NODE_COLUMNS,
+        output,
+        ["agent_outdated", "labels", "operating_system", "last_seen_at", "generation", "applied_generation"],
+    )
 
 
 @node_app.command("add")
@@ -148,7 +153,9 @@ def gpu_list(
     """All GPUs, with what they do now."""
     given = {key: value for key, value in {"pool": pool, "node": node, "model": model, "labels": labels}.items() if value}
     rows = sorted(client().items("gpus", **given), key=lambda g: (g["node"], g["index"]))
-    show(rows, GPU_COLUMNS, output, ["compute_capability", "labels", "metrics.temperature_celsius", "metrics.power_watts", "present", "id"])
+    show(
+        rows, GPU_COLUMNS, output, ["compute_capability", "mig", "pci_bus_id", "labels", "metrics.temperature_celsius", "metrics.power_watts", "present", "id"]
+    )
 
 
 def find_gpu(api: rest.Api, name: str) -> dict[str, Any]:
@@ -164,7 +171,7 @@ def find_gpu(api: rest.Api, name: str) -> dict[str, Any]:
 @gpu_app.command("show")
 def gpu_show(gpu: GpuName, output: Output = "table") -> None:
     """One GPU."""
-    show_one(find_gpu(client(), gpu), GPU_COLUMNS, output, ["compute_capability", "labels", "present", "id"])
+    show_one(find_gpu(client(), gpu), GPU_COLUMNS, output, ["compute_capability", "mig", "pci_bus_id", "labels", "present", "id"])
 
 
 @gpu_app.command("label")

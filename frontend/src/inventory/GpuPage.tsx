@@ -71,6 +71,8 @@ export function GpuPage() {
                 ["UUID", <code key="uuid">GPU-{gpu.uuid}</code>],
                 ["Memory", gib(gpu.memory_bytes)],
                 ["Compute capability", gpu.compute_capability],
+                ["PCI", gpu.pci_bus_id || "–"],
+                ["MIG", gpu.mig ? "on: nothing new starts on it" : "off"],
                 ["Pool", gpu.pool ?? "none"],
               ]}
             />

@@ -90,7 +90,8 @@ function Summary({ node }: { node: Node }) {
             facts={[
               ["Data plane", node.endpoints.map((e) => `${e.address}:${e.port}`).join(", ") || "–"],
               ["Driver", node.software ? "software GPUs, no NVIDIA driver" : node.driver_version],
-              ["Agent", node.agent_version],
+              ["CUDA", node.cuda_version ? `up to ${node.cuda_version}` : "–"],
+              ["Agent", node.agent_outdated ? `${node.agent_version}; this appliance brings another: add the machine again to update it` : node.agent_version],
               ["System", node.operating_system],
               ["Last seen", dateTime(node.last_seen_at)],
               ["Since", dateTime(node.created_at)],

@@ -1,0 +1,66 @@
+"""What a node is made of, and what became of it behind our back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appliance.accounts.models import User
+from appliance.activity.models import Event
+from appliance.inventory.models import Gpu, Node
+from appliance.inventory.services import ReportedGpu, ReportedNode, node_report
+from nodes.version import AGENT_VERSION
+from tests.appliance.conftest import GIB, Cast, body
+
+Clients = Callable[[User | None], Any]
+AddNode = Callable[..., Node]
+pytestmark = pytest.mark.django_db
+
+
+def report_of(node: Node, **changed: Any) -> ReportedNode:
+    """What it said last, and what is different now."""
+    gpus = tuple(ReportedGpu(g.uuid, g.index, g.model, g.memory_bytes, g.compute_capability) for g in node.gpus.order_by("index"))
+    return replace(ReportedNode("1", "1", "test", True, "boot", (("127.0.0.1", 8445),), gpus), **changed)
+
+
+def test_a_gpu_that_was_cut_into_instances_gets_nothing_new_until_it_is_whole_again(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    node, alice = add_node(), client_of(cast.alice)
+    (whole,) = report_of(node).gpus
+    node_report(node_id=node.pk, report=report_of(node, gpus=(replace(whole, mig=True),)))
+    waiting = body(alice.post("/api/v1/allocations", {"percent": 50}, format="json"))
+    assert waiting["state"] == "waiting" and "in MIG mode" in waiting["waiting_reason"]
+    assert [g["mig"] for g in body(alice.get("/api/v1/gpus?mig=true"))["items"]] == [True]
+    node_report(node_id=node.pk, report=report_of(node))
+    assert body(alice.post("/api/v1/allocations", {"percent": 50}, format="json"))["state"] == "preparing"
+    assert Event.objects.filter(kind="gpu.mig").count() == 2
+
+
+def test_a_gpu_that_was_replaced_is_gone_and_the_new_one_is_there(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    node = add_node()
+    (old,) = report_of(node).gpus
+    node_report(node_id=node.pk, report=report_of(node, gpus=(replace(old, uuid=uuid.uuid4(), memory_bytes=16 * GIB),)))
+    shown = {g["uuid"]: g for g in body(client_of(cast.olga).get("/api/v1/gpus"))["items"]}
+    assert not shown[str(old.uuid)]["present"] and len(shown) == 2
+    assert set(Event.objects.filter(object_id__in=[g["id"] for g in shown.values()]).values_list("kind", flat=True)) == {"gpu.found", "gpu.gone"}
+    node_report(node_id=node.pk, report=report_of(node, gpus=(old,)))
+    assert Gpu.objects.get(uuid=old.uuid).present and Event.objects.filter(kind="gpu.returned").count() == 1
+
+
+def test_a_request_may_ask_for_a_cuda_version(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    node, alice = add_node(), client_of(cast.alice)
+    node_report(node_id=node.pk, report=report_of(node, cuda_version="12.4"))
+    waiting = body(alice.post("/api/v1/allocations", {"percent": 10, "min_cuda_version": "13.0"}, format="json"))
+    assert waiting["state"] == "waiting" and "for CUDA older than 13.0" in waiting["waiting_reason"]
+    assert body(alice.post("/api/v1/allocations", {"percent": 10, "min_cuda_version": "12.4"}, format="json"))["state"] == "preparing"
+    assert body(alice.get(f"/api/v1/nodes/{node.pk}"))["cuda_version"] == "12.4"
+
+
+def test_an_agent_of_another_release_is_shown(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    node, olga = add_node(), client_of(cast.olga)
+    assert body(olga.get(f"/api/v1/nodes/{node.pk}"))["agent_outdated"], "the fixture's agent says 1"
+    node_report(node_id=node.pk, report=report_of(node, agent_version=AGENT_VERSION))
+    assert not body(olga.get(f"/api/v1/nodes/{node.pk}"))["agent_outdated"]
