@@ -72,6 +72,8 @@ def run(
     project: str = "default",
     model: Annotated[str, typer.Option(help="part of the GPU model's name")] = "",
     label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE that node or GPU must have; may be given again")] = None,
+    min_driver: Annotated[str, typer.Option(help="of NVIDIA's driver, such as 550.54")] = "",
+    min_cuda: Annotated[str, typer.Option(help="that the driver can do, such as 12.4")] = "",
     same_node: Annotated[bool, typer.Option("--same-node", help="all GPUs on one node")] = False,
     exclusive: Annotated[bool, typer.Option("--exclusive", help="whole GPUs")] = False,
     priority: Annotated[int, typer.Option(min=0, max=200)] = 50,
@@ -85,6 +87,7 @@ def run(
     wanted: dict[str, Any] = {
         "gpu_count": gpu_count, "pool": pool, "project": project, "model": model, "selector": pairs(label or []), "same_node": same_node, "priority": priority,
         "preemptible": preemptible, "compute_mode": "exclusive" if exclusive else "shared", "lifetime_seconds": lifetime, "reservation_id": reservation or None,
+        "min_driver_version": min_driver, "min_cuda_version": min_cuda,
     }  # fmt: skip
     wanted |= ({"percent": percent} if percent else {}) | ({"memory_bytes": size_bytes(memory)} if memory else {})
     raise typer.Exit(run_command.run(client(), command, wanted=wanted, timeout_seconds=timeout, allocation_id=allocation))

@@ -22,13 +22,15 @@ LabelFilter = Annotated[str, typer.Option("-l", "--labels", help="KEY=VALUE,… 
 
 NODE_COLUMNS = ["name", "state", "reachable", "driver_version", "cuda_version", "agent_version", "id"]
 GPU_COLUMNS = ["node", "index", "model", "memory_bytes", "metrics.memory_used_bytes", "metrics.utilisation_percent", "pool", "uuid"]
+NODE_MORE = ["agent_outdated", "labels", "operating_system", "last_seen_at", "generation", "applied_generation"]
+GPU_MORE = ["compute_capability", "mig", "pci_bus_id", "labels", "present", "id"]
 
 
 @node_app.command("list")
 def node_list(labels: LabelFilter = "", output: Output = "table") -> None:
     """All nodes."""
     rows = client().items("nodes", **({"labels": labels} if labels else {}))
-    show(rows, NODE_COLUMNS, output, ["agent_outdated", "labels", "operating_system", "last_seen_at", "generation", "applied_generation"])
+    show(rows, NODE_COLUMNS, output, NODE_MORE)
 
 
 @node_app.command("show")
@@ -171,7 +173,7 @@ def find_gpu(api: rest.Api, name: str) -> dict[str, Any]:
 @gpu_app.command("show")
 def gpu_show(gpu: GpuName, output: Output = "table") -> None:
     """One GPU."""
-    show_one(find_gpu(client(), gpu), GPU_COLUMNS, output, ["compute_capability", "mig", "pci_bus_id", "labels", "present", "id"])
+    show_one(find_gpu(client(), gpu), GPU_COLUMNS, output, GPU_MORE)
 
 
 @gpu_app.command("label")
