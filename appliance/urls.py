@@ -14,6 +14,7 @@ from appliance.activity.watch import WatchView
 from appliance.allocations import forecast_views as forecasts
 from appliance.allocations import maintenance_views as maintenance
 from appliance.allocations import views as allocations
+from appliance.bulk import BulkView
 from appliance.console import console
 from appliance.fleet import appliance_views as appliance
 from appliance.fleet import views as fleet
@@ -64,6 +65,7 @@ urlpatterns = [
     path(api + "browser-login", accounts.BrowserLoginView.as_view()),
     path(api + "me", accounts.MeView.as_view()),
     path(api + "appliance", appliance.ApplianceStatusView.as_view()),
+    path(api + "bulk", BulkView.as_view()),
     path(api + "capacity", CapacityView.as_view()),
     path(api + "ca", fleet.CaView.as_view()),
     path(api + "enrol", fleet.EnrolView.as_view()),
