@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar, cast
-from urllib.parse import urlsplit
 
 import orjson
 from django.http import Http404, HttpRequest, QueryDict
@@ -71,13 +70,13 @@ def found(operation: dict[str, Any], path: str, *, triable: bool) -> ResolverMat
 
 def done(outer: Request, operation: dict[str, Any], *, triable: bool, key: str = "") -> dict[str, Any]:
     """Status and body of one. `triable`: it must change nothing but rows. `key`: the Idempotency-Key that it has then."""
-    parts = urlsplit(operation["path"])
-    path = ROOT + parts.path
+    below, _, query = operation["path"].partition("?")
+    path = ROOT + below
     try:
         match = found(operation, path, triable=triable)
     except Http404:
         return {"status": 404, "body": {"code": str(Code.NOT_FOUND), "detail": "There is no such operation; /api/docs lists all."}}
-    response = match.func(request_for(outer, operation, path, parts.query, key), *match.args, **match.kwargs)
+    response = match.func(request_for(outer, operation, path, query, key), *match.args, **match.kwargs)
     if hasattr(response, "watching"):
         raise ApplianceError(Code.INVALID, "A stream cannot be a part of many.")
     if hasattr(response, "render"):
