@@ -20,6 +20,7 @@ from appliance.fleet import appliance_views as appliance
 from appliance.fleet import views as fleet
 from appliance.inventory import views as inventory
 from appliance.inventory.capacity_views import CapacityView
+from appliance.inventory.site_views import SiteListView, SiteView
 from appliance.pools import views as pools
 from appliance.telemetry import views as telemetry
 
@@ -66,6 +67,8 @@ urlpatterns = [
     path(api + "me", accounts.MeView.as_view()),
     path(api + "appliance", appliance.ApplianceStatusView.as_view()),
     path(api + "bulk", BulkView.as_view()),
+    path(api + "sites", SiteListView.as_view()),
+    path(api + "sites/<uuid:site_id>", SiteView.as_view()),
     path(api + "capacity", CapacityView.as_view()),
     path(api + "ca", fleet.CaView.as_view()),
     path(api + "enrol", fleet.EnrolView.as_view()),

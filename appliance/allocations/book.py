@@ -39,6 +39,7 @@ def request_of(a: Allocation) -> Request:
 ROOM_COLUMNS = (
     "pool_id", "pk", "node_id", "index", "memory_bytes", "taken_percent", "taken_memory_bytes", "model", "mig", "present", "labels",
     "node__name", "node__state", "node__labels", "node__driver_version", "node__cuda_version",
+    "node__site__name",
 )  # fmt: skip
 
 
@@ -69,6 +70,7 @@ FEW_GPUS = Select(lambda gpu_ids: pooled_gpus().filter(pk__in=gpu_ids).values_li
 def room_of(
     gpu_id: UUID, node_id: UUID, index: int, memory_bytes: int, taken_percent: int, taken_memory_bytes: int, model: str, mig: bool, present: bool,
     labels: dict[str, str], node: str, node_state: str, node_labels: dict[str, str], driver_version: str, cuda_version: str,
+    site: str | None,
 ) -> GpuRoom:  # fmt: skip
     why = ""
     if not present:
@@ -77,8 +79,9 @@ def room_of(
         why = f"node {node} is {node_state}"
     elif mig:
         why = f"GPU {index} of {node} is in MIG mode"
+    all_labels = ({"site": site} if site else {}) | node_labels | labels
     return GpuRoom(
-        gpu_id, node_id, memory_bytes, 100 - taken_percent, memory_bytes - taken_memory_bytes, not why, why, model, node_labels | labels,
+        gpu_id, node_id, memory_bytes, 100 - taken_percent, memory_bytes - taken_memory_bytes, not why, why, model, all_labels,
         version_of(driver_version), version_of(cuda_version) if cuda_version else (),
     )  # fmt: skip
 

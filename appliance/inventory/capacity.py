@@ -51,15 +51,19 @@ class Row(NamedTuple):
     node_state: str
     pool_id: UUID | None
     pool: str | None
+    site_id: UUID | None
+    site: str | None
 
 
 COLUMNS = (
     "pk", "model", "present", "memory_bytes", "taken_percent", "taken_memory_bytes", "node_id", "node__name", "node__state", "pool_id", "pool__name",
+    "node__site_id", "node__site__name",
 )  # fmt: skip
-NO_POOL = "in no pool"
+NO_POOL, NO_SITE = "in no pool", "at no site"
 GROUPS: dict[str, Callable[[Row], tuple[UUID | None, str]]] = {
     "pool": lambda r: (r.pool_id, r.pool or NO_POOL),
     "node": lambda r: (r.node_id, r.node),
+    "site": lambda r: (r.site_id, r.site or NO_SITE),
     "model": lambda r: (None, r.model),
 }
 

@@ -27,6 +27,21 @@ class NodeState(models.TextChoices):
     REMOVED = "removed"
 
 
+MAX_NOTES = 2000
+
+
+class Site(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=100, unique=True)
+    notes = models.TextField(max_length=MAX_NOTES, blank=True)
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    @property
+    def path(self) -> str:
+        return f"sites/{self.pk}"
+
+
 class NodeQuerySet(models.QuerySet["Node"]):
     def visible_to(self, user: User) -> NodeQuerySet:
         return self if can(user, "inventory.view") else self.none()
@@ -53,6 +68,8 @@ class Node(models.Model):
     boot_id = models.CharField(max_length=64, blank=True)
     last_seen_at = models.DateTimeField(null=True)
     labels = models.JSONField(default=dict, blank=True)
+    notes = models.TextField(max_length=MAX_NOTES, blank=True)
+    site = models.ForeignKey(Site, null=True, on_delete=models.SET_NULL, related_name="nodes")
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -114,6 +131,7 @@ class Gpu(models.Model):
     present = models.BooleanField(default=True)
     """False once a report no longer lists it."""
     labels = models.JSONField(default=dict, blank=True)
+    notes = models.TextField(max_length=MAX_NOTES, blank=True)
     taken_percent = models.PositiveSmallIntegerField(default=0)
     taken_memory_bytes = models.PositiveBigIntegerField(default=0)
     """The sum of its partitions. Kept here so that the database itself refuses to give more than there is, whoever else schedules."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -15,6 +16,7 @@ from appliance.activity.services import emit
 from appliance.errors import ApplianceError, Code
 from appliance.inventory import changes, wakeups
 from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
+from appliance.inventory.sites import site_named
 from appliance.pools.models import Pool
 from appliance.prepared import Select, Update
 from appliance.telemetry import latest
@@ -184,18 +186,28 @@ def node_set_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Nod
 
 
 @writes
-def node_set_labels(*, node_id: UUID, labels: dict[str, str], actor: str) -> Node:
-    node = Node.objects.get(pk=node_id)
-    if node.labels != labels:
-        Node.objects.filter(pk=node_id).update(labels=labels, version=F("version") + 1)
+def node_change(*, node_id: UUID, labels: dict[str, str] | None = None, notes: str | None = None, site: str | None = None, actor: str) -> Node:
+    """What people say of it. `site`: a name; empty: none."""
+    node = Node.objects.select_related("site").get(pk=node_id)
+    changed: dict[str, Any] = {key: value for key, value in (("labels", labels), ("notes", notes)) if value is not None and value != getattr(node, key)}
+    if site is not None and site != (node.site.name if node.site else ""):
+        changed["site"] = site_named(site)
+    if changed:
+        Node.objects.filter(pk=node_id).update(version=F("version") + 1, **changed)
         changes.node_changed(node_id)
         node.refresh_from_db()
-        emit("node.labelled", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} has the labels {labels}.")
+        if "labels" in changed:
+            emit("node.labelled", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} has the labels {labels}.")
+        if "site" in changed:
+            where = f"stands at site {site} now" if site else "stands at no site now"
+            emit("node.moved", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} {where}.")
+        if "notes" in changed:
+            emit("node.noted", path=node.path, object_id=node.pk, actor=actor, message=f"The notes on node {node.name} were changed.")
     return node
 
 
 @writes
-def gpu_change(*, gpu_id: UUID, labels: dict[str, str] | None = None, pool_name: str | None = None, actor: str) -> Gpu:
+def gpu_change(*, gpu_id: UUID, labels: dict[str, str] | None = None, pool_name: str | None = None, notes: str | None = None, actor: str) -> Gpu:
     """Another pool takes effect for what starts from now on; what runs on it stays."""
     gpu = Gpu.objects.select_related("node", "pool").get(pk=gpu_id)
     if labels is not None and labels != gpu.labels:
@@ -208,6 +220,9 @@ def gpu_change(*, gpu_id: UUID, labels: dict[str, str] | None = None, pool_name:
         Gpu.objects.filter(pk=gpu_id).update(pool=pool, version=F("version") + 1)
         where = f"is in pool {pool_name} now" if pool_name else "is in no pool now"
         emit("gpu.moved", path=gpu.path, object_id=gpu.pk, actor=actor, message=f"GPU {gpu.index} of {gpu.node.name} {where}.")
+    if notes is not None and notes != gpu.notes:
+        Gpu.objects.filter(pk=gpu_id).update(notes=notes, version=F("version") + 1)
+        emit("gpu.noted", path=gpu.path, object_id=gpu.pk, actor=actor, message=f"The notes on GPU {gpu.index} of {gpu.node.name} were changed.")
     changes.gpus_changed([gpu_id])
     gpu.refresh_from_db()
     return gpu

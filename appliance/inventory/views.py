@@ -20,7 +20,7 @@ from appliance.accounts.permissions import projects_with
 from appliance.activity.feed import NO_PROJECT, Audience, hub
 from appliance.encoding import moment
 from appliance.inventory import services
-from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
+from appliance.inventory.models import MAX_NOTES, Endpoint, Gpu, Node, NodeState
 from appliance.pools.models import Pool, open_to
 from appliance.prepared import Select
 from appliance.rest import (
@@ -54,13 +54,14 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
     endpoints = EndpointSerializer(many=True, read_only=True)
     reachable = serializers.SerializerMethodField()
     agent_outdated = serializers.SerializerMethodField()
+    site = serializers.CharField(source="site.name", default=None, allow_null=True, read_only=True)
     last_seen_at = serializers.SerializerMethodField()
 
     class Meta:
         model = Node
         fields = (
             "id", "name", "state", "reachable", "generation", "applied_generation", "agent_version", "agent_outdated", "driver_version", "cuda_version",
-            "operating_system", "software", "endpoints", "last_seen_at", "labels", "version", "created_at",
+            "operating_system", "software", "endpoints", "last_seen_at", "labels", "notes", "site", "version", "created_at",
         )  # fmt: skip
 
     def get_agent_outdated(self, node: Node) -> bool:
@@ -97,6 +98,7 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
             "mig",
             "present",
             "labels",
+            "notes",
             "metrics",
             "version",
             "created_at",
@@ -112,28 +114,31 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
 
 GPU_COLUMNS = (
     "pk", "uuid", "node_name", "node_id", "pool_name", "index", "model", "memory_bytes", "compute_capability", "pci_bus_id", "mig",
-    "present", "labels", "version", "created_at",
+    "present", "labels", "notes", "version", "created_at",
 )  # fmt: skip
 
 
 def gpu_shown(
     pk: UUID, uuid: UUID, node: str, node_id: UUID, pool: str | None, index: int, model: str, memory_bytes: int, compute_capability: str,
-    pci_bus_id: str, mig: bool, present: bool, labels: dict[str, str], version: int, created_at: datetime,
+    pci_bus_id: str, mig: bool, present: bool, labels: dict[str, str], notes: str, version: int, created_at: datetime,
 ) -> dict[str, Any]:  # fmt: skip
     return {
         "id": str(pk), "uuid": str(uuid), "node": node, "node_id": str(node_id), "pool": pool, "index": index, "model": model, "memory_bytes": memory_bytes,
         "compute_capability": compute_capability, "pci_bus_id": pci_bus_id, "mig": mig,
-        "present": present, "labels": labels, "metrics": series.newest(pk), "version": version,
+        "present": present, "labels": labels, "notes": notes, "metrics": series.newest(pk), "version": version,
         "created_at": moment(created_at),
     }  # fmt: skip
 
 
 class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
-    labels = serializers.DictField(child=serializers.CharField(max_length=200, allow_blank=True), allow_empty=True)
+    labels = serializers.DictField(child=serializers.CharField(max_length=200, allow_blank=True), required=False)
+    notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
+    site = serializers.CharField(max_length=100, required=False, allow_blank=True, help_text="Its name; empty: none.")
 
 
 class GpuChangeSerializer(serializers.Serializer[dict[str, Any]]):
     labels = serializers.DictField(child=serializers.CharField(max_length=200, allow_blank=True), required=False)
+    notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
     pool = serializers.CharField(max_length=100, required=False, allow_blank=True, help_text="Its name; empty: in no pool, so nothing starts on it.")
 
 
@@ -143,6 +148,7 @@ NODE_FILTERS: dict[str, tuple[str, Filter]] = {
     "driver_version": ("driver_version", text),
     "cuda_version": ("cuda_version", text),
     "agent_version": ("agent_version", text),
+    "site": ("site__name", text),
     "labels": ("labels", labels),
 }
 
@@ -152,7 +158,7 @@ class NodeListView(ApplianceView):
 
     @extend_schema(parameters=filter_parameters(NODE_FILTERS), responses=NodeSerializer(many=True))
     def get(self, request: Request) -> Response:
-        rows = filtered(request, Node.objects.visible_to(caller(request)).prefetch_related("endpoints"), NODE_FILTERS)
+        rows = filtered(request, Node.objects.visible_to(caller(request)).select_related("site").prefetch_related("endpoints"), NODE_FILTERS)
         if "state" not in request.query_params:
             rows = rows.present()
         page = CursorPage()
@@ -173,7 +179,7 @@ class NodeView(ApplianceView):
         check_version(node, request)
         form = NodeChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        changed = services.node_set_labels(node_id=node.pk, labels=form.validated_data["labels"], actor=caller(request).username)
+        changed = services.node_change(node_id=node.pk, **form.validated_data, actor=caller(request).username)
         return Response(shown(NodeSerializer, changed))
 
 
@@ -202,6 +208,7 @@ KEPT_POOLS = Select(lambda: Pool.objects.kept().values_list("pk", "project_ids")
 GPU_FILTERS: dict[str, tuple[str, Filter]] = {
     "node_id": ("node_id", an_id),
     "node": ("node__name", text),
+    "site": ("node__site__name", text),
     "pool": ("pool_id", pool_named),
     "model": ("model", text),
     "mig": ("mig", truth),
@@ -257,7 +264,7 @@ class GpuView(ApplianceView):
         form = GpuChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         wanted = form.validated_data
-        services.gpu_change(gpu_id=gpu.pk, labels=wanted.get("labels"), pool_name=wanted.get("pool"), actor=caller(request).username)
+        services.gpu_change(gpu_id=gpu.pk, labels=wanted.get("labels"), pool_name=wanted.get("pool"), notes=wanted.get("notes"), actor=caller(request).username)
         return Response(shown(GpuSerializer, Gpu.objects.with_names().get(pk=gpu_id)))
 
 
@@ -269,7 +276,7 @@ class GpuMetricHistoryView(MetricHistoryView):
 
 
 def node_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
-    for node in Node.objects.filter(pk__in=ids).prefetch_related("endpoints"):
+    for node in Node.objects.filter(pk__in=ids).select_related("site").prefetch_related("endpoints"):
         yield node.pk, "inventory.view", None, shown(NodeSerializer, node)
 
 

@@ -23,7 +23,7 @@ from appliance.activity.models import Task
 from appliance.allocations.index import index
 from appliance.allocations.models import Partition, Session, SessionState
 from appliance.fleet.models import SshHostKey
-from appliance.inventory.models import Gpu, Node
+from appliance.inventory.models import Gpu, Node, Site
 from appliance.pools.models import Pool, Quota, Reservation
 from appliance.rest import ApplianceView
 from tests.appliance.conftest import Cast, applied, body
@@ -102,6 +102,7 @@ def make(kind: str, cast: Cast, client_of: Clients, node: Node) -> object:
         "allocation_id": lambda: allocation,
         "node_id": lambda: node.pk,
         "gpu_id": lambda: Gpu.objects.get().pk,
+        "site_id": lambda: Site.objects.get_or_create(name="s")[0].pk,
         "pool_id": lambda: pool.pk,
         "project_id": lambda: ours.pk,
         "partition_id": lambda: Partition.objects.get(allocation_id=allocation).pk,

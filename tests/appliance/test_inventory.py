@@ -64,3 +64,32 @@ def test_an_agent_of_another_release_is_shown(cast: Cast, client_of: Clients, ad
     assert body(olga.get(f"/api/v1/nodes/{node.pk}"))["agent_outdated"], "the fixture's agent says 1"
     node_report(node_id=node.pk, report=report_of(node, agent_version=AGENT_VERSION))
     assert not body(olga.get(f"/api/v1/nodes/{node.pk}"))["agent_outdated"]
+
+
+def test_a_site_is_where_nodes_stand_and_requests_can_ask_for_it(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    here, there, olga, alice = add_node("here"), add_node("there"), client_of(cast.olga), client_of(cast.alice)
+    site = body(olga.post("/api/v1/sites", {"name": "oslo", "notes": "near the fjord"}, format="json"))
+    assert olga.post("/api/v1/sites", {"name": "oslo"}, format="json").status_code == 409
+    moved = body(olga.patch(f"/api/v1/nodes/{here.pk}", {"site": "oslo", "notes": "new fans"}, format="json"))
+    assert (moved["site"], moved["notes"], moved["labels"]) == ("oslo", "new fans", {})
+    assert [n["name"] for n in body(alice.get("/api/v1/nodes?site=oslo"))["items"]] == ["here"]
+    assert {g["node"] for g in body(alice.get("/api/v1/gpus?site=oslo"))["items"]} == {"here"}
+    placed = body(alice.post("/api/v1/allocations", {"percent": 10, "selector": {"site": "oslo"}}, format="json"))
+    assert {p["node"] for p in placed["partitions"]} == {"here"}
+    by_site = {r["name"]: r["gpus"]["capacity"] for r in body(alice.get("/api/v1/capacity?by=site"))["items"]}
+    assert by_site == {"oslo": 1, "at no site": 1}
+    refused = olga.delete(f"/api/v1/sites/{site['id']}")
+    assert refused.status_code == 409 and [b["name"] for b in body(refused)["blockers"]] == ["here"]
+    assert body(olga.patch(f"/api/v1/sites/{site['id']}", {"name": "bergen"}, format="json"))["name"] == "bergen"
+    assert body(alice.post("/api/v1/allocations", {"percent": 10, "selector": {"site": "oslo"}}, format="json"))["state"] == "waiting"
+    assert body(alice.post("/api/v1/allocations", {"percent": 10, "selector": {"site": "bergen"}}, format="json"))["state"] == "preparing"
+    assert olga.patch(f"/api/v1/nodes/{there.pk}", {"site": "nowhere"}, format="json").status_code == 404
+    olga.patch(f"/api/v1/nodes/{here.pk}", {"site": ""}, format="json")
+    assert olga.delete(f"/api/v1/sites/{site['id']}").status_code == 204
+
+
+def test_notes_stay_on_a_gpu(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    gpu, olga = Gpu.objects.get(node=add_node()), client_of(cast.olga)
+    assert body(olga.patch(f"/api/v1/gpus/{gpu.pk}", {"notes": "rattles"}, format="json"))["notes"] == "rattles"
+    assert body(client_of(cast.alice).get("/api/v1/gpus"))["items"][0]["notes"] == "rattles"
+    assert olga.patch(f"/api/v1/gpus/{gpu.pk}", {"notes": "x" * 2001}, format="json").status_code == 400
