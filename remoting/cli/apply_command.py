@@ -1,4 +1,4 @@
-"""`busbar apply -f FILE`: makes pools, quotas, projects, departments, reservations and labels as a file says. A second time changes nothing."""
+"""`busbar apply -f FILE`: makes sites, pools, quotas, projects, departments, reservations and labels as a file says. A second time changes nothing."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ KINDS = {
     "pool": Kind("pools", ("name",)),
     "quota": Kind("quotas", ("subject_kind", "subject")),
     "reservation": Kind("reservations", ("name",), changes=False),
+    "site": Kind("sites", ("name",)),
     "node": Kind("nodes", ("name",), creates=False),
     "gpu": Kind("gpus", ("node", "index"), creates=False),
 }
-"""In the order in which they are made: pools name projects."""
+"""In the order in which they are made: pools name projects, nodes name sites."""
 
 
 def documents(path: Path) -> Iterator[tuple[str, Row]]:

@@ -14,13 +14,16 @@ from typing import Annotated, Any
 import httpx
 import typer
 
-from remoting.cli import activity_commands, apply_command, node_commands, pool_commands, run_command
+from remoting.cli import activity_commands, apply_command, node_commands, pool_commands, run_command, site_commands
 from remoting.cli import api as rest
 from remoting.cli.output import Output, client, plain, show, show_one
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, help="Busbar: GPUs of many servers, over the network.", pretty_exceptions_enable=False)
 allocation_app = typer.Typer(no_args_is_help=True, help="Who holds what.")
-APPS = {"node": node_commands.node_app, "gpu": node_commands.gpu_app, "allocation": allocation_app, "task": activity_commands.task_app, **pool_commands.APPS}
+APPS = {
+    "node": node_commands.node_app, "gpu": node_commands.gpu_app, "site": site_commands.site_app, "allocation": allocation_app,
+    "task": activity_commands.task_app, **pool_commands.APPS,
+}  # fmt: skip
 for name, sub in APPS.items():
     app.add_typer(sub, name=name)
 for command in (

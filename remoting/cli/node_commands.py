@@ -22,8 +22,8 @@ LabelFilter = Annotated[str, typer.Option("-l", "--labels", help="KEY=VALUE,… 
 
 NODE_COLUMNS = ["name", "state", "reachable", "driver_version", "cuda_version", "agent_version", "id"]
 GPU_COLUMNS = ["node", "index", "model", "memory_bytes", "metrics.memory_used_bytes", "metrics.utilisation_percent", "pool", "uuid"]
-NODE_MORE = ["agent_outdated", "labels", "operating_system", "last_seen_at", "generation", "applied_generation"]
-GPU_MORE = ["compute_capability", "mig", "pci_bus_id", "labels", "present", "id"]
+NODE_MORE = ["site", "notes", "agent_outdated", "labels", "operating_system", "last_seen_at", "generation", "applied_generation"]
+GPU_MORE = ["compute_capability", "mig", "pci_bus_id", "labels", "notes", "present", "id"]
 
 
 @node_app.command("list")
@@ -36,12 +36,7 @@ def node_list(labels: LabelFilter = "", output: Output = "table") -> None:
 @node_app.command("show")
 def node_show(name: NodeName, output: Output = "table") -> None:
     """One node."""
-    show_one(
-        client().named("nodes", name),
-        NODE_COLUMNS,
-        output,
-        ["agent_outdated", "labels", "operating_system", "last_seen_at", "generation", "applied_generation"],
-    )
+    show_one(client().named("nodes", name), NODE_COLUMNS, output, NODE_MORE)
 
 
 @node_app.command("add")
@@ -84,6 +79,19 @@ def node_label(name: NodeName, labels: Labels, output: Output = "table") -> None
     api = client()
     node = api.named("nodes", name)
     show_one(api.request("PATCH", f"nodes/{node['id']}", {"labels": relabelled(node["labels"], labels)}), ["name", "labels"], output)
+
+
+@node_app.command("set")
+def node_set(
+    name: NodeName,
+    site: Annotated[str | None, typer.Option(autocompletion=names("sites"), help="where it stands; an empty one: nowhere")] = None,
+    notes: str | None = None,
+    output: Output = "table",
+) -> None:
+    """Changes what is given and nothing else."""
+    api = client()
+    given = {key: value for key, value in {"site": site, "notes": notes}.items() if value is not None}
+    show_one(api.request("PATCH", f"nodes/{api.named('nodes', name)['id']}", given), ["name", "site", "notes"], output)
 
 
 @node_app.command("cordon")
@@ -193,12 +201,20 @@ def gpu_move(
     show_one(api.request("PATCH", f"gpus/{find_gpu(api, gpu)['id']}", {"pool": pool}), ["node", "index", "pool"], output)
 
 
+@gpu_app.command("note")
+def gpu_note(gpu: GpuName, notes: str, output: Output = "table") -> None:
+    """Writes on a GPU what people should know of it."""
+    api = client()
+    show_one(api.request("PATCH", f"gpus/{find_gpu(api, gpu)['id']}", {"notes": notes}), ["node", "index", "notes"], output)
+
+
+GROUPS = ["pool", "node", "site", "model"]
 AMOUNTS = ("capacity", "allocatable", "allocated", "used", "idle")
 CAPACITY_COLUMNS = ["name", *(f"gpus.{a}" for a in AMOUNTS), "memory_bytes.capacity", "memory_bytes.allocated", "memory_bytes.used"]
 
 
 def capacity(
-    by: Annotated[str, typer.Option(help="pool, node or model", autocompletion=lambda: ["pool", "node", "model"])] = "pool", output: Output = "table"
+    by: Annotated[str, typer.Option(help="pool, node, site or model", autocompletion=lambda: GROUPS)] = "pool", output: Output = "table"
 ) -> None:  # fmt: skip
     """How much there is, can be given, is given, works, and is held for nothing; in GPUs and in memory."""
     answer = client().request("GET", "capacity", None, by=by)

@@ -139,6 +139,19 @@ def test_top_status_whoami_and_metrics(pool: Pool) -> None:
     assert busbar(pool.context, "metrics", "colour", gpu).returncode == 2
 
 
+def test_a_node_stands_at_a_site_and_has_notes(pool: Pool) -> None:
+    name = said(pool, "node", "list")[0]["name"]
+    assert busbar(pool.context, "site", "create", "oslo", "--notes", "near the fjord").returncode == 0
+    assert said(pool, "node", "set", name, "--site", "oslo", "--notes", "new fans")["site"] == "oslo"
+    refused = busbar(pool.context, "site", "delete", "oslo")
+    assert refused.returncode == 4 and "move them first" in refused.stderr
+    assert said(pool, "site", "set", "oslo", "--name", "bergen")["name"] == "bergen" and said(pool, "node", "show", name)["site"] == "bergen"
+    assert busbar(pool.context, "capacity", "--by", "site").stdout.count("bergen") == 1
+    busbar(pool.context, "node", "set", name, "--site", "")
+    assert busbar(pool.context, "site", "delete", "bergen").returncode == 0
+    assert said(pool, "gpu", "note", f"{name}/0", "rattles")["notes"] == "rattles"
+
+
 def test_capacity_by_node(pool: Pool) -> None:
     shown = json.loads(busbar(pool.context, "capacity", "--by", "node", "-o", "json").stdout)
     assert shown["total"]["gpus"]["capacity"] == sum(g["present"] for g in pool.api.items("gpus")) > 0

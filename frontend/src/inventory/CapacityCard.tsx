@@ -7,7 +7,7 @@ import { api, type Capacity, unwrap } from "../api/client";
 import { gib } from "../format";
 
 const AGAIN_MS = 10_000;
-const GROUPS = ["pool", "node", "model"] as const;
+const GROUPS = ["pool", "node", "site", "model"] as const;
 type Group = (typeof GROUPS)[number];
 const AMOUNTS = ["capacity", "allocatable", "allocated", "used", "idle"] as const;
 const MEANING: Record<(typeof AMOUNTS)[number], string> = {

@@ -74,6 +74,7 @@ export function GpuPage() {
                 ["PCI", gpu.pci_bus_id || "–"],
                 ["MIG", gpu.mig ? "on: nothing new starts on it" : "off"],
                 ["Pool", gpu.pool ?? "none"],
+                ["Notes", gpu.notes || "none"],
               ]}
             />
           </CardBody>

@@ -92,6 +92,8 @@ function Summary({ node }: { node: Node }) {
               ["Driver", node.software ? "software GPUs, no NVIDIA driver" : node.driver_version],
               ["CUDA", node.cuda_version ? `up to ${node.cuda_version}` : "–"],
               ["Agent", node.agent_outdated ? `${node.agent_version}; this appliance brings another: add the machine again to update it` : node.agent_version],
+              ["Site", node.site ?? "none"],
+              ["Notes", node.notes || "none"],
               ["System", node.operating_system],
               ["Last seen", dateTime(node.last_seen_at)],
               ["Since", dateTime(node.created_at)],
