@@ -28,8 +28,9 @@ from appliance.allocations.models import Allocation, AllocationState, Partition,
 from appliance.allocations.placement import ComputeMode
 from appliance.encoding import moment
 from appliance.errors import ApplianceError, Code
+from appliance.inventory.endpoints import Way, in_order
 from appliance.inventory.models import Endpoint, Gpu
-from appliance.pools.models import DEFAULT_POOL
+from appliance.pools.models import DEFAULT_POOL, Pool
 from appliance.prepared import Select
 from appliance.rest import WAIT, ApplianceView, CursorPage, Filter, an_id, caller, check_version, filter_parameters, filtered, one_of, plain, shown, wait_for
 from appliance.telemetry import series
@@ -304,7 +305,7 @@ class AllocationTicketView(ApplianceView):
             public_key = b""
         if len(public_key) != 32:
             raise ApplianceError(Code.INVALID, "client_public_key must be 32 bytes in base64.")
-        return Response(tickets_for(allocation, public_key))
+        return Response(tickets_for(allocation, public_key, client_address=request.META.get("REMOTE_ADDR", "")))
 
 
 TICKETED = Select(
@@ -317,21 +318,25 @@ TICKETED = Select(
 ENDPOINTS = Select(lambda node_ids: Endpoint.objects.filter(node_id__in=node_ids).order_by("position").values_list("node_id", "address", "port", "network"))
 
 
-def tickets_for(allocation: Allocation, public_key: bytes) -> dict[str, Any]:
+NETWORK_OF = Select(lambda ids: Pool.objects.filter(pk__in=ids).values_list("network"))
+
+
+def tickets_for(allocation: Allocation, public_key: bytes, client_address: str) -> dict[str, Any]:
     key, now = tickets.signing_key(), int(time.time())
     nodes: dict[tuple[UUID, str, bool], list[tickets.TicketPartition]] = {}
     for node_id, name, software, *partition in TICKETED.rows(allocation_id=allocation.pk):
         nodes.setdefault((node_id, name, software), []).append(tickets.TicketPartition(*partition))
-    endpoints: dict[UUID, list[dict[str, object]]] = {}
-    for node_id, address, port, network in ENDPOINTS.rows(node_ids=[node_id for node_id, _, _ in nodes]):
-        endpoints.setdefault(node_id, []).append({"address": address, "port": port, "network": network})
+    ways: dict[UUID, list[Way]] = {}
+    for node_id, *way in ENDPOINTS.rows(node_ids=[node_id for node_id, _, _ in nodes]):
+        ways.setdefault(node_id, []).append(Way(*way))
+    network = next((network for (network,) in NETWORK_OF.rows(ids=[allocation.placed_pool_id])), "") if allocation.placed_pool_id else ""
     out = []
     for (node_id, name, software), partitions in nodes.items():
         ticket = tickets.issue(
             key=key, allocation_id=allocation.pk, node_id=node_id, fence=(allocation.fence_epoch, allocation.fence_counter), client_public_key=public_key,
             partitions=partitions, now_seconds=now,
         )  # fmt: skip
-        found = endpoints.get(node_id, [])
+        found = [way._asdict() for way in in_order(ways.get(node_id, []), network=network, client_address=client_address)]
         out.append({"node_id": node_id, "node": name, "software": software, "endpoints": found, "ticket": base64.b64encode(ticket).decode()})
     ca_pem = (settings.DATA_DIR / "ca.pem").read_text()
     return {"ca_pem": ca_pem, "expires_seconds": tickets.LIFE_SECONDS, "tickets": out}

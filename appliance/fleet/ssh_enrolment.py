@@ -22,6 +22,7 @@ from appliance.errors import ApplianceError, Code
 from appliance.fleet import bundle, enrolment
 from appliance.fleet.models import EnrolmentToken, SshHostKey
 from appliance.fleet.ssh import Credentials, Destination, Host, HostKey, Lines, find_python, handshake, our_program, sign_in
+from appliance.inventory import endpoints
 from appliance.inventory.models import Node, NodeState
 from appliance.telemetry import latest
 from appliance.writer import writes
@@ -160,7 +161,11 @@ def install(host: Host, credentials: Credentials, registration: Registration, in
             lines.channel.sendall(b"commit\n")
             if not next_line(lines).get("done"):
                 raise ApplianceError(Code.INSTALLATION_FAILED, f"The machine did not take the confirmation: {lines.last_words()}")
-        progress.mention(100, f"{registration.to.address} is node {node.name}.")
+        unheard = endpoints.silent(node)
+        result["silent_endpoints"] = unheard
+        progress.result(result)
+        doubt = f" Its data plane does not answer from here at {', '.join(unheard)}; a firewall may be in the way of clients, too." if unheard else ""
+        progress.mention(100, f"{registration.to.address} is node {node.name}.{doubt}")
     except (OSError, EOFError) as error:
         withdraw(token.pk)
         raise ApplianceError(Code.HOST_UNREACHABLE, f"The connection broke ({error or 'it was cut'}); the machine undoes what was made by itself.") from None

@@ -28,6 +28,7 @@ class NodeState(models.TextChoices):
 
 
 MAX_NOTES = 2000
+DEFAULT_NETWORK = "default"
 
 
 class Site(models.Model):
@@ -92,7 +93,7 @@ class Endpoint(models.Model):
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="endpoints")
     address = models.CharField(max_length=255)
     port = models.PositiveIntegerField()
-    network = models.CharField(max_length=50, default="default")
+    network = models.CharField(max_length=50, default=DEFAULT_NETWORK)
     position = models.PositiveSmallIntegerField(default=0)
 
 

@@ -14,8 +14,8 @@ from django.db.models import F
 
 from appliance.activity.services import emit
 from appliance.errors import ApplianceError, Code
-from appliance.inventory import changes, wakeups
-from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
+from appliance.inventory import changes, endpoints, wakeups
+from appliance.inventory.models import DEFAULT_NETWORK, Endpoint, Gpu, Node, NodeState
 from appliance.inventory.sites import site_named
 from appliance.pools.models import Pool
 from appliance.prepared import Select, Update
@@ -94,12 +94,14 @@ def record_report(*, node_id: UUID, report: ReportedNode) -> None:
     record_gpus(node, report.gpus)
 
 
-def record_endpoints(node: Node, endpoints: Iterable[tuple[str, int]]) -> None:
-    wanted = list(endpoints)
+def record_endpoints(node: Node, reported: Iterable[tuple[str, int]]) -> None:
+    wanted = list(reported)
     if wanted == endpoints_of(node):
         return
+    networks = dict(node.endpoints.values_list("address", "network"))  # people named them
     node.endpoints.all().delete()
-    Endpoint.objects.bulk_create(Endpoint(node=node, address=a, port=p, position=i) for i, (a, p) in enumerate(wanted))
+    made = (Endpoint(node=node, address=a, port=p, position=i, network=networks.get(a, DEFAULT_NETWORK)) for i, (a, p) in enumerate(wanted))
+    Endpoint.objects.bulk_create(made)
 
 
 def record_gpus(node: Node, reported: Iterable[ReportedGpu]) -> None:
@@ -186,13 +188,17 @@ def node_set_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Nod
 
 
 @writes
-def node_change(*, node_id: UUID, labels: dict[str, str] | None = None, notes: str | None = None, site: str | None = None, actor: str) -> Node:
-    """What people say of it. `site`: a name; empty: none."""
+def node_change(
+    *, node_id: UUID, actor: str, labels: dict[str, str] | None = None, notes: str | None = None, site: str | None = None,
+    networks: dict[str, str] | None = None,
+) -> Node:  # fmt: skip
+    """What people say of it. `site`: a name; empty: none. `networks`: of its addresses."""
     node = Node.objects.select_related("site").get(pk=node_id)
     changed: dict[str, Any] = {key: value for key, value in (("labels", labels), ("notes", notes)) if value is not None and value != getattr(node, key)}
     if site is not None and site != (node.site.name if node.site else ""):
         changed["site"] = site_named(site)
-    if changed:
+    labelled = endpoints.label(node_id, networks or {})
+    if changed or labelled:
         Node.objects.filter(pk=node_id).update(version=F("version") + 1, **changed)
         changes.node_changed(node_id)
         node.refresh_from_db()
@@ -201,6 +207,8 @@ def node_change(*, node_id: UUID, labels: dict[str, str] | None = None, notes: s
         if "site" in changed:
             where = f"stands at site {site} now" if site else "stands at no site now"
             emit("node.moved", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} {where}.")
+        if labelled:
+            emit("node.networks", path=node.path, object_id=node.pk, actor=actor, message=f"Addresses of node {node.name} are of the networks {networks}.")
         if "notes" in changed:
             emit("node.noted", path=node.path, object_id=node.pk, actor=actor, message=f"The notes on node {node.name} were changed.")
     return node

@@ -133,6 +133,9 @@ def gpu_shown(
 class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
     labels = serializers.DictField(child=serializers.CharField(max_length=200, allow_blank=True), required=False)
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
+    networks = serializers.DictField(
+        child=serializers.CharField(max_length=50), required=False, help_text="Of its addresses: address to network. Pools prefer one by its name."
+    )
     site = serializers.CharField(max_length=100, required=False, allow_blank=True, help_text="Its name; empty: none.")
 
 

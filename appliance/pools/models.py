@@ -53,6 +53,8 @@ class Pool(models.Model):
     max_lifetime_seconds = models.PositiveIntegerField(null=True, blank=True)
     """How long an allocation may live after it became active; null: for ever."""
     max_idle_seconds = models.PositiveIntegerField(null=True, blank=True)
+    network = models.CharField(max_length=50, blank=True)
+    """Of a node's endpoints, those of this network are tried first."""
     """How long an active allocation may go without a launch or a copy; null: for ever."""
     project_ids = models.JSONField(default=list, blank=True)
     """Ids of the projects it is kept for; empty: all."""

@@ -36,6 +36,8 @@ class PoolRules:
     """0: no end."""
     max_idle_seconds: int | None = None
     """0: no end."""
+    network: str | None = None
+    """Of a node's endpoints, those of this network are tried first; empty: as the node has them."""
     projects: Sequence[str] | None = None
     """Names of those that it is kept for; none: open to all."""
 
@@ -95,6 +97,8 @@ def changes_of(pool: Pool, rules: PoolRules) -> dict[str, object]:
         wanted["max_lifetime_seconds"] = rules.max_lifetime_seconds or None
     if rules.max_idle_seconds is not None:
         wanted["max_idle_seconds"] = rules.max_idle_seconds or None
+    if rules.network is not None:
+        wanted["network"] = rules.network
     if rules.projects is not None:
         wanted["project_ids"] = sorted(str(subject_id_of(SubjectKind.PROJECT, name)) for name in set(rules.projects))
     return {key: value for key, value in wanted.items() if getattr(pool, key) != value}

@@ -41,7 +41,7 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
 
     class Meta:
         model = Pool
-        fields = ("id", "name", "labels", "policies", "fallbacks", "max_lifetime_seconds", "max_idle_seconds", "projects", "version", "created_at")
+        fields = ("id", "name", "labels", "policies", "fallbacks", "max_lifetime_seconds", "max_idle_seconds", "network", "projects", "version", "created_at")
 
     def get_fallbacks(self, pool: Pool) -> list[str]:
         names = self.context.get("names") or pool_names()
@@ -59,6 +59,7 @@ class PoolRulesSerializer(serializers.Serializer[dict[str, Any]]):
     fallbacks = serializers.ListField(child=serializers.CharField(max_length=100), required=False, max_length=16, help_text="Names, in order.")
     max_lifetime_seconds = serializers.IntegerField(min_value=0, max_value=366 * 86400, required=False, help_text="0: no end.")
     max_idle_seconds = serializers.IntegerField(min_value=0, max_value=366 * 86400, required=False, help_text="Without a launch or a copy. 0: no end.")
+    network = serializers.CharField(max_length=50, required=False, allow_blank=True, help_text="Whose addresses of a node are tried first.")
     projects = serializers.ListField(
         child=serializers.CharField(max_length=100), required=False, max_length=256, help_text="Names of those it is kept for; none: open to all."
     )

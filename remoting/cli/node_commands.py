@@ -86,11 +86,13 @@ def node_set(
     name: NodeName,
     site: Annotated[str | None, typer.Option(autocompletion=names("sites"), help="where it stands; an empty one: nowhere")] = None,
     notes: str | None = None,
+    network: Annotated[list[str] | None, typer.Option(help="ADDRESS=NAME; pools prefer a network by its name; may be given again")] = None,
     output: Output = "table",
 ) -> None:
     """Changes what is given and nothing else."""
     api = client()
-    given = {key: value for key, value in {"site": site, "notes": notes}.items() if value is not None}
+    networks = dict(one.rpartition("=")[::2] for one in network) if network else None
+    given = {key: value for key, value in {"site": site, "notes": notes, "networks": networks}.items() if value is not None}
     show_one(api.request("PATCH", f"nodes/{api.named('nodes', name)['id']}", given), ["name", "site", "notes"], output)
 
 

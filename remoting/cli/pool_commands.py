@@ -22,14 +22,16 @@ Fallbacks = Annotated[list[str] | None, typer.Option("--fallback", help="pool th
 MaxLifetime = Annotated[int | None, typer.Option(min=0, help="seconds; 0: no end")]
 MaxIdle = Annotated[int | None, typer.Option(min=0, help="seconds without a launch or a copy; 0: no end")]
 ForProjects = Annotated[list[str] | None, typer.Option("--project", help="it is kept for; may be given again; an empty one opens it to all")]
+Network = Annotated[str | None, typer.Option(help="whose addresses of a node are tried first")]
 PoolName = Annotated[str, typer.Argument(autocompletion=names("pools"))]
-POOL_COLUMNS = ["name", "policies", "fallbacks", "max_lifetime_seconds", "max_idle_seconds", "projects", "id"]
+POOL_COLUMNS = ["name", "policies", "fallbacks", "max_lifetime_seconds", "max_idle_seconds", "network", "projects", "id"]
 
 
 def rules(
-    policy: list[str] | None, fallback: list[str] | None, max_lifetime: int | None, max_idle: int | None, project: list[str] | None
+    policy: list[str] | None, fallback: list[str] | None, max_lifetime: int | None, max_idle: int | None, network: str | None,
+    project: list[str] | None,
 ) -> dict[str, Any]:  # fmt: skip
-    given = {"policies": policy, "fallbacks": fallback, "max_lifetime_seconds": max_lifetime, "max_idle_seconds": max_idle}
+    given = {"policies": policy, "fallbacks": fallback, "max_lifetime_seconds": max_lifetime, "max_idle_seconds": max_idle, "network": network}
     if project is not None:
         given["projects"] = [p for p in project if p]
     return {key: value for key, value in given.items() if value is not None}
@@ -43,20 +45,26 @@ def pool_list(output: Output = "table") -> None:
 
 @pool_app.command("create")
 def pool_create(
-    name: str, policy: Policies = None, fallback: Fallbacks = None, max_lifetime: MaxLifetime = None, max_idle: MaxIdle = None, project: ForProjects = None
+    name: str,
+    policy: Policies = None,
+    fallback: Fallbacks = None,
+    max_lifetime: MaxLifetime = None,
+    max_idle: MaxIdle = None,
+    network: Network = None,
+    project: ForProjects = None,
 ) -> None:
     """Makes a pool."""
-    typer.echo(client().request("POST", "pools", {"name": name} | rules(policy, fallback, max_lifetime, max_idle, project))["id"])
+    typer.echo(client().request("POST", "pools", {"name": name} | rules(policy, fallback, max_lifetime, max_idle, network, project))["id"])
 
 
 @pool_app.command("set")
 def pool_set(
     name: PoolName, policy: Policies = None, fallback: Fallbacks = None, max_lifetime: MaxLifetime = None, max_idle: MaxIdle = None,
-    project: ForProjects = None, output: Output = "table",
+    network: Network = None, project: ForProjects = None, output: Output = "table",
 ) -> None:  # fmt: skip
     """Changes how a pool chooses and for whom; what is not given stays."""
     api = client()
-    changes = rules(policy, fallback, max_lifetime, max_idle, project)
+    changes = rules(policy, fallback, max_lifetime, max_idle, network, project)
     show_one(api.request("PATCH", f"pools/{api.named('pools', name)['id']}", changes), POOL_COLUMNS, output)
 
 

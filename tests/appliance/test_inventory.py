@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import socket
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,10 +13,11 @@ import pytest
 
 from appliance.accounts.models import User
 from appliance.activity.models import Event
+from appliance.inventory.endpoints import Way, in_order, silent
 from appliance.inventory.models import Gpu, Node
 from appliance.inventory.services import ReportedGpu, ReportedNode, node_report
 from nodes.version import AGENT_VERSION
-from tests.appliance.conftest import GIB, Cast, body
+from tests.appliance.conftest import GIB, Cast, applied, body
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
@@ -93,3 +96,46 @@ def test_notes_stay_on_a_gpu(cast: Cast, client_of: Clients, add_node: AddNode) 
     assert body(olga.patch(f"/api/v1/gpus/{gpu.pk}", {"notes": "rattles"}, format="json"))["notes"] == "rattles"
     assert body(client_of(cast.alice).get("/api/v1/gpus"))["items"][0]["notes"] == "rattles"
     assert olga.patch(f"/api/v1/gpus/{gpu.pk}", {"notes": "x" * 2001}, format="json").status_code == 400
+
+
+def ways(*given: tuple[str, str]) -> list[Way]:
+    return [Way(address, 8445, network) for address, network in given]
+
+
+@pytest.mark.parametrize(
+    ("network", "client", "first"),
+    [
+        ("", "10.1.0.9", "10.1.0.5"), ("", "192.168.7.1", "192.168.7.5"), ("fabric", "192.168.7.1", "10.2.0.5"), ("", "fd00::9", "fd00::5"),
+        ("", "", "gpu1.example.org"), ("unknown", "10.2.0.1", "10.2.0.5"),
+    ],
+)  # fmt: skip
+def test_the_pools_network_comes_first_and_then_what_is_near(network: str, client: str, first: str) -> None:
+    given = ways(("gpu1.example.org", "default"), ("192.168.7.5", "default"), ("10.1.0.5", "default"), ("10.2.0.5", "fabric"), ("fd00::5", "default"))
+    found = in_order(given, network=network, client_address=client)
+    assert found[0].address == first and sorted(found) == sorted(given)
+
+
+def test_a_pools_network_decides_what_its_tickets_try_first_and_a_restart_keeps_the_names(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    node, olga, alice = add_node(), client_of(cast.olga), client_of(cast.alice)
+    addresses = (("10.1.0.5", 8445), ("10.2.0.5", 8445))
+    node_report(node_id=node.pk, report=report_of(node, endpoints=addresses))
+    assert olga.patch(f"/api/v1/nodes/{node.pk}", {"networks": {"10.9.9.9": "fabric"}}, format="json").status_code == 400
+    shown = body(olga.patch(f"/api/v1/nodes/{node.pk}", {"networks": {"10.2.0.5": "fabric"}}, format="json"))
+    assert [e["network"] for e in shown["endpoints"]] == ["default", "fabric"]
+    pool = next(p for p in body(olga.get("/api/v1/pools"))["items"] if p["name"] == "default")
+    assert body(olga.patch(f"/api/v1/pools/{pool['id']}", {"network": "fabric"}, format="json"))["network"] == "fabric"
+    node_report(node_id=node.pk, report=report_of(node, endpoints=(*addresses, ("10.3.0.5", 8445))))
+    allocation = body(alice.post("/api/v1/allocations", {"percent": 10}, format="json"))
+    applied(node)
+    key = base64.b64encode(bytes(32)).decode()
+    (ticket,) = body(alice.post(f"/api/v1/allocations/{allocation['id']}/tickets", {"client_public_key": key}, format="json"))["tickets"]
+    assert [(e["address"], e["network"]) for e in ticket["endpoints"]] == [("10.2.0.5", "fabric"), ("10.1.0.5", "default"), ("10.3.0.5", "default")]
+
+
+def test_addresses_where_nobody_answers_are_named(add_node: AddNode) -> None:
+    node = add_node()
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        ports = listening.getsockname()[1], closed.getsockname()[1]
+        node_report(node_id=node.pk, report=report_of(node, endpoints=tuple(("127.0.0.1", port) for port in ports)))
+        assert silent(node) == [f"127.0.0.1:{ports[1]}"]

@@ -88,7 +88,7 @@ function Summary({ node }: { node: Node }) {
         <CardBody>
           <Facts
             facts={[
-              ["Data plane", node.endpoints.map((e) => `${e.address}:${e.port}`).join(", ") || "–"],
+              ["Data plane", node.endpoints.map((e) => `${e.address}:${e.port}${e.network === "default" ? "" : ` (${e.network})`}`).join(", ") || "–"],
               ["Driver", node.software ? "software GPUs, no NVIDIA driver" : node.driver_version],
               ["CUDA", node.cuda_version ? `up to ${node.cuda_version}` : "–"],
               ["Agent", node.agent_outdated ? `${node.agent_version}; this appliance brings another: add the machine again to update it` : node.agent_version],
