@@ -26,6 +26,8 @@ from nodes.version import AGENT_VERSION
 log = logging.getLogger("agent")
 
 LOOK_SECONDS = 1.0
+GPU_SECONDS = 10.0
+"""How often the GPUs themselves are looked at."""
 NOT_ENFORCED = {
     "user": "sessions run as the launcher's user",
     "cgroup": "the launcher has no delegated cgroup",
@@ -118,10 +120,13 @@ class Agent:
 
     async def _beat(self) -> None:
         """Looks every second; sends what changed at once, and everything at the cadence that the appliance wants."""
-        told = 0.0
+        told = looked = 0.0
         while True:
             await asyncio.sleep(jittered(LOOK_SECONDS))
             try:
+                if time.monotonic() - looked >= GPU_SECONDS:
+                    looked = time.monotonic()
+                    await self.look_at_gpus()
                 listed = await self._sessions()
                 if self._desired is not None and listed.generation < self._desired.generation:
                     await self._apply()
@@ -137,6 +142,17 @@ class Agent:
                 self.outbox.put(fleet_pb2.AgentMessage(heartbeat=fleet_pb2.Heartbeat()))
             except Exception:
                 log.exception("a beat failed; the next one comes")
+
+    async def look_at_gpus(self) -> None:
+        """One may have gone, come, or been cut into instances behind our back."""
+        try:
+            now = await asyncio.to_thread(self.nvml.gpus)
+        except Exception:
+            log.exception("the GPUs could not be looked at; again in %.0f s", GPU_SECONDS)
+            return
+        if now != self.gpus:
+            log.warning("the GPUs are not what they were; the appliance is told")
+            await self._send_inventory()
 
     async def _sessions(self) -> SessionList:
         return await asyncio.to_thread(self.launcher.sessions)
