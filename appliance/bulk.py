@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from appliance.activity.idempotency import idempotent
 from appliance.errors import ApplianceError, Code
-from appliance.rest import CHANGING, ApplianceView, can_be_tried
+from appliance.rest import CHANGING, ApplianceView, StrictBooleanField, can_be_tried
 from appliance.writer import Undone, writes
 
 MAX_OPERATIONS = 100
@@ -30,7 +30,7 @@ class OperationSerializer(serializers.Serializer[dict[str, Any]]):
 
 class BulkRequestSerializer(serializers.Serializer[dict[str, Any]]):
     operations = serializers.ListField(child=OperationSerializer(), min_length=1, max_length=MAX_OPERATIONS)
-    atomic = serializers.BooleanField(default=False, help_text="When one is refused, nothing of all is changed and the answer is a conflict.")
+    atomic = StrictBooleanField(default=False, help_text="When one is refused, nothing of all is changed and the answer is a conflict.")
 
 
 class ResultSerializer(serializers.Serializer[dict[str, Any]]):

@@ -35,8 +35,8 @@ class AlternativeSerializer(serializers.Serializer[dict[str, Any]]):
 
 class ExplanationSerializer(serializers.Serializer[dict[str, Any]]):
     state = serializers.CharField()
-    rule = serializers.CharField(help_text="room, limit, quota, reservation, ahead or reclaim; empty when it does not wait.")
-    reason = serializers.CharField()
+    rule = serializers.CharField(allow_blank=True, help_text="room, limit, quota, reservation, ahead or reclaim; empty when it does not wait.")
+    reason = serializers.CharField(allow_blank=True)
     expected_start_at = serializers.DateTimeField(allow_null=True, help_text="Null: nobody's end that it needs is known.")
     alternatives = AlternativeSerializer(many=True)
 

@@ -26,7 +26,7 @@ def parent_of(pid: int) -> int:
 
 @pytest.mark.parametrize("victims", [("agent",), ("launcher",), ("appliance",), ("agent", "launcher", "appliance")], ids="+".join)
 def test_a_program_finishes_right_when_parts_are_killed(pool: Pool, victims: tuple[str, ...]) -> None:
-    program = pool.start_working(25, 6)
+    program = pool.start_working(25, 12)
     pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
     before = pool.sessions(state="running")[0]
 
