@@ -25,7 +25,7 @@ CARRIED = ("HTTP_AUTHORIZATION", "HTTP_HOST", "HTTP_ORIGIN", "SERVER_NAME", "SER
 class OperationSerializer(serializers.Serializer[dict[str, Any]]):
     method = serializers.ChoiceField(("GET", *CHANGING))
     path = serializers.RegexField(r"^[a-z][!-~]{0,500}$", help_text="Below /api/v1/, such as nodes/ID/cordon; parameters after ?.")
-    body = serializers.JSONField(required=False, help_text="Of the operation.")
+    body = serializers.JSONField(required=False, allow_null=True, help_text="Of the operation.")
 
 
 class BulkRequestSerializer(serializers.Serializer[dict[str, Any]]):
@@ -49,7 +49,7 @@ def request_for(outer: Request, operation: dict[str, Any], path: str, query: str
     made.method, made.path, made.path_info = operation["method"], path, path
     made.META = {name: given.META[name] for name in CARRIED if name in given.META} | {"CONTENT_TYPE": "application/json", "QUERY_STRING": query}
     made.COOKIES, made.GET = given.COOKIES, QueryDict(query)
-    made._body = orjson.dumps(operation["body"]) if "body" in operation else b""
+    made._body = orjson.dumps(operation["body"]) if operation.get("body") is not None else b""
     made._read_started = True  # type: ignore[attr-defined]  # there is no stream behind it
     made.META["CONTENT_LENGTH"] = str(len(made._body))
     if key:
