@@ -160,7 +160,12 @@ def undone(work: Callable[[], R]) -> R:
 
     @writes
     def run() -> R:
-        raise Undone(work())
+        try:
+            with transaction.atomic():  # its own savepoint: as a part of a larger change, only this is undone
+                raise Undone(work())
+        except Undone:
+            rolled_back()
+            raise
 
     try:
         return run()

@@ -65,6 +65,12 @@ def test_a_trial_changes_nothing_and_what_cannot_be_undone_is_no_part_of_it(cast
         assert answer.status_code == 400 and "cannot be undone" in body(answer)["detail"]
 
 
+def test_a_trial_inside_of_all_or_none_changes_nothing_and_the_rest_stays(cast: Cast, client_of: Clients) -> None:
+    tried, made = ("POST", "pools?dry_run=true", {"name": "tried"}), ("POST", "pools", {"name": "made"})
+    assert statuses(bulk(client_of(cast.olga), made, tried, atomic=True)) == [201, 201]
+    assert set(Pool.objects.filter(name__in=["tried", "made"]).values_list("name", flat=True)) == {"made"}
+
+
 @pytest.mark.parametrize("path", ["bulk", "watch", "../../healthz"])
 def test_what_is_no_part_of_many(cast: Cast, client_of: Clients, path: str) -> None:
     answer = bulk(client_of(cast.olga), ("POST" if path == "bulk" else "GET", path, {"operations": []} if path == "bulk" else None))
