@@ -14,7 +14,8 @@ from rest_framework.response import Response
 
 from appliance.activity.idempotency import idempotent
 from appliance.errors import ApplianceError, Code
-from appliance.rest import CHANGING, ApplianceView, StrictBooleanField, can_be_tried
+from appliance.fields import StrictBooleanField
+from appliance.rest import CHANGING, ApplianceView, can_be_tried
 from appliance.writer import Undone, writes
 
 MAX_OPERATIONS = 100

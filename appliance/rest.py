@@ -16,7 +16,6 @@ from django.db.models.fields.json import KeyTransform
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import exceptions
-from rest_framework.fields import BooleanField
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -266,15 +265,6 @@ def refuse_unknown_parameters(request: Request, known: Iterable[str]) -> None:
     unknown = set(request.query_params) - set(known) - {"limit", "cursor", "format"}
     if unknown:
         raise ApplianceError(Code.INVALID, f"Unknown parameter {sorted(unknown)[0]}; known are {', '.join(sorted(known)) or 'none'}.")
-
-
-class StrictBooleanField(BooleanField):
-    """true or false, as the OpenAPI file says: neither 0 nor "yes"."""
-
-    def to_internal_value(self, data: Any) -> bool:
-        if not isinstance(data, bool):
-            self.fail("invalid", input=data)
-        return data
 
 
 MAX_WAIT_SECONDS = 60.0

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from appliance.accounts import services
 from appliance.accounts.models import Department, Project
 from appliance.accounts.permissions import projects_with
+from appliance.fields import NameField
 from appliance.rest import ApplianceView, CursorPage, caller, check_version, refuse_unknown_parameters
 
 
@@ -26,7 +27,7 @@ class ProjectSerializer(serializers.ModelSerializer[Project]):
 
 
 class ProjectRequestSerializer(serializers.Serializer[dict[str, str]]):
-    name = serializers.RegexField(r"\S", max_length=100)
+    name = NameField(max_length=100)
     department = serializers.CharField(max_length=100, required=False, default="", allow_blank=True)
 
 

@@ -28,6 +28,7 @@ from appliance.allocations.models import Allocation, AllocationState, Partition,
 from appliance.allocations.placement import ComputeMode
 from appliance.encoding import moment
 from appliance.errors import ApplianceError, Code
+from appliance.fields import NameField
 from appliance.inventory.endpoints import Way, in_order
 from appliance.inventory.models import Endpoint, Gpu
 from appliance.pools.models import DEFAULT_POOL, Pool
@@ -71,7 +72,7 @@ def moment_or_none(value: datetime | None) -> str | None:
 
 class AllocationSerializer(serializers.ModelSerializer[Allocation]):
     owner = serializers.CharField(source="owner.username", read_only=True)
-    project = serializers.CharField(source="project.name", read_only=True)
+    project = NameField(source="project.name", read_only=True)
     pool = serializers.CharField(source="pool.name", default=None, allow_null=True, read_only=True, help_text="null: it was deleted since.")
     placed_pool = serializers.CharField(
         source="placed_pool.name", default=None, allow_null=True, read_only=True, help_text="Where its GPUs are: its pool, or a fallback of it."
@@ -107,8 +108,8 @@ class AllocationSerializer(serializers.ModelSerializer[Allocation]):
 
 class AllocationRequestSerializer(serializers.Serializer[dict[str, Any]]):
     name = serializers.CharField(max_length=100, required=False, default="", allow_blank=True)
-    project = serializers.CharField(max_length=100, required=False, default=DEFAULT_PROJECT)
-    pool = serializers.CharField(max_length=100, required=False, default=DEFAULT_POOL)
+    project = NameField(max_length=100, required=False, default=DEFAULT_PROJECT)
+    pool = NameField(max_length=100, required=False, default=DEFAULT_POOL)
     gpu_count = serializers.IntegerField(min_value=1, max_value=16, required=False, default=1)
     percent = serializers.IntegerField(
         min_value=1, max_value=100, required=False, default=0, help_text="Of compute and, without memory_bytes, of memory of each GPU. Without both: 100."

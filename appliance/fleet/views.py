@@ -31,10 +31,10 @@ class EnrolmentTokenSerializer(serializers.Serializer[dict[str, str]]):
 
 
 class EnrolRequestSerializer(serializers.Serializer[dict[str, str]]):
-    secret = serializers.RegexField(r"\S", max_length=200)
+    secret = serializers.RegexField(r"[!-~]", max_length=200)
     hostname = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,89}$")
-    agent_csr = serializers.RegexField(r"\S", max_length=8192)
-    launcher_csr = serializers.RegexField(r"\S", max_length=8192)
+    agent_csr = serializers.RegexField(r"[!-~]", max_length=8192)
+    launcher_csr = serializers.RegexField(r"[!-~]", max_length=8192)
 
 
 class EnrolAnswerSerializer(serializers.Serializer[dict[str, str]]):

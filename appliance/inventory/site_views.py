@@ -11,6 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.fields import NameField
 from appliance.inventory import sites
 from appliance.inventory.models import MAX_NOTES, Site
 from appliance.rest import ApplianceView, CursorPage, Filter, caller, check_version, filter_parameters, filtered, shown, text
@@ -23,12 +24,12 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
 
 
 class SiteRequestSerializer(serializers.Serializer[dict[str, Any]]):
-    name = serializers.RegexField(r"\S", max_length=100)
+    name = NameField(max_length=100)
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, default="", allow_blank=True)
 
 
 class SiteChangeSerializer(serializers.Serializer[dict[str, Any]]):
-    name = serializers.RegexField(r"\S", max_length=100, required=False)
+    name = NameField(max_length=100, required=False)
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
 
 

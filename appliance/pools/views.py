@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from appliance.accounts.models import Project
 from appliance.activity.idempotency import idempotent
+from appliance.fields import NameField
 from appliance.pools import services
 from appliance.pools.models import Pool, Quota, Reservation
 from appliance.pools.subject_kind import SubjectKind
@@ -56,17 +57,17 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
 
 class PoolRulesSerializer(serializers.Serializer[dict[str, Any]]):
     policies = serializers.ListField(child=serializers.ChoiceField(POLICIES), min_length=1, required=False)
-    fallbacks = serializers.ListField(child=serializers.CharField(max_length=100), required=False, max_length=16, help_text="Names, in order.")
+    fallbacks = serializers.ListField(child=NameField(max_length=100), required=False, max_length=16, help_text="Names, in order.")
     max_lifetime_seconds = serializers.IntegerField(min_value=0, max_value=366 * 86400, required=False, help_text="0: no end.")
     max_idle_seconds = serializers.IntegerField(min_value=0, max_value=366 * 86400, required=False, help_text="Without a launch or a copy. 0: no end.")
     network = serializers.CharField(max_length=50, required=False, allow_blank=True, help_text="Whose addresses of a node are tried first.")
     projects = serializers.ListField(
-        child=serializers.CharField(max_length=100), required=False, max_length=256, help_text="Names of those it is kept for; none: open to all."
+        child=NameField(max_length=100), required=False, max_length=256, help_text="Names of those it is kept for; none: open to all."
     )
 
 
 class PoolRequestSerializer(PoolRulesSerializer):
-    name = serializers.RegexField(r"\S", max_length=100)
+    name = NameField(max_length=100)
 
 
 class PoolListView(ApplianceView):
@@ -142,7 +143,7 @@ class QuotaRulesSerializer(serializers.Serializer[dict[str, Any]]):
 
 class QuotaRequestSerializer(QuotaRulesSerializer):
     subject_kind = serializers.ChoiceField(KINDS)
-    subject = serializers.CharField(max_length=150, help_text="Name of the user, project or department.")
+    subject = NameField(max_length=150, help_text="Name of the user, project or department.")
 
 
 class QuotaSerializer(serializers.ModelSerializer[Quota]):
@@ -220,9 +221,9 @@ class ReservationSerializer(serializers.ModelSerializer[Reservation]):
 
 
 class ReservationRequestSerializer(serializers.Serializer[dict[str, Any]]):
-    name = serializers.RegexField(r"\S", max_length=100)
-    pool = serializers.CharField(max_length=100)
-    project = serializers.CharField(max_length=100)
+    name = NameField(max_length=100)
+    pool = NameField(max_length=100)
+    project = NameField(max_length=100)
     gpu_count = serializers.IntegerField(min_value=1, max_value=1024)
     percent = serializers.IntegerField(min_value=1, max_value=100, required=False, default=100)
     starts_at = serializers.DateTimeField()
