@@ -1,4 +1,4 @@
-"""The composition root of `manage.py runappliance`: web, fleet and scheduler in one loop."""
+"""The composition root of `manage.py runappliance`: web and scheduler in one loop, the agents' gateway beside it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-import grpc
 import uvicorn
 import uvloop
 from django.conf import settings
@@ -29,15 +28,16 @@ from appliance.activity.services import forget_old_answers
 from appliance.allocations import maintenance
 from appliance.allocations import services as allocations
 from appliance.allocations.tickets import signing_key
+from appliance.fleet import gateway
+from appliance.fleet.backend import FleetBackend
 from appliance.fleet.certificates import Authority, load_authority, server_certificate
-from appliance.fleet.servicer import FleetServicer, flush_last_seen
+from appliance.fleet.last_seen import flush_last_seen
 from appliance.fleet.ssh_enrolment import settle_interrupted
 from appliance.inventory.services import announce_reachability
 from appliance.pools.services import ensure_default_pool
 from appliance.telemetry import history
 from appliance.telemetry.loop_lag import watch_loop
 from appliance.writer import housekeeping, off_loop, start_writer
-from nodes.protocol import fleet_pb2_grpc
 
 log = logging.getLogger("appliance")
 
@@ -101,15 +101,11 @@ async def keep_history() -> None:
             log.exception("readings could not be written; the next second tries again")
 
 
-async def serve_fleet(servicer: FleetServicer, pem: Path, key: Path, authority: Authority) -> grpc.aio.Server:
-    server = grpc.aio.server(options=[("grpc.max_receive_message_length", 8 << 20)])
-    fleet_pb2_grpc.add_FleetServicer_to_server(servicer, server)
-    credentials = grpc.ssl_server_credentials([(key.read_bytes(), pem.read_bytes())], authority.pem.encode(), require_client_auth=True)
+def gateway_options(pem: Path, key: Path, authority: Authority) -> gateway.Options:
     e = settings.ENVIRONMENT
-    if server.add_secure_port(f"{e.listen}:{e.fleet_port}", credentials) == 0:
-        raise SystemExit(f"Port {e.fleet_port} on {e.listen} is taken; set BUSBAR_FLEET_PORT.")
-    await server.start()
-    return server
+    return gateway.Options(
+        pipe=-1, address=e.listen, port=e.fleet_port, certificate=str(pem), key=str(key), authority_pem=authority.pem, heartbeat_seconds=e.heartbeat_seconds
+    )
 
 
 async def serve() -> None:
@@ -118,8 +114,8 @@ async def serve() -> None:
     e = settings.ENVIRONMENT
     authority = load_authority(settings.DATA_DIR)
     pem, key = server_certificate(authority, settings.DATA_DIR, server_names())
-    servicer = FleetServicer()
-    fleet = await serve_fleet(servicer, pem, key, authority)
+    fleet = FleetBackend(gateway_options(pem, key, authority))
+    fleet.start()
     config = uvicorn.Config(
         application, host=e.listen, port=e.https_port, ssl_certfile=str(pem), ssl_keyfile=str(key), ssl_version=ssl.PROTOCOL_TLS_SERVER,
         ws_max_size=MAX_FRAME_BYTES, ws_per_message_deflate=False, ws="websockets-sansio",
@@ -130,7 +126,7 @@ async def serve() -> None:
     stop = asyncio.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(s, stop.set)
-    background = [asyncio.create_task(work) for work in (tick(), servicer.compare(), keep_history(), watch_loop(), garbage.keep_away())]
+    background = [asyncio.create_task(work) for work in (tick(), fleet.compare(), keep_history(), watch_loop(), garbage.keep_away())]
     running = asyncio.create_task(web._serve([listening_socket(e.listen, e.https_port)]))
     log.info("appliance serves https://%s:%d, agents on %d, CA %s", e.listen, e.https_port, e.fleet_port, authority.fingerprint)
     await asyncio.wait([asyncio.create_task(stop.wait()), running], return_when=asyncio.FIRST_COMPLETED)
@@ -140,7 +136,7 @@ async def serve() -> None:
         task.cancel()
     web.should_exit = True
     await asyncio.wait([running], timeout=DRAIN_SECONDS)
-    await fleet.stop(1)
+    await off_loop(fleet.stop, housekeeping)
 
 
 def listening_socket(address: str, port: int) -> socket.socket:

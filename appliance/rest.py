@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from uuid import UUID
@@ -118,7 +118,10 @@ def a_time(text: str) -> datetime:
         found = None
     if found is None or found.tzinfo is None:
         raise ApplianceError(Code.INVALID, f"{text[:40]} is no time such as 2026-11-22T09:00:00Z.")
-    return found
+    try:
+        return found.astimezone(UTC)
+    except OverflowError:  # the first and the last day, in another zone
+        return found.replace(tzinfo=UTC)
 
 
 def text(value: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from uuid import UUID
 
-from cryptography import x509
 from django.utils import timezone
 
 from appliance.fleet.models import NodeCertificate
@@ -18,12 +17,6 @@ POLICY: Mapping[str, str] = {
 """Method to the purpose of the certificate it wants. A method that is not here is denied."""
 
 
-def serial_of(auth_context: Mapping[str, Iterable[bytes]]) -> str:
-    """Of the peer's certificate; empty without one."""
-    pems = list(auth_context.get("x509_pem_cert", ()))
-    return format(x509.load_pem_x509_certificate(pems[0]).serial_number, "x") if pems else ""
-
-
 def node_of(serial: str, method: str) -> UUID | None:
     """The node behind the certificate, or None. Reads the database."""
     purpose = POLICY.get(method)
@@ -32,4 +25,5 @@ def node_of(serial: str, method: str) -> UUID | None:
     row = NodeCertificate.objects.select_related("node").filter(serial=serial, purpose=purpose, revoked_at=None, not_after__gt=timezone.now()).first()
     if row is None or row.node.state == NodeState.REMOVED:
         return None
-    return row.node_id
+    node_id: UUID = row.node_id
+    return node_id

@@ -1,0 +1,216 @@
+"""The appliance's end of the gateway's pipe: what agents say is decoded and given to the services, off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import logging
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from uuid import UUID
+
+from appliance.errors import ApplianceError
+from appliance.failpoints import reach
+from appliance.fleet import auth, enrolment, gateway, pipe, reports
+from appliance.fleet.desired_state import desired_state
+from appliance.fleet.pipe import Frame, Kind
+from appliance.fleet.rollcall import Rollcall
+from appliance.inventory import services as inventory
+from appliance.inventory import wakeups
+from appliance.telemetry import charts, latest
+from appliance.writer import fleet_readers, off_loop
+from nodes.protocol import fleet_pb2
+
+log = logging.getLogger(__name__)
+
+COMPARE_SECONDS = 1.0
+"""How often generations are compared; a wake-up is only a hint."""
+START_SECONDS, STOP_SECONDS, RESTART_SECONDS, SEND_SECONDS = 60.0, 2.0, 0.5, 5
+BUFFER_BYTES = 1 << 18
+
+
+class FleetBackend:
+    """Answers what the gateway asks; starts it again when it ends."""
+
+    def __init__(self, options: gateway.Options) -> None:
+        self._options = options
+        self._socket: socket.socket | None = None
+        self._sending = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._supervise, name="gateway", daemon=True)
+        self._ready: threading.Event = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rollcall = Rollcall()
+        self._admitted: dict[str, float] = {}
+        """Serials of the certificates that came in, and when."""
+        self._gpu_ids: dict[bytes, dict[bytes, UUID]] = {}
+        self._answers: dict[Kind, Callable[[UUID, bytes], bytes]] = {
+            Kind.ADMIT: self._admit, Kind.INVENTORY: self._inventory, Kind.REPORT: self._report, Kind.STATE: self._state, Kind.RENEW: self._renew,
+        }  # fmt: skip
+
+    def start(self) -> None:
+        """Blocks until the gateway listens. Raises SystemExit when it cannot."""
+        self._thread.start()
+        if not self._ready.wait(START_SECONDS) or self._socket is None:
+            taken = self._process is not None and self._process.poll() == gateway.PORT_TAKEN
+            port = f"Port {self._options.port} on {self._options.address} is taken; set BUSBAR_FLEET_PORT."
+            raise SystemExit(port if taken else "The agents' gateway does not start; its log says why.")
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._hang_up()
+        self._thread.join(STOP_SECONDS)
+
+    def _supervise(self) -> None:
+        while not self._stopping.is_set():
+            ours, theirs = socket.socketpair()
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
+            arguments = replace(self._options, pipe=theirs.fileno()).arguments()
+            self._process = subprocess.Popen(arguments, pass_fds=[theirs.fileno()])
+            theirs.close()
+            self.serve(ours)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_SECONDS)
+            self._process.kill()
+            status = self._process.wait()
+            if not self._stopping.is_set():
+                log.error("the agents' gateway ended with status %d; it is started again, and the agents come back", status)
+            first, self._socket = not self._ready.is_set(), None
+            self._ready.set()
+            if first:
+                return
+            self._stopping.wait(RESTART_SECONDS)
+
+    def serve(self, connection: socket.socket) -> None:
+        """Until the gateway is gone. On the thread of its own: samples of a thousand nodes must not wait behind browsers."""
+        with connection, io.BufferedReader(socket.SocketIO(connection, "r"), BUFFER_BYTES) as stream:
+            while (frame := self._next(stream)) is not None:
+                if frame.kind is Kind.READY:
+                    self._socket = connection
+                    self._ready.set()
+                elif frame.kind is Kind.NEWS:
+                    kept = bytes(self._news(node, body) for node, body in pipe.parts(frame.body))
+                    self._send(connection, Frame(Kind.ANSWER, frame.call, body=kept))
+                else:
+                    fleet_readers.submit(self._answer, connection, frame)
+
+    @staticmethod
+    def _next(stream: io.BufferedReader[socket.SocketIO]) -> Frame | None:
+        try:
+            return pipe.read(stream)
+        except OSError:
+            return None
+
+    def _send(self, connection: socket.socket, frame: Frame) -> None:
+        """A gateway that does not listen for seconds is hung up on, and so started again."""
+        try:
+            with self._sending:
+                connection.sendall(frame.packed())
+        except OSError:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if (connection := self._socket) is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def say(self, frame: Frame) -> None:
+        if (connection := self._socket) is not None:
+            self._send(connection, frame)
+
+    def _answer(self, connection: socket.socket, question: Frame) -> None:
+        try:
+            answer = Frame(Kind.ANSWER, question.call, body=self._answers[question.kind](UUID(bytes=question.node), question.body))
+        except ApplianceError as error:
+            answer = Frame(Kind.REFUSED, question.call, body=f"{error.code} {error.detail}".encode())
+        except ValueError as error:
+            answer = Frame(Kind.REFUSED, question.call, body=f"invalid {error}".encode())
+        except Exception:
+            log.exception("node %s: %s failed", question.node.hex(), question.kind.name)
+            answer = Frame(Kind.REFUSED, question.call, body=b"internal It failed here; the appliance's log says why.")
+        self._send(connection, answer)
+        if question.kind is Kind.STATE:
+            reach("state.sent")
+
+    def _admit(self, nobody: UUID, body: bytes) -> bytes:
+        method, serial = body.decode().split(" ", 1)
+        node_id = auth.node_of(serial, method)
+        if node_id is None:
+            return b""
+        self._admitted[serial] = time.monotonic()
+        return bytes(node_id.bytes)
+
+    def _inventory(self, node_id: UUID, body: bytes) -> bytes:
+        latest.heard_from(node_id)
+        inventory.node_report(node_id=node_id, report=reports.node(fleet_pb2.AgentMessage.FromString(body)))
+        self._gpu_ids.pop(node_id.bytes, None)
+        return b""
+
+    def _report(self, node_id: UUID, body: bytes) -> bytes:
+        latest.heard_from(node_id)
+        reports.take(node_id, fleet_pb2.Report.FromString(body))
+        reach("report.kept")
+        return b""
+
+    def _state(self, node_id: UUID, body: bytes) -> bytes:
+        encoded: bytes = desired_state(node_id).SerializeToString()
+        return encoded
+
+    def _renew(self, node_id: UUID, body: bytes) -> bytes:
+        request = fleet_pb2.RenewRequest.FromString(body)
+        answer = enrolment.renew(node_id=node_id, agent_csr=request.agent_csr, launcher_csr=request.launcher_csr)
+        reply = fleet_pb2.RenewReply(ca_pem=answer["ca_pem"], agent_pem=answer["agent_pem"], launcher_pem=answer["launcher_pem"])
+        encoded: bytes = reply.SerializeToString()
+        return encoded
+
+    def _news(self, node: bytes, body: bytes) -> bool:
+        """Whether the samples were kept."""
+        node_id = UUID(bytes=node)
+        latest.heard_from(node_id)
+        try:
+            if body:
+                samples = fleet_pb2.Samples.FromString(body)
+                charts.record_gpus(*reports.readings(samples, self._gpus_of(node_id, [g.gpu_uuid for g in samples.gpus])))
+            return bool(body)
+        except Exception as error:
+            log.warning("node %s: samples dropped: %s", node_id, error)
+            return False
+
+    def _gpus_of(self, node_id: UUID, wanted: Iterable[bytes]) -> dict[bytes, UUID]:
+        known = self._gpu_ids.get(node_id.bytes)
+        if known is None or not known.keys() >= set(wanted):
+            read = fleet_readers.submit(inventory.gpu_ids, node_id).result()
+            known = self._gpu_ids[node_id.bytes] = {uuid.bytes: pk for uuid, pk in read.items()}
+        return known
+
+    async def compare(self) -> None:
+        """Runs as long as the process: tells the gateway which streams must send or end."""
+        wakeups.listen(self._look)
+        try:
+            while True:
+                try:
+                    await off_loop(self._compare, fleet_readers)
+                except Exception:
+                    log.exception("generations could not be compared; again in a second")
+                await asyncio.sleep(COMPARE_SECONDS)
+        finally:
+            wakeups.stop_listening(self._look)
+
+    def _look(self, node_ids: Iterable[UUID]) -> None:
+        self.say(Frame(Kind.LOOK, body=b"".join(n.bytes for n in node_ids)))
+
+    def _compare(self) -> None:
+        begun = time.monotonic()
+        if changed := self._rollcall.take():
+            self._look(changed)
+        ended = [serial for serial, since in list(self._admitted.items()) if since < begun and serial not in self._rollcall.serials]
+        if ended:
+            self.say(Frame(Kind.ENDED, body=" ".join(ended).encode()))
+        for serial in ended:
+            del self._admitted[serial]
