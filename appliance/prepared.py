@@ -11,12 +11,14 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import orjson
 from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, Model, QuerySet, sql
+from django.db.models.expressions import Col
 
 M = TypeVar("M", bound=Model)
 Values = dict[str, Any]
@@ -135,6 +137,38 @@ def shape_of(values: Values) -> Shape:
     return (ours().vendor, *((name, v if isinstance(v, bool) else len(v) if isinstance(v, list | tuple) else None) for name, v in values.items()))
 
 
+Conversion = Callable[[Any], Any]
+
+
+@lru_cache(1 << 16)
+def known_uuid(text: str) -> uuid.UUID:
+    """The same ids come again and again, and making one takes longer than finding it."""
+    return uuid.UUID(text)
+
+
+def moment_of(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+SQLITE_CONVERSIONS: dict[type[Field[Any, Any]], Conversion] = {models.UUIDField: known_uuid, models.DateTimeField: moment_of, models.JSONField: orjson.loads}
+"""What Django's own do with text, ten times as fast."""
+
+
+def conversion(functions: Sequence[Callable[..., Any]], expression: Any) -> Conversion:
+    """From what the database gives to what the model has."""
+    connection = ours()
+    quick = SQLITE_CONVERSIONS.get(type(expression.output_field)) if connection.vendor == "sqlite" and isinstance(expression, Col) else None
+
+    def convert(value: Any) -> Any:
+        if quick and isinstance(value, str):
+            return quick(value)
+        for function in functions:
+            value = function(value, expression, connection)
+        return value
+
+    return convert
+
+
 class Select(Generic[M]):
     """`build` makes the query set of its arguments: ids, numbers, texts and times, or lists of them, none empty; and flags, each a statement of its own.
 
@@ -143,7 +177,7 @@ class Select(Generic[M]):
 
     def __init__(self, build: Callable[..., QuerySet[M, Any]]) -> None:
         self.build = build
-        self.made: dict[Shape, tuple[Statement, Any, list[Any]]] = {}
+        self.made: dict[Shape, tuple[Statement, Any, list[tuple[int, Conversion]]]] = {}
 
     def _run(self, values: Values) -> tuple[Any, list[Any]]:
         made = self.made.get(shape_of(values))
@@ -153,15 +187,15 @@ class Select(Generic[M]):
             statement = Statement(compiler.as_sql(), stand_ins)
             columns = [column[0] for column in compiler.select]
             statement.gather(columns)
-            made = self.made[shape_of(values)] = statement, compiler, list(compiler.get_converters(columns).items())
+            conversions = [(place, conversion(functions, expression)) for place, (functions, expression) in compiler.get_converters(columns).items()]
+            made = self.made[shape_of(values)] = statement, compiler, conversions
         statement, compiler, conversions = made
         connection = ours()
         with executed(statement.text, statement.raw, statement.bind(values)) as cursor:
             rows = orjson.loads(cursor.fetchone()[0]) if statement.in_one_row and unobserved_sqlite(connection) else [list(row) for row in cursor.fetchall()]
-        for place, (functions, expression) in conversions:
+        for place, convert in conversions:
             for row in rows:
-                for convert in functions:
-                    row[place] = convert(row[place], expression, connection)
+                row[place] = convert(row[place])
         return compiler, rows
 
     def rows(self, **values: Any) -> list[list[Any]]:

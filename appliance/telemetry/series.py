@@ -94,7 +94,10 @@ def newest(series_id: UUID) -> dict[str, float]:
         series = _series.get(series_id)
         if series is None or series.open is None:
             return {}
-        return {m: v for m, v in zip(series.open.metrics, series.newest, strict=True) if not math.isnan(v)}
+        found = dict(zip(series.open.metrics, series.newest, strict=True))
+    if math.isnan(sum(found.values())):
+        return {m: v for m, v in found.items() if not math.isnan(v)}
+    return found
 
 
 def readings(series_id: UUID, metrics: Sequence[str]) -> tuple[float, ...]:
