@@ -19,11 +19,13 @@ django.setup()
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - after setup, as Channels asks
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest  # noqa: E402
 from django.http import HttpResponse  # noqa: E402
+from django.urls import Resolver404, resolve  # noqa: E402
 
 from appliance.activity.feed import hub  # noqa: E402
 from appliance.activity.watch import Watching  # noqa: E402
 from appliance.encoding import encoded  # noqa: E402
 from appliance.errors import ApplianceError  # noqa: E402
+from appliance.lister import Lister, passed  # noqa: E402
 from appliance.rest import Until, problem  # noqa: E402
 from appliance.urls import websocket_urlpatterns  # noqa: E402
 from appliance.writer import listers, off_loop, readers  # noqa: E402
@@ -43,6 +45,7 @@ class PooledHandler(ASGIHandler):
         super(ASGIHandler, self).__init__()
         self.load_middleware(is_async=False)
         self._waiting: Counter[ThreadPoolExecutor] = Counter()
+        self.lister: Lister | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -59,6 +62,10 @@ class PooledHandler(ASGIHandler):
             body.write(message.get("body", b""))
             more = message.get("more_body", False)
         body.seek(0)
+        if self.lister is not None and scope["method"] == "GET" and of_rows(scope["path"]):
+            answer = await self.lister.ask(passed(scope))
+            if answer is not None:
+                return await self._send(HttpResponse(answer.body, status=answer.status, headers=dict(answer.headers)), send)
         threads = listers if scope["method"] in ("GET", "HEAD") else readers
         if self._waiting[threads] >= MAX_WAITING:
             return await self._refuse(send, 503)
@@ -127,4 +134,12 @@ class PooledHandler(ASGIHandler):
         await self._send(response, send)
 
 
-application = ProtocolTypeRouter({"http": PooledHandler(), "websocket": URLRouter(websocket_urlpatterns)})
+def of_rows(path: str) -> bool:
+    try:
+        return bool(getattr(getattr(resolve(path).func, "view_class", None), "of_rows", False))
+    except Resolver404:
+        return False
+
+
+handler = PooledHandler()
+application = ProtocolTypeRouter({"http": handler, "websocket": URLRouter(websocket_urlpatterns)})

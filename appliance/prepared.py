@@ -255,6 +255,23 @@ class Update:
             return [[f.to_python(value) for f, value in zip(fields, row, strict=True)] for row in cursor.fetchall()]
 
 
+class Delete:
+    """As Update, of rows that nothing refers to; how many went."""
+
+    def __init__(self, build: Callable[..., QuerySet[Any, Any]]) -> None:
+        self.build = build
+        self.made: dict[Shape, Statement] = {}
+
+    def __call__(self, **values: Any) -> int:
+        statement = self.made.get(shape_of(values))
+        if statement is None:
+            chosen, stand_ins = with_stand_ins(values)
+            query = self.build(**chosen).query.chain(sql.DeleteQuery)
+            statement = self.made[shape_of(values)] = Statement(query.get_compiler(connection=ours()).as_sql(), stand_ins)
+        with executed(statement.text, statement.raw, statement.bind(values)) as cursor:
+            return int(cursor.rowcount)
+
+
 _inserts: dict[tuple[type[Model], str], tuple[str, str, list[Field[Any, Any]]]] = {}
 
 

@@ -34,8 +34,9 @@ from appliance.fleet.certificates import Authority, load_authority, server_certi
 from appliance.fleet.last_seen import flush_last_seen
 from appliance.fleet.ssh_enrolment import settle_interrupted
 from appliance.inventory.services import announce_reachability
+from appliance.lister import Lister, News
 from appliance.pools.services import ensure_default_pool
-from appliance.telemetry import history
+from appliance.telemetry import history, latest, series
 from appliance.telemetry.loop_lag import watch_loop
 from appliance.writer import housekeeping, off_loop, start_writer
 
@@ -108,13 +109,20 @@ def gateway_options(pem: Path, key: Path, authority: Authority) -> gateway.Optio
     )
 
 
+def everything_heard() -> News:
+    """What a new lister cannot know."""
+    heard = [node_id for node_id in latest.all_last_seen() if latest.reachable(node_id)]
+    return News(heard, [(metrics, {series_id: values}) for series_id, (metrics, values) in series.all_newest().items()])
+
+
 async def serve() -> None:
-    from appliance.asgi import application
+    from appliance.asgi import application, handler
 
     e = settings.ENVIRONMENT
     authority = load_authority(settings.DATA_DIR)
     pem, key = server_certificate(authority, settings.DATA_DIR, server_names())
-    fleet = FleetBackend(gateway_options(pem, key, authority))
+    lister = handler.lister = Lister(everything_heard)
+    fleet = FleetBackend(gateway_options(pem, key, authority), lister.tell)
     fleet.start()
     config = uvicorn.Config(
         application, host=e.listen, port=e.https_port, ssl_certfile=str(pem), ssl_keyfile=str(key), ssl_version=ssl.PROTOCOL_TLS_SERVER,
@@ -126,7 +134,7 @@ async def serve() -> None:
     stop = asyncio.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(s, stop.set)
-    background = [asyncio.create_task(work) for work in (tick(), fleet.compare(), keep_history(), watch_loop(), garbage.keep_away())]
+    background = [asyncio.create_task(work) for work in (tick(), lister.run(), fleet.compare(), keep_history(), watch_loop(), garbage.keep_away())]
     running = asyncio.create_task(web._serve([listening_socket(e.listen, e.https_port)]))
     log.info("appliance serves https://%s:%d, agents on %d, CA %s", e.listen, e.https_port, e.fleet_port, authority.fingerprint)
     await asyncio.wait([asyncio.create_task(stop.wait()), running], return_when=asyncio.FIRST_COMPLETED)

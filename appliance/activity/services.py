@@ -7,20 +7,27 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.models import User
 from appliance.activity.feed import hub
 from appliance.activity.models import Event, IdempotencyKey, Task, TaskLine, TaskState
 from appliance.errors import ApplianceError, Code
-from appliance.prepared import Select, insert
+from appliance.prepared import Select, Update, insert
 from appliance.writer import writes
 
 SYSTEM = "system"
 KEY_LIFE = timedelta(hours=24)
 
 KEPT_ANSWER = Select(lambda user_id, key: IdempotencyKey.objects.filter(user_id=user_id, key=key))
-RUNNING_TASKS = Select(lambda path, kind: Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING).values_list("pk", "version"))
+END_TASK = Update(
+    lambda path, kind, state, at: (
+        Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING),
+        {"state": state, "progress_percent": 100, "error": None, "ended_at": at, "version": F("version") + 1},
+    ),
+    returning=["id"],
+)
 
 
 def emit(kind: str, *, path: str, message: str, actor: str = SYSTEM, object_id: UUID | None = None, project_id: UUID | None = None, **data: object) -> Event:
@@ -72,8 +79,7 @@ def task_say(*, path: str, kind: str, message: str, progress_percent: int | None
 @writes
 def task_end(*, path: str, kind: str, error: str | None = None) -> None:
     """Ends the running task of this kind on this object, if there is one."""
-    state = TaskState.FAILED if error else TaskState.SUCCEEDED
-    changes: dict[str, Any] = {"state": state, "progress_percent": 100, "error": {"detail": error} if error else None, "ended_at": timezone.now()}
-    for task_id, version in RUNNING_TASKS.rows(path=path, kind=kind):
-        Task.objects.filter(pk=task_id, state=TaskState.RUNNING, version=version).update(version=version + 1, **changes)
+    for (task_id,) in END_TASK.rows(path=path, kind=kind, state=str(TaskState.FAILED if error else TaskState.SUCCEEDED), at=timezone.now()):
+        if error:
+            Task.objects.filter(pk=task_id).update(error={"detail": error})
         hub.changed("task", task_id)

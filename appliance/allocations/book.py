@@ -218,7 +218,7 @@ def rules() -> Rules:
     )
 
 
-Kept = tuple[dict[UUID, list[GpuRoom]], claims.Holders, Rules]
+Kept = tuple[Mapping[UUID, Sequence[GpuRoom]], claims.Holders, Rules]
 
 
 WAITING = Select(lambda: Allocation.objects.filter(state=AllocationState.WAITING))

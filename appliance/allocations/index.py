@@ -21,7 +21,7 @@ from django.db.models.signals import post_delete, post_save
 
 from appliance.accounts.models import Department, Project, User
 from appliance.allocations import book, claims
-from appliance.allocations.placement import GpuRoom
+from appliance.allocations.placement import GpuRoom, PackedRooms
 from appliance.inventory import changes
 from appliance.pools.models import Pool, ProjectUse, Quota, Reservation
 from appliance.telemetry import latest
@@ -42,6 +42,8 @@ class Index:
     """GPU to its node's name and its room, were the node reachable."""
     rooms: dict[UUID, dict[UUID, GpuRoom]] = field(default_factory=dict)
     """Pool to GPU to what is left of it."""
+    packed: dict[UUID, PackedRooms] = field(default_factory=dict)
+    """The same in order."""
     gpus_of_node: dict[UUID, set[UUID]] = field(default_factory=dict)
     unreachable: set[UUID] = field(default_factory=set)
     looked_at: int = -1
@@ -80,7 +82,7 @@ class Index:
         self.__dict__.update(Index().__dict__)
 
     def refreshed(self) -> book.Kept:
-        """Pool to its rooms, who holds what, and the rules. Reads the rows that changed."""
+        """Pool to its rooms, who holds what, and the rules. Reads the rows that changed. Good until the next call."""
         if settings.ENVIRONMENT.database:
             return book.rooms(), book.holders(), book.rules()
         if not self.complete:
@@ -91,7 +93,7 @@ class Index:
         self._notice_reachability()  # of the nodes that are new, too
         self._refresh_holders()
         self.rules = self.rules or book.rules()
-        return {pool_id: list(rooms.values()) for pool_id, rooms in self.rooms.items()}, self.holders.copy(), self.rules
+        return self.packed, self.holders.copy(), self.rules
 
     def _notice_reachability(self) -> None:
         if self.looked_at == latest.returns and time.monotonic() < self.nobody_falls_silent_until:
@@ -104,7 +106,11 @@ class Index:
 
     def _show(self, gpu_id: UUID) -> None:
         node, room = self.as_rows_say[gpu_id]
-        self.rooms.setdefault(self.pool_of[gpu_id], {})[gpu_id] = book.if_reachable(room, node, self.unreachable)
+        rooms, packed = self.rooms.setdefault(pool_id := self.pool_of[gpu_id], {}), self.packed.setdefault(pool_id, PackedRooms())
+        if gpu_id in rooms:
+            packed.drop(rooms[gpu_id])
+        rooms[gpu_id] = book.if_reachable(room, node, self.unreachable)
+        packed.put(rooms[gpu_id])
 
     def _refresh_gpus(self) -> None:
         for node_id in self.stale_nodes:
@@ -120,7 +126,9 @@ class Index:
     def _drop_gpus(self, gpu_ids: Iterable[UUID]) -> None:
         for gpu_id in gpu_ids:
             if (pool_id := self.pool_of.pop(gpu_id, None)) is not None:
-                self.gpus_of_node[self.rooms[pool_id].pop(gpu_id).node_id].discard(gpu_id)
+                room = self.rooms[pool_id].pop(gpu_id)
+                self.packed[pool_id].drop(room)
+                self.gpus_of_node[room.node_id].discard(gpu_id)
                 del self.as_rows_say[gpu_id]
 
     def _put_gpus(self, found: Iterable[tuple[UUID, str, GpuRoom]]) -> None:

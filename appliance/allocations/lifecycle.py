@@ -21,7 +21,7 @@ from appliance.allocations.placement import Share
 from appliance.failpoints import reach
 from appliance.inventory.models import Gpu
 from appliance.inventory.services import raise_generation
-from appliance.prepared import Select, Update, insert
+from appliance.prepared import Delete, Select, Update, insert
 from appliance.telemetry import series
 
 TRANSITION = Update(
@@ -33,6 +33,7 @@ TAKE = Update(
         {"taken_percent": F("taken_percent") + percent, "taken_memory_bytes": F("taken_memory_bytes") + memory_bytes},
     )
 )
+DELETE_PARTITION = Delete(lambda partition_id: Partition.objects.filter(pk=partition_id))
 SET_GENERATION = Update(lambda partition_id, generation: (Partition.objects.filter(pk=partition_id), {"generation": generation}))
 
 
@@ -129,7 +130,7 @@ def take(gpu_id: UUID, percent: int, memory_bytes: int) -> None:
 def free(partitions: Sequence[Granted]) -> int:
     """Deletes the rows, gives their room back and tells the browsers."""
     for p in partitions:
-        if Partition.objects.filter(pk=p.id).delete()[0]:
+        if DELETE_PARTITION(partition_id=p.id):
             take(p.gpu_id, -p.compute_percent, -p.memory_bytes)
             reach("partition.freed")
             touch_allocation(p.allocation_id)

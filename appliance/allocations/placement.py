@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 from uuid import UUID
 
@@ -59,6 +61,30 @@ class GpuRoom:
     def __post_init__(self) -> None:
         object.__setattr__(self, "used_percent", WHOLE_PERCENT - self.free_percent)
         object.__setattr__(self, "rank", self.node_id.int << 128 | self.gpu_id.int)
+
+
+PACK_KEY = attrgetter("free_percent", "rank")
+
+
+class PackedRooms(list[GpuRoom]):
+    """In the order in which packing prefers them. Only `put` and `drop` change it."""
+
+    def put(self, room: GpuRoom) -> None:
+        insort(self, room, key=PACK_KEY)
+
+    def drop(self, room: GpuRoom) -> None:
+        """One that was put."""
+        del self[bisect_left(self, PACK_KEY(room), key=PACK_KEY)]
+
+    def first_fit(self, request: Request) -> GpuRoom | None:
+        """What `place` would choose for one GPU, without looking at all of them."""
+        least = WHOLE_PERCENT if request.compute_mode is ComputeMode.EXCLUSIVE else request.percent
+        for g in islice(self, bisect_left(self, (least, 0), key=PACK_KEY), None):
+            if g.usable and not suits(g, request):
+                percent, memory = size_on(g.memory_bytes, request)
+                if g.free_percent >= percent and g.free_memory_bytes >= memory:
+                    return g
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +141,11 @@ def size_on(memory_bytes: int, request: Request) -> tuple[int, int]:
     return request.percent or max(1, -(-wanted * WHOLE_PERCENT // memory_bytes)), wanted
 
 
+def share_on(gpu: GpuRoom, request: Request) -> Share:
+    percent, memory = size_on(gpu.memory_bytes, request)
+    return Share(gpu.gpu_id, gpu.node_id, memory, percent)
+
+
 def suits(gpu: GpuRoom, request: Request) -> str:
     """An empty string, or what the request asks of a GPU that this one is not: the same whether it is free or not."""
     if request.model and request.model.lower() not in gpu.model.lower():
@@ -164,11 +195,13 @@ DEFAULT_POLICIES = (Policy.PACK,)
 
 def place(gpus: Sequence[GpuRoom], request: Request, policies: Sequence[Policy] = DEFAULT_POLICIES) -> Placed | Waiting:
     """All of its GPUs or none, no GPU twice, on one node if possible, otherwise on as few as possible."""
+    if request.gpu_count == 1 and isinstance(gpus, PackedRooms) and tuple(policies) == DEFAULT_POLICIES and (g := gpus.first_fit(request)):
+        return Placed((share_on(g, request),))
     fitting = candidates(gpus, request, Policy.EXCLUSIVE in policies)
     if len(fitting) >= request.gpu_count:
         for group in groups(fitting, policies):
             if chosen := choose(group, request, policies):
-                return Placed(tuple(Share(g.gpu_id, g.node_id, *reversed(size_on(g.memory_bytes, request))) for g in chosen))
+                return Placed(tuple(share_on(g, request) for g in chosen))
     return Waiting(explain(gpus, request, fitting, policies))
 
 

@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from uuid import UUID
 
+from appliance import pipe
 from appliance.errors import ApplianceError
 from appliance.failpoints import reach
-from appliance.fleet import auth, enrolment, gateway, pipe, reports
+from appliance.fleet import auth, enrolment, gateway, reports
 from appliance.fleet.desired_state import desired_state
-from appliance.fleet.pipe import Frame, Kind
 from appliance.fleet.rollcall import Rollcall
 from appliance.inventory import services as inventory
 from appliance.inventory import wakeups
+from appliance.lister import News
+from appliance.pipe import Frame, Kind
 from appliance.telemetry import charts, latest
 from appliance.writer import fleet_readers, off_loop
 from nodes.protocol import fleet_pb2
@@ -35,11 +37,15 @@ START_SECONDS, STOP_SECONDS, RESTART_SECONDS, SEND_SECONDS = 60.0, 2.0, 0.5, 5
 BUFFER_BYTES = 1 << 18
 
 
+Heard = tuple[UUID, tuple[str, ...], dict[UUID, list[float]] | None]
+"""A node, and what it says of its GPUs: metrics, and the values of each."""
+
+
 class FleetBackend:
     """Answers what the gateway asks; starts it again when it ends."""
 
-    def __init__(self, options: gateway.Options) -> None:
-        self._options = options
+    def __init__(self, options: gateway.Options, heard: Callable[[News], None] = lambda news: None) -> None:
+        self._options, self._heard = options, heard
         self._socket: socket.socket | None = None
         self._sending = threading.Lock()
         self._stopping = threading.Event()
@@ -95,8 +101,9 @@ class FleetBackend:
                     self._socket = connection
                     self._ready.set()
                 elif frame.kind is Kind.NEWS:
-                    kept = bytes(self._news(node, body) for node, body in pipe.parts(frame.body))
-                    self._send(connection, Frame(Kind.ANSWER, frame.call, body=kept))
+                    news = [self._news(UUID(bytes=node), body) for node, body in pipe.parts(frame.body)]
+                    self._send(connection, Frame(Kind.ANSWER, frame.call, body=bytes(values is not None for _, _, values in news)))
+                    self._heard(News([node_id for node_id, _, _ in news], [(metrics, values) for _, metrics, values in news if values is not None]))
                 else:
                     fleet_readers.submit(self._answer, connection, frame)
 
@@ -169,18 +176,19 @@ class FleetBackend:
         encoded: bytes = reply.SerializeToString()
         return encoded
 
-    def _news(self, node: bytes, body: bytes) -> bool:
-        """Whether the samples were kept."""
-        node_id = UUID(bytes=node)
+    def _news(self, node_id: UUID, body: bytes) -> Heard:
+        """Without values when nothing was kept."""
         latest.heard_from(node_id)
+        if not body:
+            return node_id, (), None
         try:
-            if body:
-                samples = fleet_pb2.Samples.FromString(body)
-                charts.record_gpus(*reports.readings(samples, self._gpus_of(node_id, [g.gpu_uuid for g in samples.gpus])))
-            return bool(body)
+            samples = fleet_pb2.Samples.FromString(body)
+            metrics, values_of = reports.readings(samples, self._gpus_of(node_id, [g.gpu_uuid for g in samples.gpus]))
+            charts.record_gpus(metrics, values_of)
+            return node_id, metrics, values_of
         except Exception as error:
             log.warning("node %s: samples dropped: %s", node_id, error)
-            return False
+            return node_id, (), None
 
     def _gpus_of(self, node_id: UUID, wanted: Iterable[bytes]) -> dict[bytes, UUID]:
         known = self._gpu_ids.get(node_id.bytes)

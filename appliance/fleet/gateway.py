@@ -24,8 +24,8 @@ import grpc
 import uvloop
 from cryptography import x509
 
-from appliance.fleet import pipe
-from appliance.fleet.pipe import Frame, Kind
+from appliance import pipe
+from appliance.pipe import Frame, Kind
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 
 log = logging.getLogger("appliance.gateway")

@@ -157,6 +157,7 @@ NODE_FILTERS: dict[str, tuple[str, Filter]] = {
 
 
 class NodeListView(ApplianceView):
+    of_rows = True
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
 
     @extend_schema(parameters=filter_parameters(NODE_FILTERS), responses=NodeSerializer(many=True))
@@ -221,6 +222,7 @@ GPU_FILTERS: dict[str, tuple[str, Filter]] = {
 
 
 class GpuListView(ApplianceView):
+    of_rows = True
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
 
     @extend_schema(parameters=filter_parameters(GPU_FILTERS), responses=GpuSerializer(many=True))

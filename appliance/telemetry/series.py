@@ -31,17 +31,14 @@ class Stretch:
 
 
 class Series:
-    __slots__ = ("closed", "newest", "open")
+    __slots__ = ("closed", "open")
 
     def __init__(self) -> None:
-        self.newest: Sequence[float] = ()
-        """Values of the metrics of the open stretch."""
         self.open: Stretch | None = None
         self.closed: deque[Stretch] = deque()
         """Of other metrics than now, not written down yet."""
 
     def add(self, seconds: float, metrics: tuple[str, ...], values: Sequence[float]) -> None:
-        self.newest = values
         stretch = self.open
         if stretch is None or (stretch.metrics is not metrics and stretch.metrics != metrics):
             if stretch is not None:
@@ -73,6 +70,7 @@ _series: dict[UUID, Series] = {}
 TURNS = 60
 _by_turn: list[list[UUID]] = [[] for _ in range(TURNS)]
 """Thousands of series must not all be written in the same second: each has its own of every minute."""
+_newest: dict[UUID, tuple[tuple[str, ...], Sequence[float]]] = {}
 _ended: set[UUID] = set()
 _lock = threading.Lock()
 
@@ -87,14 +85,23 @@ def record(metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[float]], 
                 _by_turn[series_id.int % TURNS].append(series_id)
             if series.open is None or not series.open.seconds or series.open.seconds[-1] < seconds:
                 series.add(seconds, metrics, values)
+                _newest[series_id] = metrics, values
+
+
+def note(metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[float]]) -> None:
+    """Only for `newest`."""
+    for series_id, values in values_of.items():
+        _newest[series_id] = metrics, values
+
+
+def all_newest() -> dict[UUID, tuple[tuple[str, ...], Sequence[float]]]:
+    return dict(_newest)
 
 
 def newest(series_id: UUID) -> dict[str, float]:
-    with _lock:
-        series = _series.get(series_id)
-        if series is None or series.open is None:
-            return {}
-        found = dict(zip(series.open.metrics, series.newest, strict=True))
+    """Takes no lock: a page of GPUs must not wait for every sample that comes in meanwhile."""
+    metrics, values = _newest.get(series_id, ((), ()))
+    found = dict(zip(metrics, values, strict=True))
     if math.isnan(sum(found.values())):
         return {m: v for m, v in found.items() if not math.isnan(v)}
     return found
@@ -141,4 +148,5 @@ def forget_ended(written: Iterable[UUID]) -> None:
         for series_id in _ended.intersection(written):
             _ended.discard(series_id)
             del _series[series_id]
+            _newest.pop(series_id, None)
             _by_turn[series_id.int % TURNS].remove(series_id)

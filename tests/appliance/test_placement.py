@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from appliance.allocations import defragment
 from appliance.allocations.claims import without
-from appliance.allocations.placement import ComputeMode, GpuRoom, Placed, Policy, Request, Share, Waiting, place, share_bytes, size_on, suits
+from appliance.allocations.placement import ComputeMode, GpuRoom, PackedRooms, Placed, Policy, Request, Share, Waiting, place, share_bytes, size_on, suits
 
 GIB = 1 << 30
 
@@ -90,6 +90,19 @@ def test_the_order_of_the_rows_changes_nothing(gpus: list[GpuRoom], request: Req
     shuffled = list(gpus)
     random.shuffle(shuffled)
     first, second = place(gpus, request, policies), place(shuffled, request, policies)
+    assert first == second or (isinstance(first, Waiting) and isinstance(second, Waiting))
+
+
+@given(pools(), requests)
+def test_rooms_that_are_kept_in_order_give_the_same_place(gpus: list[GpuRoom], request: Request) -> None:
+    packed = PackedRooms()
+    for g in gpus:
+        packed.put(g)
+    for g in gpus[::3]:
+        packed.drop(g)
+        packed.put(g)
+    assert sorted(packed, key=lambda g: g.rank) == sorted(gpus, key=lambda g: g.rank)
+    first, second = place(packed, request), place(gpus, request)
     assert first == second or (isinstance(first, Waiting) and isinstance(second, Waiting))
 
 

@@ -13,11 +13,12 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from appliance.fleet import backend, pipe
+from appliance import pipe
+from appliance.fleet import backend
 from appliance.fleet.backend import FleetBackend
 from appliance.fleet.gateway import Options
 from appliance.fleet.models import NodeCertificate
-from appliance.fleet.pipe import Frame, Kind
+from appliance.pipe import Frame, Kind
 from appliance.inventory import wakeups
 from appliance.inventory.models import Node
 from appliance.inventory.services import raise_generation

@@ -1,4 +1,4 @@
-"""What the gateway and the appliance's own process say to each other, over a pair of sockets. Both ends are ours and of one build."""
+"""What the appliance's processes say to each other, over pairs of sockets. Both ends are ours and of one build."""
 
 from __future__ import annotations
 
@@ -30,11 +30,16 @@ class Kind(enum.IntEnum):
     REFUSED = 17
     """Body: an error's code, a space and its sentence."""
     READY = 18
-    """The gateway listens. The only word of its own."""
+    """The other process is there."""
     LOOK = 19
     """Body: ids of nodes whose desired state may have changed."""
     ENDED = 20
     """Body: serials of certificates that are good no longer, with spaces between."""
+    # The appliance and its lister.
+    GET = 32
+    """Body: the request, pickled. Answer: status, headers and body, pickled."""
+    HEARD = 33
+    """Body: which nodes were heard, and readings of GPUs, pickled."""
 
 
 HEADER = struct.Struct("<IBI16s")

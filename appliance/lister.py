@@ -1,0 +1,185 @@
+"""Pages of nodes and GPUs, answered by a process of their own: whoever looks must not take the interpreter from those who change something.
+
+It reads the rows as they are committed. What is in no row, which nodes were heard and what their GPUs do, the appliance tells it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import logging
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from appliance import pipe
+from appliance.pipe import Frame, Kind
+
+log = logging.getLogger(__name__)
+
+THREADS = 2
+ANSWER_SECONDS, RESTART_SECONDS = 60.0, 0.5
+MAX_WAITING = 256
+MAX_ANSWER_BYTES = 1 << 26
+
+
+class News(NamedTuple):
+    heard: Sequence[UUID]
+    """Nodes."""
+    readings: Sequence[tuple[tuple[str, ...], Mapping[UUID, Sequence[float]]]]
+    """Metrics, and the newest values of each GPU."""
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+class Lister:
+    """The process as the event loop sees it. While it is away, `ask` says so and the appliance answers by itself."""
+
+    def __init__(self, everything: Callable[[], News]) -> None:
+        """`everything`: what a new process must be told. Called on the loop."""
+        self._everything = everything
+        self._loop = asyncio.get_running_loop()
+        self._writer: asyncio.StreamWriter | None = None
+        self._numbers = count(1)
+        self._calls: dict[int, asyncio.Future[bytes]] = {}
+
+    async def run(self) -> None:
+        """As long as the appliance."""
+        while True:
+            ours, theirs = socket.socketpair()
+            process = subprocess.Popen([sys.executable, "-m", "appliance.lister", str(theirs.fileno())], pass_fds=[theirs.fileno()])
+            theirs.close()
+            try:
+                await self._serve(*await asyncio.open_connection(sock=ours, limit=MAX_ANSWER_BYTES))
+            finally:
+                self._writer = None
+                for future in self._calls.values():
+                    future.cancel()
+                process.kill()
+                await asyncio.to_thread(process.wait)
+            log.error("the lister's process ended with status %s; it is started again", process.returncode)
+            await asyncio.sleep(RESTART_SECONDS)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            while (frame := await pipe.read_async(reader)) is not None:
+                if frame.kind is Kind.READY:
+                    self._writer = writer
+                    self.tell(self._everything())
+                elif (future := self._calls.get(frame.call)) and not future.done():
+                    future.set_result(frame.body)
+
+    def tell(self, news: News) -> None:
+        """From any thread."""
+        if self._writer is not None:
+            frame = Frame(Kind.HEARD, body=pickle.dumps(news)).packed()
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._write, frame)
+
+    def _write(self, frame: bytes) -> None:
+        if self._writer is not None:
+            self._writer.write(frame)
+
+    async def ask(self, scope: dict[str, Any]) -> Answer | None:
+        """What the request is answered; None when the process is away or does not answer in time."""
+        if self._writer is None or len(self._calls) >= MAX_WAITING:
+            return None
+        number = next(self._numbers)
+        self._calls[number] = self._loop.create_future()
+        try:
+            self._write(Frame(Kind.GET, number, body=pickle.dumps(scope)).packed())
+            return Answer(*pickle.loads(await asyncio.wait_for(self._calls[number], ANSWER_SECONDS)))  # noqa: S301 - from our own process
+        except (TimeoutError, asyncio.CancelledError):
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            return None
+        finally:
+            del self._calls[number]
+
+
+PASSED = ("type", "method", "path", "raw_path", "query_string", "headers", "scheme", "client", "server", "root_path")
+"""What an answer depends on, of an ASGI scope."""
+
+
+def passed(scope: dict[str, Any]) -> dict[str, Any]:
+    return {name: scope[name] for name in PASSED if name in scope}
+
+
+class Process:
+    """The other end."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        from django.core.handlers.base import BaseHandler
+
+        self._connection, self._sending = connection, threading.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="lister")
+        self._handler = BaseHandler()
+        self._handler.load_middleware(is_async=False)
+
+    def run(self) -> None:
+        """Until the appliance ends."""
+        self._say(Frame(Kind.READY))
+        with io.BufferedReader(socket.SocketIO(self._connection, "r")) as stream:
+            while (frame := pipe.read(stream)) is not None:
+                if frame.kind is Kind.GET:
+                    self._threads.submit(self._answer, frame)
+                else:
+                    self._note(pickle.loads(frame.body))  # noqa: S301 - from our own process
+
+    def _say(self, frame: Frame) -> None:
+        with self._sending:
+            self._connection.sendall(frame.packed())
+
+    @staticmethod
+    def _note(news: News) -> None:
+        from appliance.telemetry import latest, series
+
+        for node_id in news.heard:
+            latest.heard_from(node_id)
+        for metrics, values_of in news.readings:
+            series.note(metrics, values_of)
+
+    def _answer(self, question: Frame) -> None:
+        from django.core.handlers.asgi import ASGIRequest
+        from django.http import HttpResponse
+
+        try:
+            response: HttpResponse = self._handler.get_response(ASGIRequest(pickle.loads(question.body), io.BytesIO()))  # type: ignore[assignment]  # noqa: S301
+            response.close()
+            self._say(Frame(Kind.ANSWER, question.call, body=pickle.dumps((response.status_code, list(response.items()), response.content))))
+        except Exception:
+            log.exception("a page could not be answered")
+            self._say(Frame(Kind.ANSWER, question.call, body=pickle.dumps((500, [], b""))))
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")
+    for s in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(s, signal.SIG_IGN)  # the appliance decides; its end of the pipe says so
+    import django
+
+    django.setup()
+    from appliance.accounts import identities
+
+    identities.remembering = False
+    with contextlib.suppress(OSError):
+        Process(socket.socket(fileno=int(sys.argv[1]))).run()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
