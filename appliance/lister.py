@@ -86,9 +86,15 @@ class Lister:
     def tell(self, news: News) -> None:
         """From any thread."""
         if self._writer is not None:
-            frame = Frame(Kind.HEARD, body=pickle.dumps(news)).packed()
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._write, frame)
+            self._say(Frame(Kind.HEARD, body=pickle.dumps(news)))
+
+    def forget_identities(self) -> None:
+        """From any thread, before whoever changed something is answered: so its next request comes after this, on the same pipe."""
+        self._say(Frame(Kind.FORGET))
+
+    def _say(self, frame: Frame) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._write, frame.packed())
 
     def _write(self, frame: bytes) -> None:
         if self._writer is not None:
@@ -132,11 +138,15 @@ class Process:
 
     def run(self) -> None:
         """Until the appliance ends."""
+        from appliance.accounts import identities
+
         self._say(Frame(Kind.READY))
         with io.BufferedReader(socket.SocketIO(self._connection, "r")) as stream:
             while (frame := pipe.read(stream)) is not None:
                 if frame.kind is Kind.GET:
                     self._threads.submit(self._answer, frame)
+                elif frame.kind is Kind.FORGET:
+                    identities.forget()
                 else:
                     self._note(pickle.loads(frame.body))  # noqa: S301 - from our own process
 
@@ -173,9 +183,6 @@ def main() -> None:
     import django
 
     django.setup()
-    from appliance.accounts import identities
-
-    identities.remembering = False
     with contextlib.suppress(OSError):
         Process(socket.socket(fileno=int(sys.argv[1]))).run()
     os._exit(0)

@@ -40,6 +40,8 @@ class Kind(enum.IntEnum):
     """Body: the request, pickled. Answer: status, headers and body, pickled."""
     HEARD = 33
     """Body: which nodes were heard, and readings of GPUs, pickled."""
+    FORGET = 34
+    """Users, tokens or roles changed: what is remembered of them is read again."""
 
 
 HEADER = struct.Struct("<IBI16s")

@@ -20,6 +20,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from appliance import garbage
+from appliance.accounts import identities
 from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.activity import tasks, watch
 from appliance.activity.consumers import MAX_FRAME_BYTES
@@ -122,6 +123,7 @@ async def serve() -> None:
     authority = load_authority(settings.DATA_DIR)
     pem, key = server_certificate(authority, settings.DATA_DIR, server_names())
     lister = handler.lister = Lister(everything_heard)
+    identities.listeners.append(lister.forget_identities)
     fleet = FleetBackend(gateway_options(pem, key, authority), lister.tell)
     fleet.start()
     config = uvicorn.Config(

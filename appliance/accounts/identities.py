@@ -6,6 +6,7 @@ import copy
 import hashlib
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -17,8 +18,8 @@ from appliance.accounts.models import ApiToken, Project, RoleBinding, User
 KEPT_SECONDS = 60.0
 """Only for changes that another process makes (`manage.py`); this one's take effect with their commit."""
 MAX_KEPT = 10_000
-remembering = True
-"""Not where rows are only read: other processes' changes would not be noticed."""
+listeners: list[Callable[[], None]] = []
+"""Called when what is remembered may be wrong, after the commit and before its answer."""
 
 _kept: dict[bytes, tuple[float, ApiToken]] = {}
 _lock = threading.Lock()
@@ -50,7 +51,7 @@ def changes() -> int:
 def keep(presented: str, token: ApiToken, read_at: int) -> None:
     """`read_at`: `changes()` before the rows were read. With several appliances on one database nothing is kept: another one's changes would not be noticed."""
     with _lock:
-        if settings.ENVIRONMENT.database or not remembering or read_at != _changes:
+        if settings.ENVIRONMENT.database or read_at != _changes:
             return
         if len(_kept) >= MAX_KEPT:
             _kept.clear()
@@ -62,6 +63,8 @@ def forget() -> None:
     with _lock:
         _changes += 1
         _kept.clear()
+    for listener in listeners:
+        listener()
 
 
 def noticed(**_: Any) -> None:

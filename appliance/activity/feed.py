@@ -119,9 +119,9 @@ class Subscriber:
         ready, self.waiting = self.waiting, None
         return ready
 
-    def offer_sample(self, gpu_id: str, sample: str) -> None:
-        """On the loop. The newest of each GPU waits; older ones that were not sent yet are dropped."""
-        self.samples[gpu_id] = sample
+    def offer_samples(self, samples: Mapping[str, str]) -> None:
+        """On the loop; by GPU. The newest of each waits; older ones that were not sent yet are dropped."""
+        self.samples |= samples
         self.sampled.set()
 
     def samples_frame(self) -> str:
@@ -270,10 +270,13 @@ class Hub:
         """GPU id to its sample; `row_of` makes the row that is sent of it, once and only if somebody watches."""
         with self._lock:
             watched = {gpu_id: tuple(self._watchers[gpu_id]) for gpu_id in samples if gpu_id in self._watchers}
+        wanted: dict[Subscriber, dict[str, str]] = {}
         for gpu_id, subscribers in watched.items():
             encoded = orjson.dumps(row_of(samples[gpu_id])).decode()
             for s in subscribers:
-                s.loop.call_soon_threadsafe(s.offer_sample, gpu_id, encoded)
+                wanted.setdefault(s, {})[gpu_id] = encoded
+        for s, found in wanted.items():
+            s.loop.call_soon_threadsafe(s.offer_samples, found)
 
     def watch(self, subscriber: Subscriber, gpus: Iterable[str]) -> set[str]:
         """Replaces what the socket watches; those that are new to it."""

@@ -6,7 +6,6 @@ It has no database and no key but the server's; everything that it wants to know
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import logging
@@ -77,6 +76,14 @@ class Stream:
         self.sent_generation = -1
         self.kept_sequence = self.acknowledged = 0
         self.last_report = b""
+
+    async def woken(self, seconds: float) -> None:
+        """Or so long. Without the task that asyncio.wait_for() makes each time."""
+        timer = asyncio.get_running_loop().call_later(seconds, self.wake.set)
+        try:
+            await self.wake.wait()
+        finally:
+            timer.cancel()
 
     def end(self, *, revoked: bool = False) -> None:
         self.ended, self.revoked = True, revoked
@@ -204,8 +211,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
                 beat = time.monotonic()
                 stream.acknowledged = stream.kept_sequence
                 yield self._message(state, stream.acknowledged)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stream.wake.wait(), max(beat + self.heartbeat_seconds - time.monotonic(), 0.01))
+            await stream.woken(max(beat + self.heartbeat_seconds - time.monotonic(), 0.01))
 
     async def _changed_state(self, stream: Stream) -> fleet_pb2.DesiredState | None:
         stream.look = False
