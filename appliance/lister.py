@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 THREADS = 2
 ANSWER_SECONDS, RESTART_SECONDS = 60.0, 0.5
+TELL_SECONDS = 0.25
 MAX_WAITING = 256
 MAX_ANSWER_BYTES = 1 << 26
 
@@ -55,6 +56,7 @@ class Lister:
         self._loop = asyncio.get_running_loop()
         self._writer: asyncio.StreamWriter | None = None
         self._numbers = count(1)
+        self._untold: list[News] = []
         self._calls: dict[int, asyncio.Future[bytes]] = {}
 
     async def run(self) -> None:
@@ -79,22 +81,26 @@ class Lister:
             while (frame := await pipe.read_async(reader)) is not None:
                 if frame.kind is Kind.READY:
                     self._writer = writer
-                    self.tell(self._everything())
+                    self._write(Frame(Kind.HEARD, body=pickle.dumps(self._everything())).packed())
                 elif (future := self._calls.get(frame.call)) and not future.done():
                     future.set_result(frame.body)
 
     def tell(self, news: News) -> None:
-        """From any thread."""
-        if self._writer is not None:
-            self._say(Frame(Kind.HEARD, body=pickle.dumps(news)))
+        """From any thread. Sent a little later, with what else came meanwhile."""
+        self._untold.append(news)
+
+    async def keep_telling(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_SECONDS)
+            told, self._untold = self._untold, []
+            if told and self._writer is not None:
+                heard = {node_id for news in told for node_id in news.heard}
+                self._write(Frame(Kind.HEARD, body=pickle.dumps(News(list(heard), [r for news in told for r in news.readings]))).packed())
 
     def forget_identities(self) -> None:
         """From any thread, before whoever changed something is answered: so its next request comes after this, on the same pipe."""
-        self._say(Frame(Kind.FORGET))
-
-    def _say(self, frame: Frame) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._write, frame.packed())
+            self._loop.call_soon_threadsafe(self._write, Frame(Kind.FORGET).packed())
 
     def _write(self, frame: bytes) -> None:
         if self._writer is not None:
@@ -149,6 +155,10 @@ class Process:
                     identities.forget()
                 else:
                     self._note(pickle.loads(frame.body))  # noqa: S301 - from our own process
+
+    def close(self) -> None:
+        """Waits for what is being answered."""
+        self._threads.shutdown()
 
     def _say(self, frame: Frame) -> None:
         with self._sending:

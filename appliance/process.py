@@ -136,7 +136,9 @@ async def serve() -> None:
     stop = asyncio.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(s, stop.set)
-    background = [asyncio.create_task(work) for work in (tick(), lister.run(), fleet.compare(), keep_history(), watch_loop(), garbage.keep_away())]
+    background = [
+        asyncio.create_task(work) for work in (tick(), lister.run(), lister.keep_telling(), fleet.compare(), keep_history(), watch_loop(), garbage.keep_away())
+    ]
     running = asyncio.create_task(web._serve([listening_socket(e.listen, e.https_port)]))
     log.info("appliance serves https://%s:%d, agents on %d, CA %s", e.listen, e.https_port, e.fleet_port, authority.fingerprint)
     await asyncio.wait([asyncio.create_task(stop.wait()), running], return_when=asyncio.FIRST_COMPLETED)

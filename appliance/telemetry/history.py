@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from uuid import UUID
 
-from django.db import router, transaction
-from django.db.models import Max, Min
+from django.db import connections, router, transaction
 
 from appliance.errors import ApplianceError, Code
 from appliance.telemetry import rollups, series
@@ -85,7 +84,7 @@ def write_everything() -> None:
 
 def compacted(series_id: UUID, finer: Tier, tier: Tier, now: float) -> list[Chunk]:
     """The stretches of the coarser tier that are over and were not made yet: also those that ended while no appliance ran."""
-    earliest = Chunk.objects.filter(series_id=series_id, resolution_seconds=finer.resolution_seconds).aggregate(first=Min("start_seconds"))["first"]
+    earliest = edge("MIN", series_id, finer)
     if earliest is None:
         return []
     begin = math.floor(max(compacted_until(series_id, tier), earliest) / tier.chunk_seconds) * tier.chunk_seconds
@@ -100,9 +99,22 @@ def margin(finer: Tier) -> int:
     return sum(2 * t.chunk_seconds for t in TIERS[: TIERS.index(finer) + 1])
 
 
+def edge(which: str, series_id: UUID, tier: Tier) -> int | None:
+    """Where the stored chunks of a tier begin. Asked for every series now and then, and Django takes ten times as long as the database."""
+    connection = connections[router.db_for_read(Chunk)]
+    key = series_id if connection.features.has_native_uuid_field else series_id.hex
+    with connection.cursor() as cursor:
+        cursor.execute(EDGE.format(which=which), [key, tier.resolution_seconds])
+        found: int | None = cursor.fetchone()[0]
+    return found
+
+
+EDGE = f"SELECT {{which}}(start_seconds) FROM {Chunk._meta.db_table} WHERE series_id = %s AND resolution_seconds = %s"  # noqa: S608 - names of ours
+
+
 def compacted_until(series_id: UUID, tier: Tier) -> float:
     """The end of its last chunk; -inf when it has none."""
-    last = Chunk.objects.filter(series_id=series_id, resolution_seconds=tier.resolution_seconds).aggregate(last=Max("start_seconds"))["last"]
+    last = edge("MAX", series_id, tier)
     return -math.inf if last is None else math.floor(last / tier.chunk_seconds + 1) * tier.chunk_seconds
 
 

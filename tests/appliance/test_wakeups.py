@@ -18,10 +18,10 @@ from appliance.fleet import backend
 from appliance.fleet.backend import FleetBackend
 from appliance.fleet.gateway import Options
 from appliance.fleet.models import NodeCertificate
-from appliance.pipe import Frame, Kind
 from appliance.inventory import wakeups
 from appliance.inventory.models import Node
 from appliance.inventory.services import raise_generation
+from appliance.pipe import Frame, Kind
 from appliance.writer import fleet_readers, write
 
 AddNode = Callable[..., Node]
