@@ -1,4 +1,5 @@
-"""`./bench appliance [--json]`: the appliance under the load of a company: agents, browsers, lists and allocations at once, on one machine.
+"""`./bench appliance [--json]`: the appliance under the load of a company, on one machine: a thousand agents all the time, and beside them one after the other
+browsers, lists, allocations, and then all of these at once.
 
 Everything is measured from the moment it was due (open loop); errors and what never came are misses. Afterwards what REST shows of 20 GPUs is compared with
 what their agents sent, and the appliance is killed to see how long all agents take to be back.
@@ -12,46 +13,16 @@ import os
 import platform
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from deploy.supervisor import ROOT
-from tests.load.appliance import FLEET_PORT, HTTPS_PORT, Bench
+from tests.load.appliance import FLEET_PORT, Bench
 from tests.load.kill_rounds import KILL_NODES, kill_rounds
-from tests.load.placement import placement_ms
-
-WARM_UP_SECONDS, SAMPLE_SECONDS = 15.0, 5.0
-
-
-class Part:
-    """A process of the load; it answers each line with one line."""
-
-    def __init__(self, module: str, *arguments: object) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", f"tests.load.{module}", *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-        )
-
-    def tell(self, *words: object) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> Any:
-        assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())
-
-    def ask(self, *words: object) -> Any:
-        self.tell(*words)
-        return self.answer()
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
+from tests.load.stages import SAMPLE_SECONDS, Measured, Part, Stage, measure
 
 
 def same_history(bench: Bench, sent: dict[str, list[dict[str, float]]]) -> tuple[int, int]:
@@ -70,7 +41,14 @@ def row(name: str, unit: str, value: float, target: float, met: bool | None = No
     return {"name": name, "value": round(value, 3), "unit": unit, "target": target, "met": value <= target if met is None else met, **more}
 
 
-def run(bench: Bench, sockets: int, wide: int, lists: float, pairs: float, measured_seconds: float) -> list[dict[str, object]]:
+def stages(sockets: int, wide: int, lists: float, pairs: float) -> list[Stage]:
+    return [
+        Stage("agents"), Stage("browsers", sockets=sockets, wide=wide), Stage("lists", lists=lists), Stage("allocations", pairs=pairs),
+        Stage("together", sockets, wide, lists, pairs),
+    ]  # fmt: skip
+
+
+def run(bench: Bench, wanted: Sequence[Stage], measured_seconds: float) -> list[dict[str, object]]:
     bench.populate()
     bench.start()
     begun = time.time()
@@ -79,27 +57,13 @@ def run(bench: Bench, sockets: int, wide: int, lists: float, pairs: float, measu
         Part("agents", bench.folder / "fleet.json", f"127.0.0.1:{FLEET_PORT}", begun, first, count, SAMPLE_SECONDS)
         for first, count in ((0, half), (half, bench.nodes - half))
     ]
-    parts = list(fleet)
     try:
         connected = max(p.ask("ready", begun)["ready_at"] for p in fleet) - begun
         print(f"{bench.nodes} agents connected in {connected:.1f} s", file=sys.stderr)
-        browsers = Part("browsers", bench.folder, f"wss://127.0.0.1:{HTTPS_PORT}/api/v1/feed", begun, SAMPLE_SECONDS, sockets, wide)
-        people = Part("people", bench.folder, bench.url, lists, pairs)
-        parts += [browsers, people]
-        time.sleep(WARM_UP_SECONDS)
-        begin, spent = time.time(), bench.processor_seconds()
-        placements = []
-        while time.time() < begin + measured_seconds - 2:
-            placements.append(placement_ms())
-            time.sleep(5)
-        time.sleep(max(begin + measured_seconds - time.time(), 0))
-        status, rss, spent = bench.get("appliance"), bench.rss_bytes(), bench.processor_seconds() - spent
-        time.sleep(SAMPLE_SECONDS)
-        end = begin + measured_seconds
-        ingest = [p.ask("figures", begin, end) for p in fleet]
-        seen, web = browsers.ask("figures", begin, end), people.ask("figures", begin, end)
-        for part in (browsers, people):
-            part.stop()
+        measured: dict[str, Measured] = {}
+        for stage in wanted:
+            measured[stage.name] = measure(bench, fleet, stage, begun, measured_seconds)
+            print(f"{stage.name}: {json.dumps(measured[stage.name].short())}", file=sys.stderr)
         sent: dict[str, list[dict[str, float]]] = {}
         for part in fleet:
             part.tell("sent")
@@ -112,22 +76,35 @@ def run(bench: Bench, sockets: int, wide: int, lists: float, pairs: float, measu
         bench.start()
         back = max(p.ask("ready", killed)["ready_at"] for p in fleet) - killed
     finally:
-        for part in parts:
+        for part in fleet:
             part.stop()
         bench.appliance.terminate()
         bench.appliance.wait()
-    due = seen["due"]
     return [
-        row("ingest_ack_p99_ms", "ms", max(i["p99_ms"] for i in ingest), 50, samples=[i["count"] for i in ingest], misses=sum(i["misses"] for i in ingest)),
-        row("browser_sample_p99_ms", "ms", seen["p99_ms"], 500, due=due, share_of_due=round(seen["count"] / max(due, 1), 5), more=seen),
-        row("list_p99_ms", "ms", web["list"]["p99_ms"], 300, more=web["list"]),
-        row("allocate_ticket_p99_ms", "ms", web["allocate"]["p99_ms"], 150, more=web["allocate"]),
-        row("loop_lag_p99_ms", "ms", status["loop_lag_p99_ms"], 50, p50_ms=status["loop_lag_p50_ms"], index_mismatches=status["index_mismatches"]),
+        *latencies(measured),
         row("reconnect_all_s", "s", back, 60, first_time_s=round(connected, 2)),
-        row("rss_bytes", "bytes", rss, 600e6, processors=round(spent / measured_seconds, 2)),
-        row("placement_10k_gpus_ms", "ms", statistics.median(placements), 20, runs=len(placements)),
+        row("rss_bytes", "bytes", max(m.rss_bytes for m in measured.values()), 600e6),
+        row("placement_10k_gpus_ms", "ms", statistics.median(ms for m in measured.values() for ms in m.placements_ms), 20),
         row("history_equal_share", "ratio", equal / max(total, 1), 1.0, equal == total and total > 0, readings=total),
+        {"name": "stages", "more": {name: m.short() for name, m in measured.items()}},
     ]
+
+
+def latencies(measured: dict[str, Measured]) -> list[dict[str, object]]:
+    """Each figure from its own stage; ingest and the loop from the worst of those. What came when everything was at once is told beside them."""
+    own, found = {name: m for name, m in measured.items() if name != "together"}, []
+    if own:
+        worst = max(own, key=lambda name: own[name].ingest_ms)
+        found.append(row("ingest_ack_p99_ms", "ms", own[worst].ingest_ms, 50, stage=worst, more=own[worst].ingest))
+    for name, stage, target in (("browser_sample", "browsers", 500), ("list", "lists", 300), ("allocate_ticket", "allocations", 150)):
+        if stage in own:
+            figures = {"browsers": own[stage].browsers, "lists": own[stage].lists, "allocations": own[stage].pairs}[stage]
+            found.append(row(f"{name}_p99_ms", "ms", figures["p99_ms"], target, more=figures))
+    if own:
+        worst = max(own, key=lambda name: own[name].status["loop_lag_p99_ms"])
+        status = own[worst].status
+        found.append(row("loop_lag_p99_ms", "ms", status["loop_lag_p99_ms"], 50, stage=worst, index_mismatches=status["index_mismatches"]))
+    return found
 
 
 def main() -> None:
@@ -138,7 +115,8 @@ def main() -> None:
     parser.add_argument("--wide", type=int, default=20, help="sockets that watch 1,024 GPUs")
     parser.add_argument("--lists", type=float, default=50.0, help="a second")
     parser.add_argument("--pairs", type=float, default=20.0, help="allocations a second")
-    parser.add_argument("--seconds", type=float, default=60.0, help="that are measured, after 15 of warm-up")
+    parser.add_argument("--stage", action="append", choices=[s.name for s in stages(0, 0, 0, 0)], help="only this one; may be given again")
+    parser.add_argument("--seconds", type=float, default=60.0, help="that are measured of each stage, after 15 of warm-up")
     parser.add_argument("--keep", type=Path, help="folder for the data and the log; default: one that is removed")
     parser.add_argument("--kill-rounds", type=int, metavar="N", help="instead: kills it so often with requests in flight, and compares all books")
     options = parser.parse_args()
@@ -150,7 +128,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="busbar-load-") as made:
         folder = options.keep or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
-        results = run(Bench(folder, options.nodes), options.sockets, options.wide, options.lists, options.pairs, options.seconds)
+        all_of_them = stages(options.sockets, options.wide, options.lists, options.pairs)
+        wanted = [s for s in all_of_them if not options.stage or s.name in options.stage]
+        results = run(Bench(folder, options.nodes), wanted, options.seconds)
     machine = {
         "processor": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
@@ -160,7 +140,7 @@ def main() -> None:
     if options.json:
         print(json.dumps({"machine": machine, "results": results}, indent=1))
         return
-    for r in results:
+    for r in results[:-1]:
         print(f"{'met   ' if r['met'] else 'MISSED'} {r['name']:26} {r['value']:>14,} {r['unit']:6} target {r['target']:,}")
 
 

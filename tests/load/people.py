@@ -36,7 +36,7 @@ class Load:
 
     async def run(self) -> None:
         begun, n = time.time(), 0
-        while True:
+        while self.rate:
             due = begun + n / self.rate
             if (left := due - time.time()) > 0:
                 await asyncio.sleep(left)
