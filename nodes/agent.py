@@ -191,6 +191,7 @@ class Agent:
                     compute_capability=g.compute_capability,
                     pci_bus_id=g.pci_bus_id,
                     mig=g.mig,
+                    links=dict(g.links),
                 )
                 for g in self.gpus
             ],

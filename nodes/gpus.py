@@ -1,17 +1,17 @@
-"""The only module that speaks NVML. Unknown is None, never 0."""
+"""What NVML says; with `topology` the only module that speaks it. Unknown is None, never 0."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pynvml
 
 from nodes.errors import NodeError
-
-R = TypeVar("R")
+from nodes.optional import optional, text
+from nodes.topology import links
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,8 @@ class Gpu:
     pci_bus_id: str = ""
     mig: bool = False
     """Cut into instances by its own firmware: nothing runs on it as a whole."""
-
-
-def optional(read: Callable[[], R]) -> R | None:
-    """A reading that this GPU may not have."""
-    try:
-        return read()
-    except pynvml.NVMLError:
-        return None
-
-
-def text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+    links: tuple[tuple[int, str], ...] = ()
+    """Index of another GPU of the machine, and how it is reached (`topology`)."""
 
 
 class Nvml:
@@ -60,8 +50,8 @@ class Nvml:
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
 
     def gpus(self) -> list[Gpu]:
-        found = []
-        for i, h in enumerate(self._handles()):
+        found, handles = [], self._handles()
+        for i, (h, reached) in enumerate(zip(handles, links(handles), strict=True)):
             major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(h)
             found.append(
                 Gpu(
@@ -72,6 +62,7 @@ class Nvml:
                     compute_capability=f"{major}.{minor}",
                     pci_bus_id=optional(lambda h=h: text(pynvml.nvmlDeviceGetPciInfo(h).busId)) or "",  # type: ignore[misc]
                     mig=optional(lambda h=h: pynvml.nvmlDeviceGetMigMode(h)[0] == pynvml.NVML_DEVICE_MIG_ENABLE) or False,  # type: ignore[misc]
+                    links=tuple(sorted(reached.items())),
                 )
             )
         return found

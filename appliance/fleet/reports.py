@@ -88,6 +88,7 @@ def node(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
                 g.compute_capability[:10],
                 g.pci_bus_id[:20],
                 g.mig,
+                tuple(sorted((bounded(index, MAX_INDEX), way[:8]) for index, way in g.links.items()))[:MAX_GPUS],
             )
             for g in i.gpus[:MAX_GPUS]
         ),

@@ -129,6 +129,8 @@ class Gpu(models.Model):
     pci_bus_id = models.CharField(max_length=20, blank=True)
     mig = models.BooleanField(default=False)
     """Cut into instances by its own firmware: nothing starts on it."""
+    links = models.JSONField(default=dict, blank=True)
+    """Index of another GPU of the node to how it is reached, as `nvidia-smi topo -m` says it."""
     present = models.BooleanField(default=True)
     """False once a report no longer lists it."""
     labels = models.JSONField(default=dict, blank=True)

@@ -32,6 +32,8 @@ class ReportedGpu:
     compute_capability: str
     pci_bus_id: str = ""
     mig: bool = False
+    links: tuple[tuple[int, str], ...] = ()
+    """Index of another GPU of the node, and how it is reached; in order."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,13 @@ def as_known(node_id: UUID, report: ReportedNode) -> bool:
     node = Node.objects.get(pk=node_id)
     if node.state == NodeState.ENROLLING or any(getattr(node, name) != value for name, value in facts_of(report).items()):
         return False
-    gpus = {ReportedGpu(g.uuid, g.index, g.model, g.memory_bytes, g.compute_capability, g.pci_bus_id, g.mig) for g in node.gpus.all() if g.present}
+    gpus = {as_reported(g) for g in node.gpus.all() if g.present}
     return gpus == set(report.gpus) and list(report.endpoints) == endpoints_of(node)
+
+
+def as_reported(g: Gpu) -> ReportedGpu:
+    links = tuple(sorted((int(index), way) for index, way in g.links.items()))
+    return ReportedGpu(g.uuid, g.index, g.model, g.memory_bytes, g.compute_capability, g.pci_bus_id, g.mig, links)
 
 
 def facts_of(report: ReportedNode) -> dict[str, object]:
@@ -120,6 +127,7 @@ def record_gpus(node: Node, reported: Iterable[ReportedGpu]) -> None:
                 compute_capability=r.compute_capability[:10],
                 pci_bus_id=r.pci_bus_id,
                 mig=r.mig,
+                links={str(index): way for index, way in r.links},
             )
             emit("gpu.found", path=gpu.path, object_id=gpu.pk, message=f"GPU {r.index} of {node.name}: {r.model}.")
         else:
@@ -134,7 +142,7 @@ def gpu_again(node: Node, gpu: Gpu, r: ReportedGpu) -> None:
     memory = max(r.memory_bytes, gpu.taken_memory_bytes)  # what was given from it before it shrank stays counted
     now = {
         "index": r.index, "model": r.model[:100], "memory_bytes": memory, "compute_capability": r.compute_capability[:10], "pci_bus_id": r.pci_bus_id,
-        "mig": r.mig, "present": True,
+        "mig": r.mig, "links": {str(index): way for index, way in r.links}, "present": True,
     }  # fmt: skip
     changed = {name: value for name, value in now.items() if getattr(gpu, name) != value}
     if changed:

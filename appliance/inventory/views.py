@@ -80,6 +80,9 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
     node = serializers.CharField(source="node.name", read_only=True)
     node_id = serializers.UUIDField(read_only=True)
     pool = serializers.CharField(source="pool.name", default=None, allow_null=True, read_only=True)
+    links = serializers.DictField(
+        child=serializers.CharField(), read_only=True, help_text="Index of another GPU of its node to how it is reached, as `nvidia-smi topo -m` says it."
+    )
     metrics = serializers.SerializerMethodField()
 
     class Meta:
@@ -96,6 +99,7 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
             "compute_capability",
             "pci_bus_id",
             "mig",
+            "links",
             "present",
             "labels",
             "notes",
@@ -113,18 +117,18 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
 
 
 GPU_COLUMNS = (
-    "pk", "uuid", "node_name", "node_id", "pool_name", "index", "model", "memory_bytes", "compute_capability", "pci_bus_id", "mig",
+    "pk", "uuid", "node_name", "node_id", "pool_name", "index", "model", "memory_bytes", "compute_capability", "pci_bus_id", "mig", "links",
     "present", "labels", "notes", "version", "created_at",
 )  # fmt: skip
 
 
 def gpu_shown(
     pk: UUID, uuid: UUID, node: str, node_id: UUID, pool: str | None, index: int, model: str, memory_bytes: int, compute_capability: str,
-    pci_bus_id: str, mig: bool, present: bool, labels: dict[str, str], notes: str, version: int, created_at: datetime,
+    pci_bus_id: str, mig: bool, links: dict[str, str], present: bool, labels: dict[str, str], notes: str, version: int, created_at: datetime,
 ) -> dict[str, Any]:  # fmt: skip
     return {
         "id": str(pk), "uuid": str(uuid), "node": node, "node_id": str(node_id), "pool": pool, "index": index, "model": model, "memory_bytes": memory_bytes,
-        "compute_capability": compute_capability, "pci_bus_id": pci_bus_id, "mig": mig,
+        "compute_capability": compute_capability, "pci_bus_id": pci_bus_id, "mig": mig, "links": links,
         "present": present, "labels": labels, "notes": notes, "metrics": series.newest(pk), "version": version,
         "created_at": moment(created_at),
     }  # fmt: skip

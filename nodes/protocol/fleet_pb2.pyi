@@ -49,7 +49,14 @@ class Endpoint(_message.Message):
     def __init__(self, address: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Gpu(_message.Message):
-    __slots__ = ("uuid", "index", "model", "memory_bytes", "compute_capability", "pci_bus_id", "mig")
+    __slots__ = ("uuid", "index", "model", "memory_bytes", "compute_capability", "pci_bus_id", "mig", "links")
+    class LinksEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: str
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
     UUID_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +64,7 @@ class Gpu(_message.Message):
     COMPUTE_CAPABILITY_FIELD_NUMBER: _ClassVar[int]
     PCI_BUS_ID_FIELD_NUMBER: _ClassVar[int]
     MIG_FIELD_NUMBER: _ClassVar[int]
+    LINKS_FIELD_NUMBER: _ClassVar[int]
     uuid: bytes
     index: int
     model: str
@@ -64,7 +72,8 @@ class Gpu(_message.Message):
     compute_capability: str
     pci_bus_id: str
     mig: bool
-    def __init__(self, uuid: _Optional[bytes] = ..., index: _Optional[int] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., compute_capability: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., mig: _Optional[bool] = ...) -> None: ...
+    links: _containers.ScalarMap[int, str]
+    def __init__(self, uuid: _Optional[bytes] = ..., index: _Optional[int] = ..., model: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., compute_capability: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., mig: _Optional[bool] = ..., links: _Optional[_Mapping[int, str]] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ("generation", "sessions")

@@ -23,7 +23,7 @@ LabelFilter = Annotated[str, typer.Option("-l", "--labels", help="KEY=VALUE,… 
 NODE_COLUMNS = ["name", "state", "reachable", "driver_version", "cuda_version", "agent_version", "id"]
 GPU_COLUMNS = ["node", "index", "model", "memory_bytes", "metrics.memory_used_bytes", "metrics.utilisation_percent", "pool", "uuid"]
 NODE_MORE = ["site", "notes", "agent_outdated", "labels", "operating_system", "last_seen_at", "generation", "applied_generation"]
-GPU_MORE = ["compute_capability", "mig", "pci_bus_id", "labels", "notes", "present", "id"]
+GPU_MORE = ["compute_capability", "mig", "pci_bus_id", "links", "labels", "notes", "present", "id"]
 
 
 @node_app.command("list")

@@ -15,7 +15,7 @@ from appliance.accounts.models import User
 from appliance.activity.models import Event
 from appliance.inventory.endpoints import Way, in_order, silent
 from appliance.inventory.models import Gpu, Node
-from appliance.inventory.services import ReportedGpu, ReportedNode, node_report
+from appliance.inventory.services import ReportedGpu, ReportedNode, as_known, node_report
 from nodes.version import AGENT_VERSION
 from tests.appliance.conftest import GIB, Cast, applied, body
 
@@ -40,6 +40,16 @@ def test_a_gpu_that_was_cut_into_instances_gets_nothing_new_until_it_is_whole_ag
     node_report(node_id=node.pk, report=report_of(node))
     assert body(alice.post("/api/v1/allocations", {"percent": 50}, format="json"))["state"] == "preparing"
     assert Event.objects.filter(kind="gpu.mig").count() == 2
+
+
+def test_how_gpus_reach_each_other_is_shown_and_kept_up_to_date(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    node, vera = add_node(gpus=2), client_of(cast.vera)
+    first, second = report_of(node).gpus
+    for way in ("NV4", "PHB"):
+        pair = (replace(first, links=((1, way),)), replace(second, links=((0, way),)))
+        node_report(node_id=node.pk, report=report_of(node, gpus=pair))
+        assert {g["index"]: g["links"] for g in body(vera.get("/api/v1/gpus"))["items"]} == {0: {"1": way}, 1: {"0": way}}
+        assert as_known(node.pk, report_of(node, gpus=pair)) and not as_known(node.pk, report_of(node, gpus=(first, second)))
 
 
 def test_a_gpu_that_was_replaced_is_gone_and_the_new_one_is_there(cast: Cast, client_of: Clients, add_node: AddNode) -> None:

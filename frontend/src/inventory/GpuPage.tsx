@@ -10,6 +10,14 @@ import { NotFound } from "./NotFound";
 import { PartitionBar } from "./PartitionBar";
 import { allocated, partitionsOf } from "./capacity";
 
+function linksText(links: Record<string, string>): string {
+  return (
+    Object.entries(links)
+      .map(([index, way]) => `${index}: ${way}`)
+      .join(", ") || "not said"
+  );
+}
+
 export function GpuPage() {
   const { gpuId } = useParams({ from: "/gpus/$gpuId" });
   const gpu = useRows("gpu").find((g) => g.id === gpuId);
@@ -72,6 +80,7 @@ export function GpuPage() {
                 ["Memory", gib(gpu.memory_bytes)],
                 ["Compute capability", gpu.compute_capability],
                 ["PCI", gpu.pci_bus_id || "–"],
+                ["To other GPUs", linksText(gpu.links)],
                 ["MIG", gpu.mig ? "on: nothing new starts on it" : "off"],
                 ["Pool", gpu.pool ?? "none"],
                 ["Notes", gpu.notes || "none"],

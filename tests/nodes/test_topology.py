@@ -1,0 +1,51 @@
+"""A made-up board: no machine of ours has NVLink. 0 and 1 are joined by four links, 2 and 3 by a switch, and all stand behind two host bridges."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+import pytest
+
+from nodes.topology import links
+
+LINKS: dict[int, list[str]] = {0: ["gpu1"] * 4, 1: ["gpu0"] * 4, 2: ["switch"] * 18, 3: ["switch"] * 12 + ["down"] * 6}
+
+
+def link(handle: int, i: int) -> str:
+    if i >= len(LINKS[handle]):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    return LINKS[handle][i]
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    switch, gpu = pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH, pynvml.NVML_NVLINK_DEVICE_TYPE_GPU
+    for name, answer in {
+        "nvmlDeviceGetPciInfo": lambda h: SimpleNamespace(busId=f"gpu{h}".encode()),
+        "nvmlDeviceGetNvLinkState": lambda h, i: int(link(h, i) != "down"),
+        "nvmlDeviceGetNvLinkRemoteDeviceType": lambda h, i: switch if link(h, i) == "switch" else gpu,
+        "nvmlDeviceGetNvLinkRemotePciInfo": lambda h, i: SimpleNamespace(busId=link(h, i)),
+        "nvmlDeviceGetTopologyCommonAncestor": lambda a, b: pynvml.NVML_TOPOLOGY_HOSTBRIDGE if a // 2 == b // 2 else pynvml.NVML_TOPOLOGY_SYSTEM,
+    }.items():
+        monkeypatch.setattr(pynvml, name, answer)
+    return [0, 1, 2, 3]
+
+
+def test_links_count_directly_and_over_switches_and_pcie_is_the_rest(board: list[Any]) -> None:
+    assert links(board) == [
+        {1: "NV4", 2: "SYS", 3: "SYS"},
+        {0: "NV4", 2: "SYS", 3: "SYS"},
+        {0: "SYS", 1: "SYS", 3: "NV12"},
+        {0: "SYS", 1: "SYS", 2: "NV12"},
+    ]
+
+
+def test_what_nvml_does_not_say_is_left_out(board: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: Any) -> int:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+
+    for name in ("nvmlDeviceGetNvLinkState", "nvmlDeviceGetTopologyCommonAncestor"):
+        monkeypatch.setattr(pynvml, name, unknown)
+    assert links(board) == [{}] * 4
