@@ -60,10 +60,12 @@ def digest(text: str) -> str:
 
 
 @writes
-def token_create(*, user: User | None) -> tuple[EnrolmentToken, str]:
-    """The row, and the text that a node needs: secret, appliance URL, CA fingerprint."""
+def token_create(*, user: User | None, node_id: UUID | None = None) -> tuple[EnrolmentToken, str]:
+    """The row, and the text that a node needs: secret, appliance URL, CA fingerprint. With `node_id` a machine that was installed anew is that node again."""
+    if node_id is not None and not Node.objects.present().filter(pk=node_id).exists():
+        raise ApplianceError(Code.NOT_FOUND, "There is no such node; `busbar node list` shows them. Without one the machine becomes a new node.")
     secret = secrets.token_urlsafe(32)
-    token = EnrolmentToken.objects.create(secret_sha256=digest(secret), created_by=user, expires_at=timezone.now() + TOKEN_LIFE)
+    token = EnrolmentToken.objects.create(secret_sha256=digest(secret), node_id=node_id, created_by=user, expires_at=timezone.now() + TOKEN_LIFE)
     authority = load_authority(settings.DATA_DIR)
     e = settings.ENVIRONMENT
     content = {"secret": secret, "url": f"https://{e.advertise}:{e.https_port}", "ca_sha256": authority.fingerprint}
@@ -82,10 +84,19 @@ def redeem(*, secret: str, hostname: str, agent_csr: str, launcher_csr: str) -> 
             raise ApplianceError(Code.TOKEN_SPENT, "The enrolment token is unknown, spent or older than 15 minutes; make a new one with `busbar node token`.")
         answer: dict[str, Any] = again.answer
         return answer
-    node = node_create(name=hostname)
+    known = Node.objects.filter(pk__in=EnrolmentToken.objects.filter(secret_sha256=digest(secret)).values("node_id")).first()
+    if known is not None:
+        end_certificates(known)
+    node = known or node_create(name=hostname)
     answer = {"node_id": str(node.pk), "node_name": node.name, **certificates_for(node, agent_csr, launcher_csr)}
     EnrolmentToken.objects.filter(secret_sha256=digest(secret)).update(answer=answer)
     return answer
+
+
+def end_certificates(node: Node) -> None:
+    """Of the machine as it was before: whoever still has them is refused. The node keeps its name, labels, pools and GPUs."""
+    NodeCertificate.objects.filter(node=node, revoked_at=None).update(revoked_at=timezone.now())
+    emit("node.enrolled_again", path=node.path, object_id=node.pk, message=f"Node {node.name} was enrolled again; its earlier certificates are revoked.")
 
 
 def certificates_for(node: Node, agent_csr: str, launcher_csr: str) -> dict[str, Any]:

@@ -16,6 +16,8 @@ class EnrolmentToken(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     secret_sha256 = models.CharField(max_length=64, unique=True)
+    node = models.ForeignKey("inventory.Node", null=True, on_delete=models.CASCADE, related_name="+")
+    """The node that the machine is again; none: it becomes a new one."""
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField()

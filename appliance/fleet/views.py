@@ -50,12 +50,20 @@ class CaSerializer(serializers.Serializer[dict[str, str]]):
     ca_pem = serializers.CharField()
 
 
+class EnrolmentTokenRequestSerializer(serializers.Serializer[dict[str, Any]]):
+    node_id = serializers.UUIDField(
+        required=False, allow_null=True, help_text="Of a node whose machine was installed anew: it is that node again, and its earlier certificates end."
+    )
+
+
 class EnrolmentTokenListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "fleet.enrol"}
 
-    @extend_schema(request=None, responses={201: EnrolmentTokenSerializer})
+    @extend_schema(request=EnrolmentTokenRequestSerializer, responses={201: EnrolmentTokenSerializer})
     def post(self, request: Request) -> Response:
-        row, text = enrolment.token_create(user=caller(request))
+        form = EnrolmentTokenRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        row, text = enrolment.token_create(user=caller(request), node_id=form.validated_data.get("node_id"))
         return Response({"id": row.pk, "token": text, "expires_at": row.expires_at}, status=201)
 
 

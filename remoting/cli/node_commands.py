@@ -149,9 +149,13 @@ def node_forget_key(address: str) -> None:
 
 
 @node_app.command("token")
-def node_token() -> None:
+def node_token(
+    node: Annotated[str, typer.Option(help="whose machine was installed anew: it is that node again", autocompletion=names("nodes"))] = "",
+) -> None:
     """Makes an enrolment token: single use, 15 minutes."""
-    typer.echo(client().request("POST", "enrolment-tokens")["token"])
+    api = client()
+    wanted = {"node_id": api.named("nodes", node)["id"]} if node else {}
+    typer.echo(api.request("POST", "enrolment-tokens", wanted)["token"])
 
 
 @gpu_app.command("list")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import uuid
 from collections.abc import Callable
@@ -16,11 +17,14 @@ from django.utils import timezone
 
 from appliance.accounts import services
 from appliance.accounts.models import ApiToken, RoleBinding, User
-from appliance.fleet.models import EnrolmentToken
+from appliance.activity.models import Event
+from appliance.fleet.auth import node_of
+from appliance.fleet.models import EnrolmentToken, NodeCertificate
 from appliance.inventory.models import Node
 from tests.appliance.conftest import Cast, body
 
 Clients = Callable[[User | None], Any]
+AddNode = Callable[..., Node]
 
 
 def test_lists_show_only_what_one_may_see(cast: Cast, client_of: Clients, add_node: Callable[..., Node]) -> None:
@@ -111,8 +115,25 @@ def test_guessing_is_slowed_down(cast: Cast, client_of: Clients) -> None:
     services._attempts.clear()
 
 
+def test_a_machine_that_was_installed_anew_is_the_same_node_again(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    from nodes.enrolment import new_key_and_csr
+
+    node, olga = add_node("rack-7"), client_of(cast.olga)
+    NodeCertificate.objects.create(serial="before", node=node, purpose="agent", not_after=timezone.now() + timedelta(days=1))
+    assert node_of("before", "/busbar.fleet.v1.Fleet/Connect") == node.pk
+    text = body(olga.post("/api/v1/enrolment-tokens", {"node_id": str(node.pk)}, format="json"))["token"]
+    secret = json.loads(base64.urlsafe_b64decode(text))["secret"]
+    wanted = {"secret": secret, "hostname": "another-name", "agent_csr": new_key_and_csr()[1], "launcher_csr": new_key_and_csr()[1]}
+    answer = body(client_of(None).post("/api/v1/enrol", wanted, format="json"))
+    assert (answer["node_id"], answer["node_name"]) == (str(node.pk), "rack-7")
+    assert node_of("before", "/busbar.fleet.v1.Fleet/Connect") is None, "the machine as it was before still gets in"
+    assert client_of(None).post("/api/v1/enrol", wanted, format="json").json() == answer, "a retry is answered as before"
+    assert NodeCertificate.objects.filter(node=node, revoked_at=None).count() == 2
+    assert Event.objects.filter(kind="node.enrolled_again", object_id=node.pk).count() == 1
+    assert olga.post("/api/v1/enrolment-tokens", {"node_id": str(uuid.uuid4())}, format="json").status_code == 404
+
+
 def test_enrolment_tokens_are_single_use(cast: Cast, client_of: Clients) -> None:
-    import base64
 
     from nodes.enrolment import new_key_and_csr
 
