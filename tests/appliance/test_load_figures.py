@@ -1,0 +1,66 @@
+"""The bench's own eyes: what is missed is never forgiven, what was lost on the way is seen, and each figure is that of its own stage."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.load.__main__ import latencies, same_history
+from tests.load.figures import quantile, summary
+from tests.load.stages import Measured
+
+SENT = {"gpu": [{"power_watts": 1.0, "fan_percent": 2.0}, {"power_watts": 3.0, "fan_percent": 4.0}]}
+
+
+class Shown:
+    def __init__(self, **points: list[float]) -> None:
+        self.items = [{"metric": metric, "points": [[n, value] for n, value in enumerate(values)]} for metric, values in points.items()]
+
+    def get(self, path: str) -> Any:
+        assert path == "gpus/gpu/metrics?resolution_seconds=0"
+        return {"items": self.items}
+
+
+@pytest.mark.parametrize(
+    ("shown", "equal"),
+    [
+        (Shown(power_watts=[1.0, 3.0], fan_percent=[2.0, 4.0]), 4),
+        (Shown(power_watts=[1.0, 3.1], fan_percent=[2.0, 4.0]), 3),
+        (Shown(power_watts=[1.0], fan_percent=[2.0, 4.0]), 2),
+        (Shown(fan_percent=[2.0, 4.0]), 2),
+    ],
+    ids=["as sent", "one is another", "one is lost", "a metric is lost"],
+)
+def test_a_reading_that_is_lost_or_changed_is_not_equal(shown: Shown, equal: int) -> None:
+    assert same_history(shown, SENT) == (equal, 4)  # type: ignore[arg-type]
+
+
+def test_misses_push_a_quantile_out_to_infinity() -> None:
+    fast = [0.001] * 98
+    assert quantile(fast, 0, 0.99) == 0.001 and quantile(fast, 2, 0.98) == 0.001
+    assert quantile(fast, 2, 0.99) == math.inf == quantile([], 0, 0.5)
+    assert summary(fast, 2)["misses"] == 2
+
+
+def measured(ingest: float, lag: float, **figures: float) -> Measured:
+    def of(name: str) -> dict[str, float]:
+        return {"p50_ms": 1.0, "p99_ms": figures[name], "misses": 0.0} if name in figures else {}
+
+    status = {"loop_lag_p99_ms": lag, "index_mismatches": 0}
+    return Measured([{"p99_ms": ingest}, {"p99_ms": 1.0}], of("browsers"), of("lists"), of("pairs"), status, 1, 0.5, [1.0])
+
+
+def test_each_figure_is_its_stages_and_ingest_is_the_worst_of_them() -> None:
+    stages = {
+        "agents": measured(10, 1),
+        "lists": measured(60, 2, lists=299),
+        "allocations": measured(20, 70, pairs=math.inf),
+        "together": measured(999, 999, browsers=9, lists=9, pairs=9),
+    }
+    found = {str(r["name"]): r for r in latencies(stages)}
+    assert {name: (r["value"], r["met"]) for name, r in found.items()} == {
+        "ingest_ack_p99_ms": (60, False), "list_p99_ms": (299, True), "allocate_ticket_p99_ms": (math.inf, False), "loop_lag_p99_ms": (70, False),
+    }  # fmt: skip
+    assert found["ingest_ack_p99_ms"]["stage"] == "lists"
