@@ -107,14 +107,15 @@ class Lister:
             self._writer.write(frame)
 
     async def ask(self, scope: dict[str, Any]) -> Answer | None:
-        """What the request is answered; None when the process is away or does not answer in time."""
+        """What the request is answered; None when the process is away, cannot or does not in time."""
         if self._writer is None or len(self._calls) >= MAX_WAITING:
             return None
         number = next(self._numbers)
         self._calls[number] = self._loop.create_future()
         try:
             self._write(Frame(Kind.GET, number, body=pickle.dumps(scope)).packed())
-            return Answer(*pickle.loads(await asyncio.wait_for(self._calls[number], ANSWER_SECONDS)))  # noqa: S301 - from our own process
+            answer = await asyncio.wait_for(self._calls[number], ANSWER_SECONDS)
+            return Answer(*pickle.loads(answer)) if answer else None  # noqa: S301 - from our own process
         except (TimeoutError, asyncio.CancelledError):
             if (task := asyncio.current_task()) and task.cancelling():
                 raise
@@ -136,11 +137,13 @@ class Process:
 
     def __init__(self, connection: socket.socket) -> None:
         from django.core.handlers.base import BaseHandler
+        from django.urls import get_resolver
 
         self._connection, self._sending = connection, threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="lister")
         self._handler = BaseHandler()
         self._handler.load_middleware(is_async=False)
+        assert get_resolver().url_patterns  # imports the views here: two first requests at once would each see half of them
 
     def run(self) -> None:
         """Until the appliance ends."""
@@ -182,8 +185,8 @@ class Process:
             response.close()
             self._say(Frame(Kind.ANSWER, question.call, body=pickle.dumps((response.status_code, list(response.items()), response.content))))
         except Exception:
-            log.exception("a page could not be answered")
-            self._say(Frame(Kind.ANSWER, question.call, body=pickle.dumps((500, [], b""))))
+            log.exception("a page could not be answered; the appliance does it")
+            self._say(Frame(Kind.ANSWER, question.call))
 
 
 def main() -> None:
