@@ -13,7 +13,6 @@ import os
 import pickle
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,7 @@ THREADS = 2
 ANSWER_SECONDS, RESTART_SECONDS = 60.0, 0.5
 TELL_SECONDS = 0.25
 MAX_WAITING = 256
-MAX_ANSWER_BYTES = 1 << 26
+MAX_ANSWER_BYTES = MAX_UNREAD_BYTES = 1 << 26
 
 
 class News(NamedTuple):
@@ -62,9 +61,7 @@ class Lister:
     async def run(self) -> None:
         """As long as the appliance."""
         while True:
-            ours, theirs = socket.socketpair()
-            process = subprocess.Popen([sys.executable, "-m", "appliance.lister", str(theirs.fileno())], pass_fds=[theirs.fileno()])
-            theirs.close()
+            process, ours = pipe.start(lambda end: [sys.executable, "-m", "appliance.lister", str(end)])
             try:
                 await self._serve(*await asyncio.open_connection(sock=ours, limit=MAX_ANSWER_BYTES))
             finally:
@@ -103,8 +100,16 @@ class Lister:
             self._loop.call_soon_threadsafe(self._write, Frame(Kind.FORGET).packed())
 
     def _write(self, frame: bytes) -> None:
+        if self._writer is None:
+            return
+        self._writer.write(frame)
+        if self._writer.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """It does not read, or does not answer: another is started."""
         if self._writer is not None:
-            self._writer.write(frame)
+            self._writer.transport.abort()
 
     async def ask(self, scope: dict[str, Any]) -> Answer | None:
         """What the request is answered; None when the process is away, cannot or does not in time."""
@@ -116,7 +121,10 @@ class Lister:
             self._write(Frame(Kind.GET, number, body=pickle.dumps(scope)).packed())
             answer = await asyncio.wait_for(self._calls[number], ANSWER_SECONDS)
             return Answer(*pickle.loads(answer)) if answer else None  # noqa: S301 - from our own process
-        except (TimeoutError, asyncio.CancelledError):
+        except TimeoutError:
+            self._hang_up()
+            return None
+        except asyncio.CancelledError:
             if (task := asyncio.current_task()) and task.cancelling():
                 raise
             return None

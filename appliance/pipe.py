@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import enum
 import io
+import os
+import socket
 import struct
-from collections.abc import Iterable, Iterator
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -77,6 +81,15 @@ async def read_async(stream: asyncio.StreamReader) -> Frame | None:
         return Frame(Kind(kind), call, node, await stream.readexactly(size))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
+
+
+def start(arguments: Callable[[int], Sequence[str]]) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A process of ours, whose arguments are given its end of the pipe, and our end. Whatever folder the appliance was started from."""
+    ours, theirs = socket.socketpair()
+    path = os.pathsep.join(filter(None, [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH")]))
+    with theirs:
+        process = subprocess.Popen(arguments(theirs.fileno()), pass_fds=[theirs.fileno()], env=os.environ | {"PYTHONPATH": path})
+    return process, ours
 
 
 PART = struct.Struct("<16sI")

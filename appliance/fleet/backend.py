@@ -70,27 +70,25 @@ class FleetBackend:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._hang_up()
+        if (connection := self._socket) is not None:
+            self._hang_up(connection)
         self._thread.join(STOP_SECONDS)
 
     def _supervise(self) -> None:
         while not self._stopping.is_set():
-            ours, theirs = socket.socketpair()
+            self._process, ours = pipe.start(lambda end: replace(self._options, pipe=end).arguments())
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
-            arguments = replace(self._options, pipe=theirs.fileno()).arguments()
-            self._process = subprocess.Popen(arguments, pass_fds=[theirs.fileno()])
-            theirs.close()
             self.serve(ours)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_SECONDS)
             self._process.kill()
             status = self._process.wait()
-            if not self._stopping.is_set():
-                log.error("the agents' gateway ended with status %d; it is started again, and the agents come back", status)
             first, self._socket = not self._ready.is_set(), None
             self._ready.set()
             if first:
                 return
+            if not self._stopping.is_set():
+                log.error("the agents' gateway ended with status %d; it is started again, and the agents come back", status)
             self._stopping.wait(RESTART_SECONDS)
 
     def serve(self, connection: socket.socket) -> None:
@@ -115,17 +113,17 @@ class FleetBackend:
             return None
 
     def _send(self, connection: socket.socket, frame: Frame) -> None:
-        """A gateway that does not listen for seconds is hung up on, and so started again."""
+        """A gateway that does not listen for seconds is hung up on, and so started again: this one, for there may be another by now."""
         try:
             with self._sending:
                 connection.sendall(frame.packed())
         except OSError:
-            self._hang_up()
+            self._hang_up(connection)
 
-    def _hang_up(self) -> None:
-        if (connection := self._socket) is not None:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+    @staticmethod
+    def _hang_up(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
 
     def say(self, frame: Frame) -> None:
         if (connection := self._socket) is not None:

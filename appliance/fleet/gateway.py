@@ -240,6 +240,8 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
                 try:
                     await self._take(stream, m)
                 except Refused as refusal:
+                    if refusal.code == "internal":
+                        raise  # nothing is wrong with the message: the agent comes back and says it again
                     log.warning("node %s: message dropped: %s", stream.node.hex(), refusal)
         except Exception:
             log.exception("node %s: its stream ends; the agent comes back", stream.node.hex())
@@ -280,8 +282,10 @@ async def serve(options: Options) -> None:
     fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(appliance, streams, options.heartbeat_seconds), server)
     pair = (Path(options.key).read_bytes(), Path(options.certificate).read_bytes())
     credentials = grpc.ssl_server_credentials([pair], options.authority_pem.encode(), require_client_auth=True)
-    if server.add_secure_port(f"{options.address}:{options.port}", credentials) == 0:
-        raise SystemExit(PORT_TAKEN)
+    try:
+        server.add_secure_port(f"{options.address}:{options.port}", credentials)
+    except RuntimeError as error:
+        raise SystemExit(PORT_TAKEN) from error
     await server.start()
     appliance.say(Frame(Kind.READY))
     working = [asyncio.create_task(appliance.tell_news()), asyncio.create_task(appliance.listen())]

@@ -117,6 +117,15 @@ def test_one_nodes_bad_samples_do_not_cost_anothers(add_node: AddNode, served: t
     assert gateway.ask(Frame(Kind.NEWS, 7, body=pipe.packed_parts(said))).body == bytes([0, 0, 1])
 
 
+def test_an_answer_that_comes_too_late_does_not_cost_the_next_gateway(served: tuple[FleetBackend, Gateway]) -> None:
+    made, gateway = served
+    gone, ours = socket.socketpair()
+    gone.close()
+    ours.close()
+    made._send(ours, Frame(Kind.ANSWER, 1))
+    assert gateway.ask(Frame(Kind.ADMIT, 9, body=b"/busbar.fleet.v1.Fleet/Nothing x")) == Frame(Kind.ANSWER, 9)
+
+
 def test_an_unknown_sender_is_nobody(served: tuple[FleetBackend, Gateway]) -> None:
     _, gateway = served
     assert gateway.ask(Frame(Kind.ADMIT, 9, body=b"/busbar.fleet.v1.Fleet/Nothing x")) == Frame(Kind.ANSWER, 9)
