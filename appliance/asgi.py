@@ -25,7 +25,7 @@ from appliance.activity.feed import hub  # noqa: E402
 from appliance.activity.watch import Watching  # noqa: E402
 from appliance.encoding import encoded  # noqa: E402
 from appliance.errors import ApplianceError  # noqa: E402
-from appliance.lister import Lister, passed  # noqa: E402
+from appliance.lister import ROUTES, Lister, passed  # noqa: E402
 from appliance.rest import Until, problem  # noqa: E402
 from appliance.urls import websocket_urlpatterns  # noqa: E402
 from appliance.writer import listers, off_loop, readers  # noqa: E402
@@ -136,9 +136,10 @@ class PooledHandler(ASGIHandler):
 
 def of_rows(path: str) -> bool:
     try:
-        return bool(getattr(getattr(resolve(path).func, "view_class", None), "of_rows", False))
+        resolve(path, ROUTES)
     except Resolver404:
         return False
+    return True
 
 
 handler = PooledHandler()

@@ -26,6 +26,7 @@ from appliance.pipe import Frame, Kind
 
 log = logging.getLogger(__name__)
 
+ROUTES = "appliance.row_urls"
 THREADS = 2
 ANSWER_SECONDS, RESTART_SECONDS = 60.0, 0.5
 TELL_SECONDS = 0.25
@@ -151,7 +152,7 @@ class Process:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="lister")
         self._handler = BaseHandler()
         self._handler.load_middleware(is_async=False)
-        assert get_resolver().url_patterns  # imports the views here: two first requests at once would each see half of them
+        assert get_resolver(ROUTES).url_patterns  # imports the views here: two first requests at once would each see half of them
 
     def run(self) -> None:
         """Until the appliance ends."""
@@ -189,7 +190,9 @@ class Process:
         from django.http import HttpResponse
 
         try:
-            response: HttpResponse = self._handler.get_response(ASGIRequest(pickle.loads(question.body), io.BytesIO()))  # type: ignore[assignment]  # noqa: S301
+            request = ASGIRequest(pickle.loads(question.body), io.BytesIO())  # noqa: S301
+            request.urlconf = ROUTES
+            response: HttpResponse = self._handler.get_response(request)  # type: ignore[assignment]
             response.close()
             self._say(Frame(Kind.ANSWER, question.call, body=pickle.dumps((response.status_code, list(response.items()), response.content))))
         except Exception:

@@ -315,9 +315,6 @@ class ApplianceView(APIView):
     """HTTP method to privilege, or `public`."""
     dry_runs: ClassVar[bool] = True
     """Whether its changes can be tried with `?dry_run=true`: not where more than rows is touched."""
-
-    of_rows: ClassVar[bool] = False
-    """Whether GET looks at nothing but rows, which nodes were heard, and GPUs' newest readings: then the lister's process answers it."""
     refusals: ClassVar[frozenset[int]] = frozenset()
     """Statuses of refusals that other operations do not have."""
 

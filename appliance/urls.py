@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from appliance import row_urls
 from appliance.accounts import project_views as projects
 from appliance.accounts import views as accounts
 from appliance.activity import views as activity
@@ -58,6 +59,7 @@ handler500 = server_error
 
 api = "api/v1/"
 urlpatterns = [
+    *row_urls.urlpatterns,
     path("healthz", healthz),
     path("readyz", readyz),
     path("api/schema", SpectacularAPIView.as_view(authentication_classes=[]), name="schema"),
@@ -73,7 +75,6 @@ urlpatterns = [
     path(api + "ca", fleet.CaView.as_view()),
     path(api + "enrol", fleet.EnrolView.as_view()),
     path(api + "enrolment-tokens", fleet.EnrolmentTokenListView.as_view()),
-    path(api + "nodes", inventory.NodeListView.as_view()),
     path(api + "nodes/enrol-ssh", fleet.SshEnrolmentView.as_view()),
     path(api + "ssh-host-keys", fleet.SshHostKeyListView.as_view()),
     path(api + "ssh-host-keys/<uuid:key_id>", fleet.SshHostKeyView.as_view()),
@@ -85,7 +86,6 @@ urlpatterns = [
     path(api + "nodes/<uuid:node_id>/enter-maintenance", maintenance.NodeEnterMaintenanceView.as_view()),
     path(api + "nodes/<uuid:node_id>/exit-maintenance", maintenance.NodeExitMaintenanceView.as_view()),
     path(api + "nodes/<uuid:node_id>/blockers", maintenance.NodeBlockerListView.as_view()),
-    path(api + "gpus", inventory.GpuListView.as_view()),
     path(api + "gpus/<uuid:gpu_id>", inventory.GpuView.as_view()),
     path(api + "gpus/<uuid:object_id>/metrics", inventory.GpuMetricHistoryView.as_view()),
     path(api + "pools", pools.PoolListView.as_view()),

@@ -161,7 +161,6 @@ NODE_FILTERS: dict[str, tuple[str, Filter]] = {
 
 
 class NodeListView(ApplianceView):
-    of_rows = True
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
 
     @extend_schema(parameters=filter_parameters(NODE_FILTERS), responses=NodeSerializer(many=True))
@@ -226,7 +225,6 @@ GPU_FILTERS: dict[str, tuple[str, Filter]] = {
 
 
 class GpuListView(ApplianceView):
-    of_rows = True
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
 
     @extend_schema(parameters=filter_parameters(GPU_FILTERS), responses=GpuSerializer(many=True))
