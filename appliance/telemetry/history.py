@@ -6,7 +6,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from uuid import UUID
 
@@ -20,6 +20,8 @@ from appliance.telemetry.rollups import TIERS, Points, Tier
 MAX_POINTS = 20_000
 WANTED_POINTS = 1_000
 """Without a resolution the finest is taken that does not give many more."""
+AT_ONCE, SPREAD_SECONDS = 4, 0.4
+"""Series, and over how much of a second those whose turn it is are spread."""
 EXPIRE_ROWS = 20_000
 """Dropped in one go, so that a commit stays short."""
 
@@ -62,14 +64,23 @@ def write_turns(now: float) -> None:
     seconds = range(math.floor(now) if math.isnan(_advanced) else math.floor(_advanced) + 1, math.floor(now) + 1)[-3600:]
     turns = {(second, i) for second in seconds for i in series.whose_turn(second)}
     ids = {i for _, i in turns}
-    Chunk.objects.bulk_create([c for i in ids for c in written(i, now)])
+    Chunk.objects.bulk_create([c for i in unhurried(ids) for c in written(i, now)])
     series.forget_ended(ids)
     for finer, tier in itertools.pairwise(TIERS):
         ids = {i for second, i in turns if (second - i.int) % tier.chunk_seconds == 0}
-        Chunk.objects.bulk_create([c for i in ids for c in compacted(i, finer, tier, now)])
+        Chunk.objects.bulk_create([c for i in unhurried(ids) for c in compacted(i, finer, tier, now)])
     for tier, coarser in zip(TIERS, (*TIERS[1:], None), strict=True):
         expire(tier, coarser, now)
     _advanced = now
+
+
+def unhurried(ids: Collection[UUID]) -> Iterator[UUID]:
+    """A few at a time: to pack a hundred and more of them in one go takes the interpreter from whoever waits for a grant."""
+    pause_seconds = SPREAD_SECONDS * AT_ONCE / max(len(ids), AT_ONCE)
+    for n, series_id in enumerate(ids):
+        if n and n % AT_ONCE == 0:
+            time.sleep(pause_seconds)
+        yield series_id
 
 
 def written(series_id: UUID, before: float) -> list[Chunk]:
