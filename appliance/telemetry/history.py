@@ -52,26 +52,30 @@ def advance(now: float | None = None) -> None:
     """Call every second. Writes the series whose turn came since the last call, rolls up, and drops what is old."""
     now = time.time() if now is None else now
     try:
-        with _writing, transaction.atomic(using=router.db_for_write(Chunk)):
-            write_turns(now)
+        with _writing:
+            with transaction.atomic(using=router.db_for_write(Chunk)):
+                turns, last_seconds = write_turns(now)
+            series.drop(last_seconds)
+            series.forget_ended(turns)
     except Exception:
         set_of.cache_clear()  # what was made in that transaction is not there
         raise
 
 
-def write_turns(now: float) -> None:
+def write_turns(now: float) -> tuple[set[UUID], dict[UUID, float]]:
+    """The series whose turn it was, and up to when each that had anything is written."""
     global _advanced
     seconds = range(math.floor(now) if math.isnan(_advanced) else math.floor(_advanced) + 1, math.floor(now) + 1)[-3600:]
     turns = {(second, i) for second in seconds for i in series.whose_turn(second)}
-    ids = {i for _, i in turns}
-    Chunk.objects.bulk_create([c for i in unhurried(ids) for c in written(i, now)])
-    series.forget_ended(ids)
+    whose, last_seconds = {i for _, i in turns}, dict[UUID, float]()
+    Chunk.objects.bulk_create([c for i in unhurried(whose) for c in written(i, now, last_seconds)])
     for finer, tier in itertools.pairwise(TIERS):
         ids = {i for second, i in turns if (second - i.int) % tier.chunk_seconds == 0}
         Chunk.objects.bulk_create([c for i in unhurried(ids) for c in compacted(i, finer, tier, now)])
     for tier, coarser in zip(TIERS, (*TIERS[1:], None), strict=True):
         expire(tier, coarser, now)
     _advanced = now
+    return whose, last_seconds
 
 
 def unhurried(ids: Collection[UUID]) -> Iterator[UUID]:
@@ -83,14 +87,21 @@ def unhurried(ids: Collection[UUID]) -> Iterator[UUID]:
         yield series_id
 
 
-def written(series_id: UUID, before: float) -> list[Chunk]:
-    return [chunk_of(series_id, TIERS[0], p) for p in series.take(series_id, before)]
+def written(series_id: UUID, before: float, last_seconds: dict[UUID, float]) -> list[Chunk]:
+    """Of what is not written yet; adds up to when it goes."""
+    stretches = series.until(series_id, before)
+    if stretches:
+        last_seconds[series_id] = float(stretches[-1].seconds[-1])
+    return [chunk_of(series_id, TIERS[0], p) for p in stretches]
 
 
 def write_everything() -> None:
     """At the end of the process: nothing that was acknowledged is lost."""
-    with _writing, transaction.atomic(using=router.db_for_write(Chunk)):
-        Chunk.objects.bulk_create([c for i in series.known() for c in written(i, math.inf)])
+    last_seconds = dict[UUID, float]()
+    with _writing:
+        with transaction.atomic(using=router.db_for_write(Chunk)):
+            Chunk.objects.bulk_create([c for i in series.known() for c in written(i, math.inf, last_seconds)])
+        series.drop(last_seconds)
 
 
 def compacted(series_id: UUID, finer: Tier, tier: Tier, now: float) -> list[Chunk]:

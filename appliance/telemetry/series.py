@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
@@ -53,17 +54,19 @@ class Series:
     def points(self) -> Points:
         return rollups.joined(s.points() for s in (*self.closed, *([self.open] if self.open else [])))
 
-    def take(self, before: float) -> list[Points]:
-        """Removes what is older, each stretch by itself."""
-        taken = [s.points() for s in self.closed]
-        self.closed.clear()
+    def until(self, before: float) -> list[Points]:
+        """What is older, each stretch by itself."""
+        stretches = [s.points() for s in self.closed]
         if self.open is not None:
-            points = self.open.points()
-            n = int((points.seconds < before).sum())
-            if n:
-                taken.append(points.between(-math.inf, before))
-                del self.open.seconds[:n], self.open.values[: n * len(self.open.metrics)]
-        return [t for t in taken if len(t)]
+            stretches.append(self.open.points().between(-math.inf, before))
+        return [s for s in stretches if len(s)]
+
+    def drop(self, last: float) -> None:
+        while self.closed and (not self.closed[0].seconds or self.closed[0].seconds[-1] <= last):
+            self.closed.popleft()
+        if self.open is not None:
+            n = bisect_right(self.open.seconds, last)
+            del self.open.seconds[:n], self.open.values[: n * len(self.open.metrics)]
 
 
 _series: dict[UUID, Series] = {}
@@ -130,10 +133,18 @@ def whose_turn(second: int) -> list[UUID]:
         return list(_by_turn[second % TURNS])
 
 
-def take(series_id: UUID, before: float) -> list[Points]:
+def until(series_id: UUID, before: float) -> list[Points]:
     with _lock:
         series = _series.get(series_id)
-        return series.take(before) if series else []
+        return series.until(before) if series else []
+
+
+def drop(last_seconds: Mapping[UUID, float]) -> None:
+    """What is written down, up to and with this second: after the commit, or whoever reads meanwhile would find it nowhere."""
+    with _lock:
+        for series_id, last in last_seconds.items():
+            if series := _series.get(series_id):
+                series.drop(last)
 
 
 def end(series_id: UUID) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import uuid
 from collections.abc import Callable, Iterator
@@ -93,6 +94,25 @@ def test_what_was_sent_is_read_back_from_memory_and_disk_alike(gpu: uuid.UUID) -
     assert read(gpu, RAW, NOON, NOON + 400) == sent
     history.write_everything()
     assert read(gpu, RAW, NOON, NOON + 400) == sent and not len(series.open_points(gpu))
+
+
+@pytest.mark.django_db(databases=list(settings.DATABASES))
+def test_what_is_being_written_is_read_and_what_could_not_be_written_is_kept(gpu: uuid.UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = pass_time(NOON, 50, gpu)
+    seen: list[list[tuple[float, float]]] = []
+
+    def full_disk(*_: object) -> Chunk:
+        seen.append(read(gpu, RAW, NOON, NOON + 50))
+        raise OSError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "chunk_of", full_disk)
+        for second in range(50, 120):
+            with contextlib.suppress(OSError):
+                history.advance(NOON + second)
+    assert seen and all(s == sent for s in seen) and read(gpu, RAW, NOON, NOON + 50) == sent
+    history.write_everything()
+    assert read(gpu, RAW, NOON, NOON + 50) == sent and not len(series.open_points(gpu))
 
 
 @pytest.mark.django_db(databases=list(settings.DATABASES))
