@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import io
 import os
@@ -39,15 +40,24 @@ class Kind(enum.IntEnum):
     """Body: ids of nodes whose desired state may have changed."""
     ENDED = 20
     """Body: serials of certificates that are good no longer, with spaces between."""
-    # The appliance and its lister.
-    GET = 32
-    """Body: the request, pickled. Answer: status, headers and body, pickled."""
-    HEARD = 33
-    """Body: which nodes were heard, and readings of GPUs, pickled."""
-    FORGET = 34
-    """Users, tokens or roles changed: what is remembered of them is read again."""
+    # The web's process asks.
+    CHANGE = 32
+    """Body: the request, pickled. Answer: an Answer, pickled."""
+    DECIDE = 37
+    """As CHANGE, of a view that is `quick`."""
+    DECIDES = 33
+    """Answer: what the deciding process says of itself, pickled."""
+    # It is told, and asked.
+    TOLD = 34
+    """Body: calls to make, pickled."""
+    ASKED = 35
+    """Body: a call, pickled. Answer: what it returned, pickled."""
+    STOP = 36
+    """Answers what is under way, writes down what it has, and ends."""
 
 
+SEND_SECONDS = 5
+BUFFER_BYTES = 1 << 18
 HEADER = struct.Struct("<IBI16s")
 NOBODY = bytes(16)
 
@@ -66,11 +76,14 @@ class Frame:
 
 def read(stream: io.BufferedIOBase | io.BufferedReader[Any]) -> Frame | None:
     """Blocks; None at the end."""
-    header = stream.read(HEADER.size)
-    if len(header) < HEADER.size:
+    try:
+        header = stream.read(HEADER.size)
+        if len(header) < HEADER.size:
+            return None
+        size, kind, call, node = HEADER.unpack(header)
+        body = stream.read(size)
+    except OSError:
         return None
-    size, kind, call, node = HEADER.unpack(header)
-    body = stream.read(size)
     return Frame(Kind(kind), call, node, body) if len(body) == size else None
 
 
@@ -83,13 +96,35 @@ async def read_async(stream: asyncio.StreamReader) -> Frame | None:
         return None
 
 
-def start(arguments: Callable[[int], Sequence[str]]) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """A process of ours, whose arguments are given its end of the pipe, and our end. Whatever folder the appliance was started from."""
-    ours, theirs = socket.socketpair()
+def frames(connection: socket.socket) -> Iterator[Frame]:
+    """Until it ends. Blocks."""
+    with io.BufferedReader(socket.SocketIO(connection, "r"), BUFFER_BYTES) as stream:
+        while (frame := read(stream)) is not None:
+            yield frame
+
+
+def impatient(connection: socket.socket) -> None:
+    """From now on sending raises OSError when the other end does not read for seconds."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
+
+
+def hang_up(connection: socket.socket) -> None:
+    """From any thread: whoever reads comes to the end."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def start(arguments: Callable[..., Sequence[str]], pipes: int = 1, inherited: Sequence[int] = ()) -> tuple[subprocess.Popen[bytes], list[socket.socket]]:
+    """A process of ours, whose arguments are given its ends of so many pipes, and our ends. Whatever folder the appliance was started from."""
+    ours, theirs = zip(*(socket.socketpair() for _ in range(pipes)), strict=True)
     path = os.pathsep.join(filter(None, [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH")]))
-    with theirs:
-        process = subprocess.Popen(arguments(theirs.fileno()), pass_fds=[theirs.fileno()], env=os.environ | {"PYTHONPATH": path})
-    return process, ours
+    numbers = [end.fileno() for end in theirs]
+    try:
+        process = subprocess.Popen(arguments(*numbers), pass_fds=[*numbers, *inherited], env=os.environ | {"PYTHONPATH": path})
+    finally:
+        for end in theirs:
+            end.close()
+    return process, list(ours)
 
 
 PART = struct.Struct("<16sI")

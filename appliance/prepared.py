@@ -60,16 +60,20 @@ class Statement:
         if all(isinstance(c.output_field, EXACT_IN_JSON) for c in columns):
             self.raw, self.in_one_row = in_one_row(self.raw, len(columns)), True
 
-    def bind(self, values: Values) -> list[Any]:
-        return [prepared_value(values[s.name] if s.position is None else values[s.name][s.position]) if isinstance(s, Bound) else s for s in self.slots]
+    def bind(self, values: Values, connection: BaseDatabaseWrapper) -> list[Any]:
+        given = [(values[s.name] if s.position is None else values[s.name][s.position]) if isinstance(s, Bound) else s for s in self.slots]
+        return [v if type(v) in AS_IT_IS else prepared_value(v, connection) for v in given]
+
+
+AS_IT_IS = frozenset({str, int, bool, type(None)})
 
 
 @contextmanager
-def executed(text: str, raw: str, values: list[Any]) -> Iterator[Any]:
+def executed(connection: BaseDatabaseWrapper, text: str, raw: str, values: list[Any]) -> Iterator[Any]:
     """The cursor afterwards. On SQLite without Django's own, which would make the statement over each time; unless somebody counts the queries."""
-    connection = ours()
     if unobserved_sqlite(connection):
-        connection.ensure_connection()
+        if connection.connection is None:
+            connection.ensure_connection()
         with connection.wrap_database_errors:
             yield connection.connection.execute(raw, values)
         return
@@ -83,21 +87,21 @@ def unobserved_sqlite(connection: BaseDatabaseWrapper) -> bool:
 
 
 def ours() -> BaseDatabaseWrapper:
-    """This thread's connection."""
+    """This thread's connection. Asked once for each statement: it takes as long as a small one."""
     return connections[DEFAULT_DB_ALIAS]
 
 
-def prepared_value(value: object) -> object:
+def prepared_value(value: object, connection: BaseDatabaseWrapper) -> object:
     """As the database takes it."""
     if isinstance(value, uuid.UUID):
-        return value if ours().features.has_native_uuid_field else value.hex
+        return value if connection.features.has_native_uuid_field else value.hex
     if isinstance(value, datetime):
-        return ours().ops.adapt_datetimefield_value(value)
+        return connection.ops.adapt_datetimefield_value(value)
     return value
 
 
 def key_of(parameter: object) -> object:
-    return prepared_value(parameter) if isinstance(parameter, uuid.UUID | datetime) else parameter
+    return prepared_value(parameter, ours()) if isinstance(parameter, uuid.UUID | datetime) else parameter
 
 
 def stand_in(value: object) -> object:
@@ -133,8 +137,8 @@ def with_stand_ins(values: Values) -> tuple[Values, dict[object, Bound]]:
     return chosen, stand_ins
 
 
-def shape_of(values: Values) -> Shape:
-    return (ours().vendor, *((name, v if isinstance(v, bool) else len(v) if isinstance(v, list | tuple) else None) for name, v in values.items()))
+def shape_of(values: Values, connection: BaseDatabaseWrapper) -> Shape:
+    return (connection.vendor, *((name, v if isinstance(v, bool) else len(v) if isinstance(v, list | tuple) else None) for name, v in values.items()))
 
 
 Conversion = Callable[[Any], Any]
@@ -156,12 +160,15 @@ SQLITE_CONVERSIONS: dict[type[Field[Any, Any]], Conversion] = {models.UUIDField:
 
 def conversion(functions: Sequence[Callable[..., Any]], expression: Any) -> Conversion:
     """From what the database gives to what the model has."""
-    connection = ours()
-    quick = SQLITE_CONVERSIONS.get(type(expression.output_field)) if connection.vendor == "sqlite" and isinstance(expression, Col) else None
+    vendor = ours().vendor
+    quick = SQLITE_CONVERSIONS.get(type(expression.output_field)) if vendor == "sqlite" and isinstance(expression, Col) else None
 
     def convert(value: Any) -> Any:
         if quick and isinstance(value, str):
             return quick(value)
+        if value is None and quick:
+            return None
+        connection = ours()
         for function in functions:
             value = function(value, expression, connection)
         return value
@@ -180,18 +187,18 @@ class Select(Generic[M]):
         self.made: dict[Shape, tuple[Statement, Any, list[tuple[int, Conversion]]]] = {}
 
     def _run(self, values: Values) -> tuple[Any, list[Any]]:
-        made = self.made.get(shape_of(values))
+        connection = ours()
+        made = self.made.get(shape := shape_of(values, connection))
         if made is None:
             chosen, stand_ins = with_stand_ins(values)
-            compiler = self.build(**chosen).query.get_compiler(connection=ours())
+            compiler = self.build(**chosen).query.get_compiler(connection=connection)
             statement = Statement(compiler.as_sql(), stand_ins)
             columns = [column[0] for column in compiler.select]
             statement.gather(columns)
             conversions = [(place, conversion(functions, expression)) for place, (functions, expression) in compiler.get_converters(columns).items()]
-            made = self.made[shape_of(values)] = statement, compiler, conversions
+            made = self.made[shape] = statement, compiler, conversions
         statement, compiler, conversions = made
-        connection = ours()
-        with executed(statement.text, statement.raw, statement.bind(values)) as cursor:
+        with executed(connection, statement.text, statement.raw, statement.bind(values, connection)) as cursor:
             rows = orjson.loads(cursor.fetchone()[0]) if statement.in_one_row and unobserved_sqlite(connection) else [list(row) for row in cursor.fetchall()]
         for place, convert in conversions:
             for row in rows:
@@ -205,7 +212,7 @@ class Select(Generic[M]):
     def objects(self, **values: Any) -> list[M]:
         compiler, rows = self._run(values)
         model, places = compiler.klass_info["model"], compiler.klass_info["select_fields"]
-        begin, end, alias = places[0], places[-1] + 1, ours().alias
+        begin, end, alias = places[0], places[-1] + 1, DEFAULT_DB_ALIAS
         names = [column[0].target.attname for column in compiler.select[begin:end]]
         found = []
         for row in rows:
@@ -230,28 +237,30 @@ class Update:
         self.returning = returning
         self.made: dict[Shape, tuple[Statement, list[Field[Any, Any]]]] = {}
 
-    def _statement(self, values: Values) -> tuple[Statement, list[Field[Any, Any]]]:
-        statement = self.made.get(shape_of(values))
+    def _statement(self, values: Values, connection: BaseDatabaseWrapper) -> tuple[Statement, list[Field[Any, Any]]]:
+        statement = self.made.get(shape := shape_of(values, connection))
         if statement is None:
             chosen, stand_ins = with_stand_ins(values)
             rows, changes = self.build(**chosen)
             query = cast("sql.UpdateQuery", rows.query.chain(sql.UpdateQuery))
             query.add_update_values(changes)
-            text, parameters = query.get_compiler(connection=ours()).as_sql()
+            text, parameters = query.get_compiler(connection=connection).as_sql()
             fields = [cast("Field[Any, Any]", rows.model._meta.get_field(name)) for name in self.returning]
             if fields:
-                text += " RETURNING " + ", ".join(ours().ops.quote_name(str(f.column)) for f in fields)
-            statement = self.made[shape_of(values)] = Statement((text, parameters), stand_ins), fields
+                text += " RETURNING " + ", ".join(connection.ops.quote_name(str(f.column)) for f in fields)
+            statement = self.made[shape] = Statement((text, parameters), stand_ins), fields
         return statement
 
     def __call__(self, **values: Any) -> int:
-        statement, _ = self._statement(values)
-        with executed(statement.text, statement.raw, statement.bind(values)) as cursor:
+        connection = ours()
+        statement, _ = self._statement(values, connection)
+        with executed(connection, statement.text, statement.raw, statement.bind(values, connection)) as cursor:
             return int(cursor.rowcount)
 
     def rows(self, **values: Any) -> list[list[Any]]:
-        statement, fields = self._statement(values)
-        with executed(statement.text, statement.raw, statement.bind(values)) as cursor:
+        connection = ours()
+        statement, fields = self._statement(values, connection)
+        with executed(connection, statement.text, statement.raw, statement.bind(values, connection)) as cursor:
             return [[f.to_python(value) for f, value in zip(fields, row, strict=True)] for row in cursor.fetchall()]
 
 
@@ -263,12 +272,13 @@ class Delete:
         self.made: dict[Shape, Statement] = {}
 
     def __call__(self, **values: Any) -> int:
-        statement = self.made.get(shape_of(values))
+        connection = ours()
+        statement = self.made.get(shape := shape_of(values, connection))
         if statement is None:
             chosen, stand_ins = with_stand_ins(values)
             query = self.build(**chosen).query.chain(sql.DeleteQuery)
-            statement = self.made[shape_of(values)] = Statement(query.get_compiler(connection=ours()).as_sql(), stand_ins)
-        with executed(statement.text, statement.raw, statement.bind(values)) as cursor:
+            statement = self.made[shape] = Statement(query.get_compiler(connection=connection).as_sql(), stand_ins)
+        with executed(connection, statement.text, statement.raw, statement.bind(values, connection)) as cursor:
             return int(cursor.rowcount)
 
 
@@ -283,10 +293,10 @@ def insert(row: M) -> M:
         fields: list[Field[Any, Any]] = list(row._meta.local_concrete_fields)
         query = sql.InsertQuery(type(row))
         query.insert_values(fields, [row], raw=False)
-        made = query.get_compiler(connection=ours()).as_sql()[0][0]
+        made = query.get_compiler(connection=connection).as_sql()[0][0]
         _inserts[key] = made, made.replace("%s", "?"), fields
     text, raw, fields = _inserts[key]
-    with executed(text, raw, [f.get_db_prep_save(f.pre_save(row, add=True), connection) for f in fields]):
+    with executed(connection, text, raw, [f.get_db_prep_save(f.pre_save(row, add=True), connection) for f in fields]):
         pass
     row._state.adding, row._state.db = False, connection.alias
     return row

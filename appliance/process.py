@@ -1,4 +1,4 @@
-"""The composition root of `manage.py runappliance`: web and scheduler in one loop, the agents' gateway beside it."""
+"""The composition root of `manage.py runappliance`: this process decides and writes; people speak to `web`, agents to `fleet/gateway`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ import signal
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-import uvicorn
 import uvloop
 from django.conf import settings
 from django.core.management import call_command
 
-from appliance import garbage
-from appliance.accounts import identities
+from appliance import garbage, told, web
 from appliance.accounts.services import ensure_defaults, initial_password_file
-from appliance.activity import tasks, watch
-from appliance.activity.consumers import MAX_FRAME_BYTES
-from appliance.activity.feed import hub
+from appliance.activity import tasks
 from appliance.activity.services import forget_old_answers
 from appliance.allocations import maintenance
 from appliance.allocations import services as allocations
@@ -35,17 +32,18 @@ from appliance.fleet.certificates import Authority, load_authority, server_certi
 from appliance.fleet.last_seen import flush_last_seen
 from appliance.fleet.ssh_enrolment import settle_interrupted
 from appliance.inventory.services import announce_reachability
-from appliance.lister import Lister, News
 from appliance.pools.services import ensure_default_pool
-from appliance.telemetry import history, latest, series
+from appliance.telemetry import latest
 from appliance.telemetry.loop_lag import watch_loop
-from appliance.writer import housekeeping, off_loop, start_writer
+from appliance.web_backend import WebBackend
+from appliance.writer import housekeeping, off_loop, on_committed, start_writer
 
 log = logging.getLogger("appliance")
 
-DRAIN_SECONDS = 8
 FLUSH_SECONDS = 10.0
 TICK_SECONDS = 1.0
+TELL_SECONDS = 0.25
+BIND_SECONDS = 5.0
 
 
 def take_data_folder() -> TextIO:
@@ -94,13 +92,11 @@ async def tick() -> None:
             log.exception("the scheduler stumbled; it goes on in a second")
 
 
-async def keep_history() -> None:
+async def keep_telling(people: WebBackend) -> None:
+    """What came with no commit."""
     while True:
-        await asyncio.sleep(TICK_SECONDS)
-        try:
-            await off_loop(history.advance, housekeeping)
-        except Exception:
-            log.exception("readings could not be written; the next second tries again")
+        await asyncio.sleep(TELL_SECONDS)
+        await off_loop(people.flush, housekeeping)
 
 
 def gateway_options(pem: Path, key: Path, authority: Authority) -> gateway.Options:
@@ -110,63 +106,57 @@ def gateway_options(pem: Path, key: Path, authority: Authority) -> gateway.Optio
     )
 
 
-def everything_heard() -> News:
-    """What a new lister cannot know."""
-    heard = [node_id for node_id in latest.all_last_seen() if latest.reachable(node_id)]
-    return News(heard, [(metrics, {series_id: values}) for series_id, (metrics, values) in series.all_newest().items()])
+def everything_heard() -> Iterator[told.Call]:
+    """What a new web cannot know."""
+    return ((latest.heard_from, (node_id,)) for node_id in latest.all_last_seen() if latest.reachable(node_id))
 
 
 async def serve() -> None:
-    from appliance.asgi import application, handler
-
     e = settings.ENVIRONMENT
     authority = load_authority(settings.DATA_DIR)
     pem, key = server_certificate(authority, settings.DATA_DIR, server_names())
-    lister = handler.lister = Lister(everything_heard)
-    identities.listeners.append(lister.forget_identities)
-    fleet = FleetBackend(gateway_options(pem, key, authority), lister.tell)
-    fleet.start()
-    config = uvicorn.Config(
-        application, host=e.listen, port=e.https_port, ssl_certfile=str(pem), ssl_keyfile=str(key), ssl_version=ssl.PROTOCOL_TLS_SERVER,
-        ws_max_size=MAX_FRAME_BYTES, ws_per_message_deflate=False, ws="websockets-sansio",
-        log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=DRAIN_SECONDS,
-    )  # fmt: skip
-    web = uvicorn.Server(config)
-    web.install_signal_handlers = lambda: None  # this process has one place for signals
+    bound = await listening_socket(e.listen, e.https_port)
+    people = told.web = WebBackend(web.Options(-1, -1, bound.fileno(), str(pem), str(key)), everything_heard)
+    on_committed(people.flush)
+    fleet = FleetBackend(gateway_options(pem, key, authority), people.take_samples)
     stop = asyncio.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(s, stop.set)
-    background = [
-        asyncio.create_task(work) for work in (tick(), lister.run(), lister.keep_telling(), fleet.compare(), keep_history(), watch_loop(), garbage.keep_away())
-    ]
-    running = asyncio.create_task(web._serve([listening_socket(e.listen, e.https_port)]))
+    people.begin()
+    fleet.start()
+    people.started()
+    background = [asyncio.create_task(work) for work in (tick(), keep_telling(people), fleet.compare(), watch_loop(), garbage.keep_away())]
     log.info("appliance serves https://%s:%d, agents on %d, CA %s", e.listen, e.https_port, e.fleet_port, authority.fingerprint)
-    await asyncio.wait([asyncio.create_task(stop.wait()), running], return_when=asyncio.FIRST_COMPLETED)
+    await stop.wait()
     tasks.abandon()
-    watch.end_all()
     for task in background:
         task.cancel()
-    web.should_exit = True
-    await asyncio.wait([running], timeout=DRAIN_SECONDS)
+    await off_loop(people.stop, housekeeping)
     await off_loop(fleet.stop, housekeeping)
 
 
-def listening_socket(address: str, port: int) -> socket.socket:
+async def listening_socket(address: str, port: int) -> socket.socket:
+    """Waits for the web of an appliance that was killed: it ends a moment later. Raises SystemExit when the port stays taken."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     s = socket.socket(family)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.bind((address, port))
-    return s
+    patience = time.monotonic() + BIND_SECONDS
+    while True:
+        try:
+            s.bind((address, port))
+            return s
+        except OSError as error:
+            if time.monotonic() > patience:
+                raise SystemExit(f"Port {port} on {address} cannot be had ({error.strerror}); set BUSBAR_HTTPS_PORT.") from None
+            await asyncio.sleep(0.05)
 
 
 def run() -> None:
     lock = take_data_folder()
     prepare()
     writer = start_writer()
-    hub.start_publisher()
     garbage.begin()
     uvloop.run(serve())
-    history.write_everything()
     writer.stop()
     lock.close()
     logging.shutdown()

@@ -277,14 +277,14 @@ WAIT = OpenApiParameter("wait", SECONDS, description="Answer only when it is ove
 
 @dataclass(frozen=True)
 class Until:
-    """An answer that may be better in a moment. The ASGI handler waits for it without a thread."""
+    """An answer that may be better in a moment. The ASGI handler waits for it without a thread, in another process than the one that made it."""
 
     kind: str
     object_id: UUID
     seconds: float
     over: Callable[[], bool]
     show: Callable[[], Mapping[str, Any]]
-    """The body as it is now. Both read the database."""
+    """The body as it is now. Both read the database, and can be pickled."""
 
 
 def wait_for(request: Request, response: Response, kind: str, object_id: UUID, over: Callable[[], bool], show: Callable[[], Mapping[str, Any]]) -> Response:
@@ -315,6 +315,10 @@ class ApplianceView(APIView):
     """HTTP method to privilege, or `public`."""
     dry_runs: ClassVar[bool] = True
     """Whether its changes can be tried with `?dry_run=true`: not where more than rows is touched."""
+    looks: ClassVar[frozenset[str]] = frozenset()
+    """Methods, beside those that always do, that change nothing: whoever looks does not take time from those who change something."""
+    quick: ClassVar[bool] = False
+    """Its changes are made on the writer's thread from the beginning, for it does nothing that is slow: no hashing of passwords, no network."""
     refusals: ClassVar[frozenset[int]] = frozenset()
     """Statuses of refusals that other operations do not have."""
 

@@ -6,7 +6,6 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from appliance import row_urls
 from appliance.accounts import project_views as projects
 from appliance.accounts import views as accounts
 from appliance.activity import views as activity
@@ -59,7 +58,6 @@ handler500 = server_error
 
 api = "api/v1/"
 urlpatterns = [
-    *row_urls.urlpatterns,
     path("healthz", healthz),
     path("readyz", readyz),
     path("api/schema", SpectacularAPIView.as_view(authentication_classes=[]), name="schema"),
@@ -80,12 +78,14 @@ urlpatterns = [
     path(api + "ssh-host-keys/<uuid:key_id>", fleet.SshHostKeyView.as_view()),
     path(api + "bundles", fleet.BundleListView.as_view()),
     path(api + "bundles/<str:python>", fleet.BundleView.as_view()),
+    path(api + "nodes", inventory.NodeListView.as_view()),
     path(api + "nodes/<uuid:node_id>", fleet.NodeView.as_view()),
     path(api + "nodes/<uuid:node_id>/cordon", inventory.NodeScheduleView.as_view(schedulable=False)),
     path(api + "nodes/<uuid:node_id>/uncordon", inventory.NodeScheduleView.as_view(schedulable=True)),
     path(api + "nodes/<uuid:node_id>/enter-maintenance", maintenance.NodeEnterMaintenanceView.as_view()),
     path(api + "nodes/<uuid:node_id>/exit-maintenance", maintenance.NodeExitMaintenanceView.as_view()),
     path(api + "nodes/<uuid:node_id>/blockers", maintenance.NodeBlockerListView.as_view()),
+    path(api + "gpus", inventory.GpuListView.as_view()),
     path(api + "gpus/<uuid:gpu_id>", inventory.GpuView.as_view()),
     path(api + "gpus/<uuid:object_id>/metrics", inventory.GpuMetricHistoryView.as_view()),
     path(api + "pools", pools.PoolListView.as_view()),

@@ -7,10 +7,11 @@ import functools
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar, cast
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from appliance.errors import ApplianceError, Code
@@ -34,6 +35,14 @@ def on_rollback(listener: Callable[[], None]) -> None:
     _rollback_listeners.append(listener)
 
 
+_commit_listeners: list[Callable[[], None]] = []
+
+
+def on_committed(listener: Callable[[], None]) -> None:
+    """Called on the writing thread after each commit, before anybody is answered. It must not raise."""
+    _commit_listeners.append(listener)
+
+
 def rolled_back() -> None:
     for listener in _rollback_listeners:
         listener()
@@ -41,6 +50,8 @@ def rolled_back() -> None:
 
 class Inside(threading.local):
     writing = False
+    hopeful = False
+    """An error undoes the whole commit, and then it is made again with savepoints."""
 
 
 _inside = Inside()
@@ -60,8 +71,58 @@ def write(work: Callable[[], R]) -> R:
         _inside.writing = False
 
 
+def may_fail(work: Callable[[], None], errors: tuple[type[Exception], ...], otherwise: Callable[[], None]) -> None:
+    """Part of a service: these errors undo only this part, and then `otherwise` is done."""
+    if _inside.hopeful:
+        work()
+        return
+    try:
+        with transaction.atomic():
+            work()
+    except errors:
+        otherwise()
+
+
+Writes = Sequence[tuple[Callable[[], Any], Future[Any]]]
+Outcome = tuple[Future[Any], Any, BaseException | None]
+
+
+def about_to_commit() -> None:
+    if connection.closed_in_transaction:
+        raise RuntimeError("the connection was closed in the transaction: Django would commit nothing and say nothing")
+    reach("commit.before")
+
+
+def hopefully(batch: Writes) -> list[Outcome] | None:
+    """All of it in one commit without savepoints, which cost as much as a third of the work; None, and nothing is done, when one of them fails."""
+    _inside.writing = _inside.hopeful = True
+    try:
+        with transaction.atomic():
+            done: list[Outcome] = [(future, work(), None) for work, future in batch]
+            about_to_commit()
+        return done
+    except Exception:
+        rolled_back()
+        return None
+    finally:
+        _inside.writing = _inside.hopeful = False
+
+
+def carefully(batch: Writes) -> list[Outcome]:
+    """One commit, each write in a savepoint: what fails is undone by itself. Raises when the commit fails."""
+    done: list[Outcome] = []
+    with transaction.atomic():
+        for work, future in batch:
+            try:
+                done.append((future, write(work), None))
+            except Exception as error:
+                done.append((future, None, error))
+        about_to_commit()
+    return done
+
+
 class Writer:
-    """The writer thread. A durable commit costs milliseconds, so whatever waits is committed together, each write in a savepoint."""
+    """The writer thread. A durable commit costs milliseconds, so whatever waits is committed together."""
 
     def __init__(self) -> None:
         self._queue: queue.Queue[tuple[Callable[[], Any], Future[Any]] | None] = queue.Queue(MAX_WAITING_WRITES)
@@ -93,27 +154,24 @@ class Writer:
             while len(batch) < MAX_WRITES_A_COMMIT and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             stopping = None in batch
-            self._commit([b for b in batch if b is not None])
+            if wanted := [b for b in batch if b is not None]:
+                self._commit(wanted)
             if stopping:
                 connection.close()
                 return
 
-    def _commit(self, batch: list[tuple[Callable[[], Any], Future[Any]]]) -> None:
-        done: list[tuple[Future[Any], Any, BaseException | None]] = []
+    def _commit(self, batch: Writes) -> None:
         try:
-            with transaction.atomic():
-                for work, future in batch:
-                    try:
-                        done.append((future, write(work), None))
-                    except Exception as error:
-                        done.append((future, None, error))
-                reach("commit.before")
+            done = None if settings.ENVIRONMENT.database else hopefully(batch)  # other schedulers make errors ordinary there
+            done = carefully(batch) if done is None else done
             reach("commit.after")
         except Exception as error:
             log.exception("commit failed")
             rolled_back()
             connection.close()
             done = [(future, None, error) for _, future in batch]
+        for listener in _commit_listeners:
+            listener()
         for future, value, problem in done:
             if problem is None:
                 future.set_result(value)
@@ -121,7 +179,16 @@ class Writer:
                 future.set_exception(problem)
 
 
-_writer: Writer | None = None
+class Elsewhere:
+    """In a process that only looks."""
+
+    waiting = 0
+
+    def submit(self, work: Callable[[], R]) -> Future[R]:
+        raise RuntimeError("rows are changed by the process that decides")
+
+
+_writer: Writer | Elsewhere | None = None
 readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
 """Of what people change, and wait for."""
 listers = ThreadPoolExecutor(LISTER_THREADS, thread_name_prefix="lister")
@@ -137,15 +204,32 @@ async def off_loop(work: Callable[[], R], threads: ThreadPoolExecutor = readers)
     return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
+def submit(work: Callable[[], R]) -> Future[R]:
+    """On the writer's thread where there is one, in a commit with others. Raises ApplianceError when too many wait."""
+    if _writer is not None:
+        return _writer.submit(work)
+    future: Future[R] = Future()
+    try:
+        future.set_result(write(work))
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
 def waiting_writes() -> int:
     return _writer.waiting if _writer else 0
 
 
 def start_writer() -> Writer:
     global _writer
-    if _writer is None:
-        _writer = Writer()
-    return _writer
+    _writer = made = Writer()
+    return made
+
+
+def only_look() -> None:
+    """In this process nothing changes rows."""
+    global _writer
+    _writer = Elsewhere()
 
 
 class Undone(Exception):

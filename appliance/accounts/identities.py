@@ -6,7 +6,6 @@ import copy
 import hashlib
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -14,13 +13,11 @@ from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 
 from appliance.accounts.models import ApiToken, Project, RoleBinding, User
+from appliance.told import in_web_too
 
 KEPT_SECONDS = 60.0
 """Only for changes that another process makes (`manage.py`); this one's take effect with their commit."""
 MAX_KEPT = 10_000
-listeners: list[Callable[[], None]] = []
-"""Called when what is remembered may be wrong, after the commit and before its answer."""
-
 _kept: dict[bytes, tuple[float, ApiToken]] = {}
 _lock = threading.Lock()
 _changes = 0
@@ -58,13 +55,12 @@ def keep(presented: str, token: ApiToken, read_at: int) -> None:
         _kept[key_of(presented)] = (time.monotonic(), copied(token))
 
 
+@in_web_too
 def forget() -> None:
     global _changes
     with _lock:
         _changes += 1
         _kept.clear()
-    for listener in listeners:
-        listener()
 
 
 def noticed(**_: Any) -> None:

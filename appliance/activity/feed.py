@@ -19,6 +19,8 @@ from uuid import UUID
 import orjson
 from django.db import transaction
 
+from appliance.told import in_web
+
 log = logging.getLogger(__name__)
 
 MAX_KEPT = 4096
@@ -149,7 +151,9 @@ Found = tuple[str, str, str, Audience, Mapping[str, Any] | None]
 
 
 class Hub:
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str, UUID, Gone | None], None] | None = None) -> None:
+        """`say`: makes the call of `publish`, perhaps in another process."""
+        self._say = say or self.publish
         self.epoch = secrets.token_hex(8)
         self._lock = threading.Lock()
         self._sequence = 0
@@ -181,10 +185,10 @@ class Hub:
     def changed(self, kind: str, object_id: UUID) -> None:
         """Call inside the transaction; what is committed is read and sent."""
         if kind in self._readers:
-            transaction.on_commit(lambda: self._publish(kind, object_id))
+            transaction.on_commit(lambda: self._say(kind, object_id, None))
 
     def gone(self, kind: str, object_id: UUID, privilege: str, audience: Audience = None) -> None:
-        transaction.on_commit(lambda: self._publish(kind, object_id, (privilege, audience)))
+        transaction.on_commit(lambda: self._say(kind, object_id, (privilege, audience)))
 
     @contextmanager
     def listening(self, kind: str, object_id: UUID) -> Iterator[asyncio.Event]:
@@ -200,8 +204,8 @@ class Hub:
                 if not self._listeners[kind, object_id]:
                     del self._listeners[kind, object_id]
 
-    def _publish(self, kind: str, object_id: UUID, gone: Gone | None = None) -> None:
-        """After the commit, on the writer's thread. Nobody listens: nothing is read, and whoever comes reads all of it anyway."""
+    def publish(self, kind: str, object_id: UUID, gone: Gone | None) -> None:
+        """Nobody listens: nothing is read, and whoever comes reads all of it anyway."""
         with self._lock:
             for loop, event in self._listeners.get((kind, object_id), ()):
                 loop.call_soon_threadsafe(event.set)
@@ -308,4 +312,10 @@ class Hub:
             self._left_at = time.monotonic()
 
 
-hub = Hub()
+@in_web
+def publish(kind: str, object_id: UUID, gone: Gone | None) -> None:
+    """Where the sockets are."""
+    hub.publish(kind, object_id, gone)
+
+
+hub = Hub(publish)

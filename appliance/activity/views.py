@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -99,6 +100,14 @@ class TaskListView(ApplianceView):
         return page.get_paginated_response([shown(TaskSerializer, row) for row in page.paginate_queryset(rows, request)])
 
 
+def is_over(task_id: UUID) -> bool:
+    return not Task.objects.filter(pk=task_id, state__in=[TaskState.QUEUED, TaskState.RUNNING]).exists()
+
+
+def now_of(task_id: UUID) -> dict[str, Any]:
+    return shown(TaskSerializer, Task.objects.get(pk=task_id))
+
+
 class TaskView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
@@ -106,10 +115,7 @@ class TaskView(ApplianceView):
     def get(self, request: Request, task_id: UUID) -> Response:
         task = get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)
 
-        def over() -> bool:
-            return not Task.objects.filter(pk=task_id, state__in=[TaskState.QUEUED, TaskState.RUNNING]).exists()
-
-        return wait_for(request, Response(shown(TaskSerializer, task)), "task", task_id, over, lambda: shown(TaskSerializer, Task.objects.get(pk=task_id)))
+        return wait_for(request, Response(shown(TaskSerializer, task)), "task", task_id, partial(is_over, task_id), partial(now_of, task_id))
 
 
 class TaskCancelView(ApplianceView):

@@ -170,8 +170,10 @@ def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
     """Its tickets stop working. Its partitions stay occupied until their nodes report the fence applied."""
     old = [AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED]
     changes = {"end_reason": reason[:500], "fence_counter": allocation.fence_counter + 1}
+    prepared = allocation.state != AllocationState.PREPARING
     if transition(allocation, old, AllocationState.RELEASING, message=reason, actor=actor, **changes):
-        task_end(path=allocation.path, kind=PREPARE_TASK, error=reason)
+        if not prepared:  # otherwise that task has ended
+            task_end(path=allocation.path, kind=PREPARE_TASK, error=reason)
         mine = partitions_of([allocation.pk]).get(allocation.pk, [])
         generations = raise_generation(p.node_id for p in mine)
         for p in mine:

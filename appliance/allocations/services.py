@@ -32,7 +32,7 @@ from appliance.pools import fair_share
 from appliance.pools.models import Pool, Reservation
 from appliance.prepared import Select, insert
 from appliance.telemetry import series
-from appliance.writer import writes
+from appliance.writer import may_fail, writes
 
 log = logging.getLogger(__name__)
 
@@ -127,12 +127,11 @@ def queue_advance() -> None:
 
 
 def start(allocation: Allocation, outcome: Start) -> None:
-    try:
-        with transaction.atomic():
-            lifecycle.prepare(allocation, outcome.pool_id, outcome.placed.shares)
-    except (IntegrityError, OperationalError):
+    def another_was_first() -> None:
         index.forget()
         log.info("allocation %s: another scheduler was first; the next round sees what is left", allocation.pk)
+
+    may_fail(lambda: lifecycle.prepare(allocation, outcome.pool_id, outcome.placed.shares), (IntegrityError, OperationalError), another_was_first)
 
 
 def wait(allocation: Allocation, outcome: Wait) -> None:

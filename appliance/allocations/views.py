@@ -7,6 +7,7 @@ import binascii
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -209,11 +210,13 @@ STATE_OF = Select(lambda allocation_id: Allocation.objects.filter(pk=allocation_
 TRANSIENT = (AllocationState.WAITING, AllocationState.PREPARING, AllocationState.RELEASING)
 
 
-def wait_while(request: Request, answer: Response, allocation_id: UUID, states: Collection[str]) -> Response:
-    def over() -> bool:
-        return all(state not in states for (state,) in STATE_OF.rows(allocation_id=allocation_id))
+def is_past(allocation_id: UUID, states: Collection[str]) -> bool:
+    return all(state not in states for (state,) in STATE_OF.rows(allocation_id=allocation_id))
 
-    return wait_for(request, answer, "allocation", allocation_id, over, lambda: now_of(allocation_id))
+
+def wait_while(request: Request, answer: Response, allocation_id: UUID, states: Collection[str]) -> Response:
+    over = partial(is_past, allocation_id, [str(state) for state in states])
+    return wait_for(request, answer, "allocation", allocation_id, over, partial(now_of, allocation_id))
 
 
 ALLOCATION_FILTERS: dict[str, tuple[str, Filter]] = {"state": ("state", one_of(*AllocationState.values))}
@@ -222,6 +225,7 @@ SESSION_FILTERS: dict[str, tuple[str, Filter]] = {"state": ("state", one_of(*Ses
 
 
 class AllocationListView(ApplianceView):
+    quick: ClassVar[bool] = True
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "POST": "allocations.create"}
 
     @extend_schema(parameters=filter_parameters(ALLOCATION_FILTERS), responses=AllocationSerializer(many=True))
@@ -246,6 +250,7 @@ class AllocationListView(ApplianceView):
 
 
 class AllocationView(ApplianceView):
+    quick: ClassVar[bool] = True
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "DELETE": "allocations.use"}
 
     @extend_schema(parameters=[WAIT], responses=AllocationSerializer)
@@ -289,6 +294,7 @@ class AllocationHeartbeatView(ApplianceView):
 
 class AllocationTicketView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "allocations.use"}
+    looks: ClassVar[frozenset[str]] = frozenset({"POST"})
 
     @extend_schema(request=TicketRequestSerializer, responses=TicketsSerializer)
     def post(self, request: Request, allocation_id: UUID) -> Response:

@@ -4,48 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import logging
 import socket
-import struct
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from appliance import pipe
 from appliance.errors import ApplianceError
 from appliance.failpoints import reach
-from appliance.fleet import auth, enrolment, gateway, reports
+from appliance.fleet import auth, enrolment, gateway, reports, samples
 from appliance.fleet.desired_state import desired_state
 from appliance.fleet.rollcall import Rollcall
 from appliance.inventory import services as inventory
 from appliance.inventory import wakeups
-from appliance.lister import News
 from appliance.pipe import Frame, Kind
-from appliance.telemetry import charts, latest
-from appliance.writer import fleet_readers, off_loop
+from appliance.telemetry import latest
+from appliance.writer import fleet_readers, off_loop, submit
 from nodes.protocol import fleet_pb2
 
 log = logging.getLogger(__name__)
 
 COMPARE_SECONDS = 1.0
 """How often generations are compared; a wake-up is only a hint."""
-START_SECONDS, STOP_SECONDS, RESTART_SECONDS, SEND_SECONDS = 60.0, 2.0, 0.5, 5
-BUFFER_BYTES = 1 << 18
+START_SECONDS, STOP_SECONDS, RESTART_SECONDS = 60.0, 2.0, 0.5
 
 
-Heard = tuple[UUID, tuple[str, ...], dict[UUID, list[float]] | None]
-"""A node, and what it says of its GPUs: metrics, and the values of each."""
+REACHED = {Kind.STATE: "state.sent", Kind.REPORT: "report.kept"}
+TakeSamples = Callable[[bytes, Callable[[bytes], None]], None]
+"""Body of NEWS, and who wants the answer; never blocks for long."""
+
+
+def taken_here(body: bytes, answer: Callable[[bytes], None]) -> None:
+    answer(samples.take(body))
 
 
 class FleetBackend:
     """Answers what the gateway asks; starts it again when it ends."""
 
-    def __init__(self, options: gateway.Options, heard: Callable[[News], None] = lambda news: None) -> None:
-        self._options, self._heard = options, heard
+    def __init__(self, options: gateway.Options, take_samples: TakeSamples = taken_here) -> None:
+        self._options, self._take_samples = options, take_samples
         self._socket: socket.socket | None = None
         self._sending = threading.Lock()
         self._stopping = threading.Event()
@@ -55,7 +57,6 @@ class FleetBackend:
         self._rollcall = Rollcall()
         self._admitted: dict[str, float] = {}
         """Serials of the certificates that came in, and when."""
-        self._gpu_ids: dict[bytes, dict[bytes, UUID]] = {}
         self._answers: dict[Kind, Callable[[UUID, bytes], bytes]] = {
             Kind.ADMIT: self._admit, Kind.INVENTORY: self._inventory, Kind.REPORT: self._report, Kind.STATE: self._state, Kind.RENEW: self._renew,
         }  # fmt: skip
@@ -71,13 +72,13 @@ class FleetBackend:
     def stop(self) -> None:
         self._stopping.set()
         if (connection := self._socket) is not None:
-            self._hang_up(connection)
+            pipe.hang_up(connection)
         self._thread.join(STOP_SECONDS)
 
     def _supervise(self) -> None:
         while not self._stopping.is_set():
-            self._process, ours = pipe.start(lambda end: replace(self._options, pipe=end).arguments())
-            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
+            self._process, (ours,) = pipe.start(lambda end: replace(self._options, pipe=end).arguments())
+            pipe.impatient(ours)
             self.serve(ours)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_SECONDS)
@@ -92,25 +93,23 @@ class FleetBackend:
             self._stopping.wait(RESTART_SECONDS)
 
     def serve(self, connection: socket.socket) -> None:
-        """Until the gateway is gone. On the thread of its own: samples of a thousand nodes must not wait behind browsers."""
-        with connection, io.BufferedReader(socket.SocketIO(connection, "r"), BUFFER_BYTES) as stream:
-            while (frame := self._next(stream)) is not None:
+        """Until the gateway is gone. On a thread of its own: samples of a thousand nodes must not wait behind people."""
+        with connection:
+            for frame in pipe.frames(connection):
                 if frame.kind is Kind.READY:
                     self._socket = connection
                     self._ready.set()
                 elif frame.kind is Kind.NEWS:
-                    news = [self._news(UUID(bytes=node), body) for node, body in pipe.parts(frame.body)]
-                    self._send(connection, Frame(Kind.ANSWER, frame.call, body=bytes(values is not None for _, _, values in news)))
-                    self._heard(News([node_id for node_id, _, _ in news], [(metrics, values) for _, metrics, values in news if values is not None]))
+                    for node, _ in pipe.parts(frame.body):
+                        latest.heard_from(UUID(bytes=node))
+                    self._take_samples(frame.body, partial(self._kept, connection, frame.call))
+                elif frame.kind in (Kind.REPORT, Kind.STATE):
+                    self._decide(connection, frame)
                 else:
                     fleet_readers.submit(self._answer, connection, frame)
 
-    @staticmethod
-    def _next(stream: io.BufferedReader[socket.SocketIO]) -> Frame | None:
-        try:
-            return pipe.read(stream)
-        except OSError:
-            return None
+    def _kept(self, connection: socket.socket, call: int, kept: bytes) -> None:
+        self._send(connection, Frame(Kind.ANSWER, call, body=kept))
 
     def _send(self, connection: socket.socket, frame: Frame) -> None:
         """A gateway that does not listen for seconds is hung up on, and so started again: this one, for there may be another by now."""
@@ -118,20 +117,27 @@ class FleetBackend:
             with self._sending:
                 connection.sendall(frame.packed())
         except OSError:
-            self._hang_up(connection)
-
-    @staticmethod
-    def _hang_up(connection: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
+            pipe.hang_up(connection)
 
     def say(self, frame: Frame) -> None:
         if (connection := self._socket) is not None:
             self._send(connection, frame)
 
-    def _answer(self, connection: socket.socket, question: Frame) -> None:
+    def _decide(self, connection: socket.socket, question: Frame) -> None:
+        """On the thread that writes, and answered after the commit: threads that take turns wait longer for the interpreter than they work."""
         try:
-            answer = Frame(Kind.ANSWER, question.call, body=self._answers[question.kind](UUID(bytes=question.node), question.body))
+            decided = submit(lambda: self._answers[question.kind](UUID(bytes=question.node), question.body))
+        except ApplianceError as error:
+            self._send(connection, Frame(Kind.REFUSED, question.call, body=f"{error.code} {error.detail}".encode()))
+        else:
+            decided.add_done_callback(lambda future: self._reply(connection, question, future.result))
+
+    def _answer(self, connection: socket.socket, question: Frame) -> None:
+        self._reply(connection, question, lambda: self._answers[question.kind](UUID(bytes=question.node), question.body))
+
+    def _reply(self, connection: socket.socket, question: Frame, answered: Callable[[], bytes]) -> None:
+        try:
+            answer = Frame(Kind.ANSWER, question.call, body=answered())
         except ApplianceError as error:
             answer = Frame(Kind.REFUSED, question.call, body=f"{error.code} {error.detail}".encode())
         except ValueError as error:
@@ -140,8 +146,8 @@ class FleetBackend:
             log.exception("node %s: %s failed", question.node.hex(), question.kind.name)
             answer = Frame(Kind.REFUSED, question.call, body=b"internal It failed here; the appliance's log says why.")
         self._send(connection, answer)
-        if question.kind is Kind.STATE:
-            reach("state.sent")
+        if question.kind in REACHED:
+            reach(REACHED[question.kind])
 
     def _admit(self, nobody: UUID, body: bytes) -> bytes:
         method, serial = body.decode().split(" ", 1)
@@ -152,15 +158,14 @@ class FleetBackend:
         return bytes(node_id.bytes)
 
     def _inventory(self, node_id: UUID, body: bytes) -> bytes:
-        latest.heard_from(node_id)
+        latest.heard_of(node_id)
         inventory.node_report(node_id=node_id, report=reports.node(fleet_pb2.AgentMessage.FromString(body)))
-        self._gpu_ids.pop(node_id.bytes, None)
+        samples.forget_gpus(node_id)
         return b""
 
     def _report(self, node_id: UUID, body: bytes) -> bytes:
-        latest.heard_from(node_id)
+        latest.heard_of(node_id)
         reports.take(node_id, fleet_pb2.Report.FromString(body))
-        reach("report.kept")
         return b""
 
     def _state(self, node_id: UUID, body: bytes) -> bytes:
@@ -173,27 +178,6 @@ class FleetBackend:
         reply = fleet_pb2.RenewReply(ca_pem=answer["ca_pem"], agent_pem=answer["agent_pem"], launcher_pem=answer["launcher_pem"])
         encoded: bytes = reply.SerializeToString()
         return encoded
-
-    def _news(self, node_id: UUID, body: bytes) -> Heard:
-        """Without values when nothing was kept."""
-        latest.heard_from(node_id)
-        if not body:
-            return node_id, (), None
-        try:
-            samples = fleet_pb2.Samples.FromString(body)
-            metrics, values_of = reports.readings(samples, self._gpus_of(node_id, [g.gpu_uuid for g in samples.gpus]))
-            charts.record_gpus(metrics, values_of)
-            return node_id, metrics, values_of
-        except Exception as error:
-            log.warning("node %s: samples dropped: %s", node_id, error)
-            return node_id, (), None
-
-    def _gpus_of(self, node_id: UUID, wanted: Iterable[bytes]) -> dict[bytes, UUID]:
-        known = self._gpu_ids.get(node_id.bytes)
-        if known is None or not known.keys() >= set(wanted):
-            read = fleet_readers.submit(inventory.gpu_ids, node_id).result()
-            known = self._gpu_ids[node_id.bytes] = {uuid.bytes: pk for uuid, pk in read.items()}
-        return known
 
     async def compare(self) -> None:
         """Runs as long as the process: tells the gateway which streams must send or end."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping
-from functools import lru_cache
+from collections.abc import Collection
 from uuid import UUID
 
 from appliance.allocations import services as allocations
@@ -16,7 +14,7 @@ from appliance.prepared import Select, Update
 from appliance.writer import writes
 from nodes.protocol import fleet_pb2
 
-MAX_GPUS, MAX_ENDPOINTS, MAX_REFUSED_CALLS, MAX_PARTITIONS, MAX_METRICS, MAX_NAME = 64, 16, 64, 16, 64, 64
+MAX_GPUS, MAX_ENDPOINTS, MAX_REFUSED_CALLS, MAX_PARTITIONS = 64, 16, 64, 16
 
 
 MAX_BYTES = MAX_COUNT = (1 << 63) - 1
@@ -103,21 +101,3 @@ def session(s: fleet_pb2.Session) -> sessions.ReportedSession:
         end_reason=s.end_reason, opened_seconds=bounded(s.opened_seconds, MAX_SECONDS),
         refused_calls=tuple(name[:64] for name in s.refused_calls[:MAX_REFUSED_CALLS]), partition_bytes=tuple(s.partition_bytes[:MAX_PARTITIONS]),
     )  # fmt: skip
-
-
-@lru_cache(1024)
-def names(given: tuple[str, ...]) -> tuple[str, ...]:
-    """The one tuple of these names. Raises ValueError when a GPU can hardly have them."""
-    if len(given) > MAX_METRICS or len(set(given)) != len(given) or any(not 0 < len(name) <= MAX_NAME for name in given):
-        raise ValueError(f"{len(given)} metrics, or a name that is none")
-    return given
-
-
-def readings(samples: fleet_pb2.Samples, gpu_ids: Mapping[bytes, UUID]) -> tuple[tuple[str, ...], dict[UUID, list[float]]]:
-    """Metrics, and the values of each GPU that is the node's; NaN where there is none."""
-    metrics, found = names(tuple(samples.metrics)), {}
-    for gpu in samples.gpus:
-        if (gpu_id := gpu_ids.get(gpu.gpu_uuid)) is not None and len(gpu.values) == len(metrics):
-            values = list(gpu.values)
-            found[gpu_id] = values if math.isfinite(sum(values)) else [v if math.isfinite(v) else math.nan for v in values]
-    return metrics, found

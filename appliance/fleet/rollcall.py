@@ -8,6 +8,12 @@ from django.utils import timezone
 
 from appliance.fleet.models import NodeCertificate
 from appliance.inventory.models import Node, NodeState
+from appliance.prepared import Select
+
+GENERATIONS = Select(lambda: Node.objects.present().values_list("pk", "generation"))
+GOOD_SERIALS = Select(
+    lambda now: NodeCertificate.objects.filter(revoked_at=None, not_after__gt=now, purpose="agent").exclude(node__state=NodeState.REMOVED).values_list("serial")
+)
 
 
 class Rollcall:
@@ -18,9 +24,8 @@ class Rollcall:
 
     def take(self) -> set[UUID]:
         """Reads the database; the nodes whose generation changed since the last time."""
-        fresh = dict(Node.objects.present().values_list("pk", "generation"))
+        fresh = {node_id: generation for node_id, generation in GENERATIONS.rows()}
         changed = {n for n, generation in fresh.items() if self.generations.get(n) != generation}
         self.generations = fresh
-        good = NodeCertificate.objects.filter(revoked_at=None, not_after__gt=timezone.now(), purpose="agent").exclude(node__state=NodeState.REMOVED)
-        self.serials = frozenset(good.values_list("serial", flat=True))
+        self.serials = frozenset(serial for (serial,) in GOOD_SERIALS.rows(now=timezone.now()))
         return changed

@@ -244,13 +244,14 @@ def gpu_change(*, gpu_id: UUID, labels: dict[str, str] | None = None, pool_name:
     return gpu
 
 
+PRESENT = Select(lambda: Node.objects.present().values_list("pk"))
 _reachable: dict[UUID, bool] = {}
 _started = time.monotonic()
 
 
 def announce_reachability() -> None:
     """Reachable is computed, so no row changes: browsers and the events learn of it here, once a second."""
-    ids = list(Node.objects.present().values_list("pk", flat=True))
+    ids = [node_id for (node_id,) in PRESENT.rows()]
     silent, young = latest.unreachable(ids), time.monotonic() - _started < settings.ENVIRONMENT.unreachable_seconds
     changed = {}
     for node_id in ids:

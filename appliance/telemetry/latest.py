@@ -13,6 +13,8 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
+from appliance.told import in_web_too
+
 environment = settings.ENVIRONMENT
 """Each look through Django's settings takes 4 us."""
 
@@ -40,6 +42,13 @@ def heard_from(node_id: UUID) -> None:
         news.monotonic, news.seen_at = now, timezone.now()
 
 
+@in_web_too
+def heard_of(node_id: UUID) -> None:
+    """When the web's process does not hear it by itself."""
+    heard_from(node_id)
+
+
+@in_web_too
 def forget(node_id: UUID) -> None:
     global returns
     with _lock:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from appliance.telemetry import rollups
 from appliance.telemetry.rollups import Points
+from appliance.told import in_web, known_to_web
 
 MAX_OPEN_SAMPLES = 600
 """Of one series; the oldest half goes when nobody writes them down."""
@@ -78,6 +79,7 @@ _ended: set[UUID] = set()
 _lock = threading.Lock()
 
 
+@in_web
 def record(metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[float]], seconds: float) -> None:
     """Series id to its newest values, all of the same moment. Whatever is not newer than the last one is dropped: points are in order of time."""
     with _lock:
@@ -91,16 +93,7 @@ def record(metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[float]], 
                 _newest[series_id] = metrics, values
 
 
-def note(metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[float]]) -> None:
-    """Only for `newest`."""
-    for series_id, values in values_of.items():
-        _newest[series_id] = metrics, values
-
-
-def all_newest() -> dict[UUID, tuple[tuple[str, ...], Sequence[float]]]:
-    return dict(_newest)
-
-
+@known_to_web(dict[str, float])
 def newest(series_id: UUID) -> dict[str, float]:
     """Takes no lock: a page of GPUs must not wait for every sample that comes in meanwhile."""
     metrics, values = _newest.get(series_id, ((), ()))
@@ -147,6 +140,7 @@ def drop(last_seconds: Mapping[UUID, float]) -> None:
                 series.drop(last)
 
 
+@in_web
 def end(series_id: UUID) -> None:
     """Nothing more will come: forgotten as soon as it is written down."""
     with _lock:

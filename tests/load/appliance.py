@@ -51,15 +51,17 @@ class Bench:
         with urllib.request.urlopen(request, context=self.context, timeout=30) as answer:
             return json.load(answer)
 
-    def rss_bytes(self) -> int:
-        """Of the appliance and all its children."""
-        wanted, total = [self.appliance.pid], 0
+    def processes(self) -> list[Path]:
+        """Of the appliance and all its children, whichever of its threads started them."""
+        found, wanted = [], [self.appliance.pid]
         while wanted:
-            pid = wanted.pop()
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-            wanted += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-        return total
+            found.append(process := Path(f"/proc/{wanted.pop()}"))
+            wanted += [int(child) for task in (process / "task").iterdir() for child in (task / "children").read_text().split()]
+        return found
+
+    def rss_bytes(self) -> int:
+        return sum(int((p / "statm").read_text().split()[1]) for p in self.processes()) * os.sysconf("SC_PAGESIZE")
 
     def processor_seconds(self) -> float:
-        fields = Path(f"/proc/{self.appliance.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        stats = [(p / "stat").read_text().rpartition(")")[2].split() for p in self.processes()]
+        return sum(int(s[11]) + int(s[12]) for s in stats) / os.sysconf("SC_CLK_TCK")

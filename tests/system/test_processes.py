@@ -38,16 +38,27 @@ def test_the_gateway_dies_and_agents_come_back_to_another(pool: Pool) -> None:
     assert status == 0, err
 
 
-def test_the_lister_dies_and_pages_are_answered_all_the_time(pool: Pool) -> None:
-    kill(pool, "appliance.lister")
-    for _ in range(20):
-        (node,) = pool.api.items("nodes")
-        assert node["reachable"] and all(g["metrics"] for g in pool.api.items("gpus"))
-    kill(pool, "appliance.lister")
+def test_the_web_dies_and_another_knows_who_was_heard_while_programs_go_on(pool: Pool) -> None:
+    working = pool.start_working(10, 6)
+    kill(pool, "appliance.web")
+    pool.wait("pages", lambda: bool(pool.api.items("nodes")))
+    assert pool.api.items("nodes")[0]["reachable"]
+    pool.wait("readings", lambda: all(g["metrics"] for g in pool.api.items("gpus")))
+    made = pool.api.request("POST", "allocations", {"percent": 5}, wait="30")
+    assert made["state"] == "active"
+    pool.api.request("DELETE", f"allocations/{made['id']}", None, wait="30")
+    status, _, err = pool.finish(working)
+    assert status == 0, err
+
+
+def test_what_a_change_answers_has_readings_that_only_the_web_knows(pool: Pool) -> None:
+    pool.wait("readings", lambda: all(g["metrics"] for g in pool.api.items("gpus")))
+    gpu = pool.api.items("gpus")[0]
+    assert pool.api.request("PATCH", f"gpus/{gpu['id']}", {"notes": "looked at"})["metrics"].keys() == gpu["metrics"].keys()
 
 
 def test_they_end_with_the_appliance(pool: Pool) -> None:
-    old = children(pool, "appliance.lister") + children(pool, "appliance.fleet.gateway")
+    old = children(pool, "appliance.web") + children(pool, "appliance.fleet.gateway")
     assert len(old) == 2
     pool.kill("appliance")
     pool.wait("their end", lambda: not any(Path(f"/proc/{p}").exists() for p in old))
