@@ -12,11 +12,12 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-import paramiko
+from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ApplianceError, Code
+
+if TYPE_CHECKING:
+    import paramiko
 
 MARK = b"BUSBAR "
 MAX_LINE_BYTES = 1 << 20
@@ -98,6 +99,8 @@ def fingerprint(key: paramiko.PKey) -> HostKey:
 @contextlib.contextmanager
 def handshake(to: Destination, seconds: float) -> Iterator[tuple[paramiko.Transport, HostKey]]:
     """A transport whose server has proved a host key; nobody is signed in yet."""
+    import paramiko  # here: its 15 MB are needed only when a machine is registered
+
     try:
         sock = socket.create_connection((to.address, to.port), timeout=seconds)
     except OSError as error:
@@ -116,6 +119,8 @@ def handshake(to: Destination, seconds: float) -> Iterator[tuple[paramiko.Transp
 
 
 def read_key(text: str, passphrase: str) -> paramiko.PKey:
+    import paramiko  # here: its 15 MB are needed only when a machine is registered
+
     for kind in (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey):
         with contextlib.suppress(paramiko.SSHException, ValueError, IndexError, TypeError):
             key: paramiko.PKey = kind.from_private_key(io.StringIO(text), password=passphrase or None)
@@ -124,6 +129,8 @@ def read_key(text: str, passphrase: str) -> paramiko.PKey:
 
 
 def sign_in(transport: paramiko.Transport, to: Destination, credentials: Credentials) -> None:
+    import paramiko  # here: its 15 MB are needed only when a machine is registered
+
     try:
         if credentials.private_key:
             transport.auth_publickey(to.username, read_key(credentials.private_key, credentials.passphrase))
@@ -136,6 +143,8 @@ def sign_in(transport: paramiko.Transport, to: Destination, credentials: Credent
 
 
 def sign_in_with_agent(transport: paramiko.Transport, username: str) -> None:
+    import paramiko  # here: its 15 MB are needed only when a machine is registered
+
     for key in paramiko.Agent().get_keys():
         with contextlib.suppress(paramiko.AuthenticationException):
             transport.auth_publickey(username, key)

@@ -83,7 +83,7 @@ def run(bench: Bench, wanted: Sequence[Stage], measured_seconds: float) -> list[
     return [
         *latencies(measured),
         row("reconnect_all_s", "s", back, 60, first_time_s=round(connected, 2)),
-        row("rss_bytes", "bytes", max(m.rss_bytes for m in measured.values()), 600e6),
+        *memory(measured),
         row("placement_10k_gpus_ms", "ms", statistics.median(ms for m in measured.values() for ms in m.placements_ms), 20),
         row("history_equal_share", "ratio", equal / max(total, 1), 1.0, equal == total and total > 0, readings=total),
         {"name": "stages", "more": {name: m.short() for name, m in measured.items()}},
@@ -105,6 +105,13 @@ def latencies(measured: dict[str, Measured]) -> list[dict[str, object]]:
         status = own[worst].status
         found.append(row("loop_lag_p99_ms", "ms", status["loop_lag_p99_ms"], 50, stage=worst, index_mismatches=status["index_mismatches"]))
     return found
+
+
+def memory(measured: dict[str, Measured]) -> list[dict[str, object]]:
+    """As ingest: of the worst of the stages that have a figure of their own."""
+    own = {name: m.rss_bytes for name, m in measured.items() if name != "together"}
+    together = {name: m.rss_bytes for name, m in measured.items() if name == "together"}
+    return [row("rss_bytes", "bytes", max(own.values()), 600e6, stage=max(own, key=lambda name: own[name]), **together)] if own else []
 
 
 def main() -> None:

@@ -71,7 +71,12 @@ class Measured:
 
     def short(self) -> dict[str, float]:
         """For eyes that compare stages."""
-        found = {"ingest_ack_p99_ms": self.ingest_ms, "loop_lag_p99_ms": self.status["loop_lag_p99_ms"], "processors": self.processors}
+        found = {
+            "ingest_ack_p99_ms": self.ingest_ms,
+            "loop_lag_p99_ms": self.status["loop_lag_p99_ms"],
+            "processors": self.processors,
+            "rss_mb": self.rss_bytes / 1e6,
+        }
         for name, figures in (("browser_sample", self.browsers), ("list", self.lists), ("allocate_ticket", self.pairs)):
             if figures:
                 found |= {f"{name}_p50_ms": figures["p50_ms"], f"{name}_p99_ms": figures["p99_ms"], f"{name}_misses": figures["misses"]}
