@@ -7,6 +7,7 @@ import contextlib
 import enum
 import io
 import os
+import secrets
 import socket
 import struct
 import subprocess
@@ -28,8 +29,10 @@ class Kind(enum.IntEnum):
     """Answer: the DesiredState."""
     RENEW = 5
     """Body: the RenewRequest. Answer: the RenewReply."""
-    NEWS = 6
-    """Body: `parts`, one for each node that was heard, of its Samples or of nothing. Answer: a byte each, 1 when it was kept."""
+    HEARD = 6
+    """Body: ids of nodes. Not answered."""
+    NEWS = 7
+    """To the web's process. Body: `parts`, one for each node that was heard, of its Samples or of nothing. Answer: a byte each, 1 when it was kept."""
     # The appliance says.
     ANSWER = 16
     REFUSED = 17
@@ -108,23 +111,41 @@ def impatient(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
 
 
+def local_socket() -> socket.socket:
+    """One that processes of ours can connect to: of a name that nobody else knows, and in no folder, whose path might be too long."""
+    made = socket.socket(socket.AF_UNIX)
+    made.bind(b"\0busbar-" + secrets.token_hex(16).encode())
+    made.listen()
+    return made
+
+
+def accepted(listening: socket.socket) -> socket.socket:
+    """The next connection of a process of ours. Blocks."""
+    while True:
+        connection, _ = listening.accept()
+        _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        if user == os.getuid():
+            return connection
+        connection.close()
+
+
 def hang_up(connection: socket.socket) -> None:
     """From any thread: whoever reads comes to the end."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def start(arguments: Callable[..., Sequence[str]], pipes: int = 1, inherited: Sequence[int] = ()) -> tuple[subprocess.Popen[bytes], list[socket.socket]]:
-    """A process of ours, whose arguments are given its ends of so many pipes, and our ends. Whatever folder the appliance was started from."""
-    ours, theirs = zip(*(socket.socketpair() for _ in range(pipes)), strict=True)
+SPARING = {"MALLOC_ARENA_MAX": "2"}
+"""Of memory: an arena for each of many threads keeps what none of them needs any more."""
+
+
+def start(arguments: Callable[[int], Sequence[str]], inherited: Sequence[int] = ()) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A process of ours, whose arguments are given its end of the pipe, and our end. Whatever folder the appliance was started from."""
+    ours, theirs = socket.socketpair()
     path = os.pathsep.join(filter(None, [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH")]))
-    numbers = [end.fileno() for end in theirs]
-    try:
-        process = subprocess.Popen(arguments(*numbers), pass_fds=[*numbers, *inherited], env=os.environ | {"PYTHONPATH": path})
-    finally:
-        for end in theirs:
-            end.close()
-    return process, list(ours)
+    with theirs:
+        process = subprocess.Popen(arguments(theirs.fileno()), pass_fds=[theirs.fileno(), *inherited], env=os.environ | {"PYTHONPATH": path, **SPARING})
+    return process, ours
 
 
 PART = struct.Struct("<16sI")

@@ -19,16 +19,16 @@ import uvloop
 from django.conf import settings
 from django.core.management import call_command
 
-from appliance import garbage, told, web
+from appliance import garbage, pipe, told, web
 from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.activity import tasks
 from appliance.activity.services import forget_old_answers
 from appliance.allocations import maintenance
 from appliance.allocations import services as allocations
 from appliance.allocations.tickets import signing_key
-from appliance.fleet import gateway
 from appliance.fleet.backend import FleetBackend
 from appliance.fleet.certificates import Authority, load_authority, server_certificate
+from appliance.fleet.gateway_options import Options
 from appliance.fleet.last_seen import flush_last_seen
 from appliance.fleet.ssh_enrolment import settle_interrupted
 from appliance.inventory.services import announce_reachability
@@ -99,11 +99,12 @@ async def keep_telling(people: WebBackend) -> None:
         await off_loop(people.flush, housekeeping)
 
 
-def gateway_options(pem: Path, key: Path, authority: Authority) -> gateway.Options:
+def gateway_options(readings: socket.socket, pem: Path, key: Path, authority: Authority) -> Options:
     e = settings.ENVIRONMENT
-    return gateway.Options(
-        pipe=-1, address=e.listen, port=e.fleet_port, certificate=str(pem), key=str(key), authority_pem=authority.pem, heartbeat_seconds=e.heartbeat_seconds
-    )
+    return Options(
+        pipe=-1, readings=readings.getsockname().hex(), address=e.listen, port=e.fleet_port, certificate=str(pem), key=str(key), authority_pem=authority.pem,
+        heartbeat_seconds=e.heartbeat_seconds,
+    )  # fmt: skip
 
 
 def everything_heard() -> Iterator[told.Call]:
@@ -116,9 +117,10 @@ async def serve() -> None:
     authority = load_authority(settings.DATA_DIR)
     pem, key = server_certificate(authority, settings.DATA_DIR, server_names())
     bound = await listening_socket(e.listen, e.https_port)
-    people = told.web = WebBackend(web.Options(-1, -1, bound.fileno(), str(pem), str(key)), everything_heard)
+    readings = pipe.local_socket()
+    people = told.web = WebBackend(web.Options(-1, readings.fileno(), bound.fileno(), str(pem), str(key)), everything_heard)
     on_committed(people.flush)
-    fleet = FleetBackend(gateway_options(pem, key, authority), people.take_samples)
+    fleet = FleetBackend(gateway_options(readings, pem, key, authority))
     stop = asyncio.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(s, stop.set)

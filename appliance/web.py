@@ -1,6 +1,6 @@
 """The process that people speak to: HTTP, the live feed, and what was measured. It reads rows; what changes something goes to the process that decides.
 
-It ends with its parent. What is in no row, it hears: readings through the one pipe, what changed through the other.
+It ends with its parent, who tells it what changed; the gateway brings it what nodes measure.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Options:
     people: int
     samples: int
     listening: int
-    """File descriptors: of the two pipes, and of the socket that is bound."""
+    """File descriptors: of the pipe, and of the sockets to which the gateway and people connect."""
     certificate: str
     key: str
     """Files."""
@@ -115,13 +115,14 @@ class Decider:
             return None
 
 
-def take_samples(connection: socket.socket) -> None:
-    """On a thread of its own: samples of a thousand nodes must not wait behind people."""
+def take_samples(listening: socket.socket) -> None:
+    """From one gateway after the other. On a thread of its own: samples of a thousand nodes must not wait behind people."""
     from appliance.fleet import samples
 
-    with contextlib.suppress(OSError):
-        for frame in pipe.frames(connection):
-            connection.sendall(Frame(Kind.ANSWER, frame.call, body=samples.take(frame.body)).packed())
+    while True:
+        with pipe.accepted(listening) as connection, contextlib.suppress(OSError):
+            for frame in pipe.frames(connection):
+                connection.sendall(Frame(Kind.ANSWER, frame.call, body=samples.take(frame.body)).packed())
 
 
 async def keep_history() -> None:

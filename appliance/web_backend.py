@@ -36,13 +36,10 @@ class WebBackend:
         self._options, self._everything = options, everything
         self._answerer = Answerer()
         self._people: socket.socket | None = None
-        self._samples: socket.socket | None = None
         self._untold: deque[Call] = deque()
-        self._sending, self._handing = threading.Lock(), threading.Lock()
+        self._sending = threading.Lock()
         self._numbers = count(1)
         self._asked: dict[int, Future[bytes]] = {}
-        self._waiting: dict[int, tuple[int, Callable[[bytes], None]]] = {}
-        """Who wants to know whether the samples of so many nodes were kept."""
         self._stopping, self._ready = threading.Event(), threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._supervise, name="web", daemon=True)
@@ -68,16 +65,10 @@ class WebBackend:
 
     def _supervise(self) -> None:
         while not self._stopping.is_set():
-            self._process, (people, samples) = pipe.start(
-                lambda people, samples: replace(self._options, people=people, samples=samples).arguments(), pipes=2, inherited=[self._options.listening]
-            )
-            for end in (people, samples):
-                pipe.impatient(end)
-            kept = threading.Thread(target=self.serve_samples, args=[samples], name="samples", daemon=True)
-            kept.start()
-            self.serve(people, samples)
-            pipe.hang_up(samples)
-            kept.join()
+            inherited = [self._options.listening, self._options.samples]
+            self._process, people = pipe.start(lambda end: replace(self._options, people=end).arguments(), inherited)
+            pipe.impatient(people)
+            self.serve(people)
             if not self._stopping.is_set():
                 self._process.kill()
             status = self._process.wait()
@@ -89,13 +80,13 @@ class WebBackend:
                 log.error("the web's process ended with status %d; it is started again", status)
             self._stopping.wait(RESTART_SECONDS)
 
-    def serve(self, connection: socket.socket, samples: socket.socket) -> None:
+    def serve(self, connection: socket.socket) -> None:
         """Until the process is gone."""
         with connection:
             for frame in pipe.frames(connection):
                 match frame.kind:
                     case Kind.READY:
-                        self._people, self._samples = connection, samples
+                        self._people = connection
                         self._untold.extend(self._everything())
                         self.flush()
                         self._ready.set()
@@ -108,7 +99,7 @@ class WebBackend:
                     case Kind.ANSWER:
                         if future := self._asked.get(frame.call):
                             future.set_result(frame.body)
-        self._people = self._samples = None
+        self._people = None
         for future in list(self._asked.values()):
             future.cancel()
 
@@ -174,29 +165,3 @@ class WebBackend:
             return None
         finally:
             del self._asked[number]
-
-    def take_samples(self, body: bytes, answer: Callable[[bytes], None]) -> None:
-        """`answer` is given a byte for each node: 1 when its samples were kept. While the process is away, none is."""
-        number, nodes, people = next(self._numbers), sum(1 for _ in pipe.parts(body)), self._people
-        with self._handing:
-            if (connection := self._samples) is not None:
-                self._waiting[number] = nodes, answer
-        if connection is None or people is None:
-            self._waiting.pop(number, None)
-            answer(bytes(nodes))
-            return
-        try:
-            connection.sendall(Frame(Kind.NEWS, number, body=body).packed())
-        except OSError:
-            pipe.hang_up(people)
-
-    def serve_samples(self, connection: socket.socket) -> None:
-        """Until the process is gone."""
-        with connection:
-            for frame in pipe.frames(connection):
-                _, answer = self._waiting.pop(frame.call)
-                answer(frame.body)
-            with self._handing:
-                self._samples, lost, self._waiting = None, self._waiting, {}
-        for nodes, answer in lost.values():
-            answer(bytes(nodes))

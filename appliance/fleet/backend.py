@@ -11,14 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from uuid import UUID
 
 from appliance import pipe
 from appliance.errors import ApplianceError
 from appliance.failpoints import reach
-from appliance.fleet import auth, enrolment, gateway, reports, samples
+from appliance.fleet import auth, enrolment, reports, samples
 from appliance.fleet.desired_state import desired_state
+from appliance.fleet.gateway_options import PORT_TAKEN, Options
 from appliance.fleet.rollcall import Rollcall
 from appliance.inventory import services as inventory
 from appliance.inventory import wakeups
@@ -35,19 +35,13 @@ START_SECONDS, STOP_SECONDS, RESTART_SECONDS = 60.0, 2.0, 0.5
 
 
 REACHED = {Kind.STATE: "state.sent", Kind.REPORT: "report.kept"}
-TakeSamples = Callable[[bytes, Callable[[bytes], None]], None]
-"""Body of NEWS, and who wants the answer; never blocks for long."""
-
-
-def taken_here(body: bytes, answer: Callable[[bytes], None]) -> None:
-    answer(samples.take(body))
 
 
 class FleetBackend:
     """Answers what the gateway asks; starts it again when it ends."""
 
-    def __init__(self, options: gateway.Options, take_samples: TakeSamples = taken_here) -> None:
-        self._options, self._take_samples = options, take_samples
+    def __init__(self, options: Options) -> None:
+        self._options = options
         self._socket: socket.socket | None = None
         self._sending = threading.Lock()
         self._stopping = threading.Event()
@@ -65,7 +59,7 @@ class FleetBackend:
         """Blocks until the gateway listens. Raises SystemExit when it cannot."""
         self._thread.start()
         if not self._ready.wait(START_SECONDS) or self._socket is None:
-            taken = self._process is not None and self._process.poll() == gateway.PORT_TAKEN
+            taken = self._process is not None and self._process.poll() == PORT_TAKEN
             port = f"Port {self._options.port} on {self._options.address} is taken; set BUSBAR_FLEET_PORT."
             raise SystemExit(port if taken else "The agents' gateway does not start; its log says why.")
 
@@ -77,7 +71,7 @@ class FleetBackend:
 
     def _supervise(self) -> None:
         while not self._stopping.is_set():
-            self._process, (ours,) = pipe.start(lambda end: replace(self._options, pipe=end).arguments())
+            self._process, ours = pipe.start(lambda end: replace(self._options, pipe=end).arguments())
             pipe.impatient(ours)
             self.serve(ours)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -93,23 +87,19 @@ class FleetBackend:
             self._stopping.wait(RESTART_SECONDS)
 
     def serve(self, connection: socket.socket) -> None:
-        """Until the gateway is gone. On a thread of its own: samples of a thousand nodes must not wait behind people."""
+        """Until the gateway is gone. On a thread of its own."""
         with connection:
             for frame in pipe.frames(connection):
                 if frame.kind is Kind.READY:
                     self._socket = connection
                     self._ready.set()
-                elif frame.kind is Kind.NEWS:
-                    for node, _ in pipe.parts(frame.body):
+                elif frame.kind is Kind.HEARD:
+                    for node in pipe.ids(frame.body):
                         latest.heard_from(UUID(bytes=node))
-                    self._take_samples(frame.body, partial(self._kept, connection, frame.call))
                 elif frame.kind in (Kind.REPORT, Kind.STATE):
                     self._decide(connection, frame)
                 else:
                     fleet_readers.submit(self._answer, connection, frame)
-
-    def _kept(self, connection: socket.socket, call: int, kept: bytes) -> None:
-        self._send(connection, Frame(Kind.ANSWER, call, body=kept))
 
     def _send(self, connection: socket.socket, frame: Frame) -> None:
         """A gateway that does not listen for seconds is hung up on, and so started again: this one, for there may be another by now."""

@@ -15,7 +15,6 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import uvloop
 from cryptography import x509
 
 from appliance import pipe
+from appliance.fleet.gateway_options import PORT_TAKEN, Options
 from appliance.pipe import Frame, Kind
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 
@@ -32,32 +32,11 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 NODES_AT_FULL_CADENCE = 200
 """With more, each sends less often, so that all of them together send as much."""
-TOGETHER_SECONDS = 0.015
-"""So long what comes from all nodes is collected: the appliance then wakes up fifty times a second instead of once for each of a thousand nodes."""
+TOGETHER_SECONDS, HEARD_SECONDS = 0.015, 0.25
+"""So long what comes from all nodes is collected: the others then wake up fifty times a second instead of once for each of a thousand nodes."""
 MAX_MESSAGE_BYTES = 8 << 20
-PORT_TAKEN = 3
-"""Exit status."""
-
 _GRPC_CODE = {"denied": grpc.StatusCode.PERMISSION_DENIED, "invalid": grpc.StatusCode.INVALID_ARGUMENT, "busy": grpc.StatusCode.UNAVAILABLE}
 UNKNOWN_CERTIFICATE = "The certificate is not one of a node that is enrolled here; enrol the machine again."
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the gateway is told on its command line."""
-
-    pipe: int
-    """File descriptor."""
-    address: str
-    port: int
-    certificate: str
-    key: str
-    """Files."""
-    authority_pem: str
-    heartbeat_seconds: float
-
-    def arguments(self) -> list[str]:
-        return [sys.executable, "-m", "appliance.fleet.gateway", json.dumps(asdict(self))]
 
 
 class Refused(Exception):
@@ -92,11 +71,40 @@ class Stream:
         self.wake.set()
 
 
+class Readings:
+    """The web's process, which keeps what nodes measure."""
+
+    def __init__(self, name: bytes) -> None:
+        self._name = name
+        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def keep(self, news: bytes, nodes: int) -> bytes:
+        """A byte for each node: 1 when its samples were kept. While that process starts, it is waited for; when it dies meanwhile, nothing was."""
+        try:
+            reader, writer = self._connection = self._connection or await self._connected()
+            writer.write(Frame(Kind.NEWS, body=news).packed())
+            answer = await pipe.read_async(reader)
+        except OSError:
+            answer = None
+        if answer is not None:
+            return answer.body
+        if self._connection is not None:
+            self._connection[1].close()
+            self._connection = None
+        return bytes(nodes)
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self._name)  # at once: the appliance holds the other end, whoever serves it
+        return await asyncio.open_connection(sock=connection)
+
+
 class Appliance:
     """The process at the other end of the pipe."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, streams: dict[bytes, Stream]) -> None:
-        self._reader, self._writer, self._streams = reader, writer, streams
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, streams: dict[bytes, Stream], readings: Readings) -> None:
+        self._reader, self._writer, self._streams, self._readings = reader, writer, streams, readings
+        self._heard: set[bytes] = set()
         self._calls: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = itertools.cycle(range(1, 1 << 32))
         self._news: list[tuple[bytes, bytes, asyncio.Future[bool]]] = []
@@ -119,6 +127,7 @@ class Appliance:
     async def tell(self, node: bytes, body: bytes = b"") -> bool:
         """That the node was heard; of its samples, whether they were kept. What comes meanwhile from all nodes goes together."""
         kept: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._heard.add(node)
         self._news.append((node, body, kept))
         self._some_news.set()
         return await kept
@@ -129,10 +138,17 @@ class Appliance:
             await asyncio.sleep(TOGETHER_SECONDS)
             self._some_news.clear()
             told, self._news = self._news, []
-            answer = await self.ask(Kind.NEWS, body=pipe.packed_parts((node, body) for node, body, _ in told))
+            answer = await self._readings.keep(pipe.packed_parts((node, body) for node, body, _ in told), len(told))
             for (_, _, future), kept in zip(told, answer, strict=True):
                 if not future.done():
                     future.set_result(bool(kept))
+
+    async def tell_heard(self) -> None:
+        while True:
+            await asyncio.sleep(HEARD_SECONDS)
+            if self._heard:
+                self.say(Frame(Kind.HEARD, body=b"".join(self._heard)))
+                self._heard.clear()
 
     async def listen(self) -> None:
         """Until the pipe ends."""
@@ -277,7 +293,7 @@ async def serve(options: Options) -> None:
     """Until the pipe ends."""
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=options.pipe))
     streams: dict[bytes, Stream] = {}
-    appliance = Appliance(reader, writer, streams)
+    appliance = Appliance(reader, writer, streams, Readings(bytes.fromhex(options.readings)))
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)])
     fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(appliance, streams, options.heartbeat_seconds), server)
     pair = (Path(options.key).read_bytes(), Path(options.certificate).read_bytes())
@@ -288,7 +304,7 @@ async def serve(options: Options) -> None:
         raise SystemExit(PORT_TAKEN) from error
     await server.start()
     appliance.say(Frame(Kind.READY))
-    working = [asyncio.create_task(appliance.tell_news()), asyncio.create_task(appliance.listen())]
+    working = [asyncio.create_task(work) for work in (appliance.tell_news(), appliance.tell_heard(), appliance.listen())]
     done, _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 
 from appliance import pipe
-from appliance.fleet.gateway import Appliance, FleetServicer, Stream
+from appliance.fleet.gateway import Appliance, FleetServicer, Readings, Stream
 from appliance.pipe import Frame, Kind
 from nodes.protocol import fleet_pb2
 
@@ -19,7 +19,7 @@ async def reading_ends(refusal: bytes) -> bool:
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
     appliance_reader, appliance_writer = await asyncio.open_connection(sock=theirs)
-    gateway = Appliance(reader, writer, {})
+    gateway = Appliance(reader, writer, {}, Readings(b""))
     listening = asyncio.create_task(gateway.listen())
     held = asyncio.Event()
 

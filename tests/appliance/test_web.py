@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import os
 import pickle
 import socket
 import threading
@@ -23,6 +25,7 @@ from appliance.answers import Answer
 from appliance.asgi import view_of
 from appliance.errors import ApplianceError, Code
 from appliance.fleet import samples
+from appliance.fleet.gateway import Readings
 from appliance.inventory.models import Gpu, Node
 from appliance.pipe import Frame, Kind
 from appliance.telemetry import latest, series
@@ -37,11 +40,10 @@ AddNode = Callable[..., Node]
 class Web:
     """What the process would be told and asked, and what it is answered."""
 
-    def __init__(self, backend: WebBackend, people: socket.socket, readings: socket.socket) -> None:
-        self.backend, self._people, self._readings = backend, people, readings
-        for end in (people, readings):
-            end.settimeout(SECONDS)
-        self._frames, self._news = (io.BufferedReader(socket.SocketIO(end, "r")) for end in (people, readings))
+    def __init__(self, backend: WebBackend, people: socket.socket) -> None:
+        self.backend, self._people = backend, people
+        people.settimeout(SECONDS)
+        self._frames = io.BufferedReader(socket.SocketIO(people, "r"))
         self.calls: list[str] = []
         """Names of the functions that it was told to call."""
         self.say(Frame(Kind.READY))
@@ -68,36 +70,22 @@ class Web:
         answer: Answer = pickle.loads(heard.body)
         return answer, json.loads(answer.body) if answer.body else None
 
-    def news(self) -> Frame:
-        frame = pipe.read(self._news)
-        assert frame is not None
-        return frame
-
-    def kept(self, frame: Frame) -> None:
-        self._readings.sendall(frame.packed())
-
     def hang_up(self) -> None:
-        for end in (self._people, self._readings):
-            pipe.hang_up(end)
+        pipe.hang_up(self._people)
 
 
 @pytest.fixture
 def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     backend = WebBackend(web.Options(-1, -1, -1, "", ""), everything=lambda: [])
-    (people, our_people), (readings, our_readings) = socket.socketpair(), socket.socketpair()
-    threads = [
-        threading.Thread(target=backend.serve, args=[people, readings], daemon=True),
-        threading.Thread(target=backend.serve_samples, args=[readings], daemon=True),
-    ]
-    for thread in threads:
-        thread.start()
+    people, ours = socket.socketpair()
+    thread = threading.Thread(target=backend.serve, args=[people], daemon=True)
+    thread.start()
     monkeypatch.setattr(told, "web", backend)
-    made = Web(backend, our_people, our_readings)
+    made = Web(backend, ours)
     yield made
     monkeypatch.setattr(told, "web", None)
     made.hang_up()
-    for thread in threads:
-        thread.join(SECONDS)
+    thread.join(SECONDS)
 
 
 def test_whoever_changed_something_is_answered_after_the_browsers_process_knows_of_it(cast: Cast, add_node: AddNode, other: Web) -> None:
@@ -140,28 +128,34 @@ def test_who_may_not_any_more_is_forgotten_there_before_whoever_said_so_is_answe
     assert answer.status == 201 and "forget" in other.calls
 
 
-def test_samples_are_kept_when_that_process_says_so(add_node: AddNode, other: Web) -> None:
-    node, heard = add_node(), list[bytes]()
-    said = threading.Event()
+def test_samples_are_kept_when_that_process_says_so_and_only_then(add_node: AddNode) -> None:
+    node, listening = add_node(), pipe.local_socket()
+    news = pipe.packed_parts([(node.pk.bytes, b"\x12\x01m"), (node.pk.bytes, b""), (node.pk.bytes, b"\xff")])
 
-    def answer(kept: bytes) -> None:
-        heard.append(kept)
-        said.set()
+    async def told_by_the_gateway() -> list[bytes]:
+        readings = Readings(listening.getsockname())
+        waiting = asyncio.create_task(readings.keep(news, 3))
+        dying = await asyncio.to_thread(pipe.accepted, listening)
+        dying.recv(1)
+        dying.close()
+        answers = [await asyncio.wait_for(waiting, SECONDS)]
+        threading.Thread(target=web.take_samples, args=[listening], daemon=True).start()
+        return [*answers, await asyncio.wait_for(readings.keep(news, 3), SECONDS), await asyncio.wait_for(readings.keep(news, 3), SECONDS)]
 
-    body = pipe.packed_parts([(node.pk.bytes, b"\x12\x01m"), (node.pk.bytes, b"")])
-    other.backend.take_samples(body, answer)
-    frame = other.news()
-    assert (frame.kind, frame.body, heard) == (Kind.NEWS, body, [])
-    other.kept(Frame(Kind.ANSWER, frame.call, body=b"\1\0"))
-    assert said.wait(SECONDS) and heard == [b"\1\0"]
-    said.clear()
-    other.backend.take_samples(body, answer)
-    other.news()
-    other.hang_up()
-    assert said.wait(SECONDS) and heard[1:] == [b"\0\0"], "it died with them"
-    said.clear()
-    other.backend.take_samples(body, answer)
-    assert said.is_set() and heard[2:] == [b"\0\0"], "it is away"
+    assert asyncio.run(told_by_the_gateway()) == [bytes(3), b"\1\0\0", b"\1\0\0"]
+
+
+def test_samples_are_taken_from_our_own_processes_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    listening = pipe.local_socket()
+    stranger, ours = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    users = iter([os.getuid() + 1, os.getuid()])
+    monkeypatch.setattr(os, "getuid", lambda: next(users))
+    for one in (stranger, ours):
+        one.settimeout(SECONDS)
+        one.connect(listening.getsockname())
+    accepted = pipe.accepted(listening)
+    accepted.sendall(b"?")
+    assert ours.recv(1) == b"?" and stranger.recv(1) == b"", "the first was hung up on"
 
 
 def test_what_only_that_process_knows_is_asked_there(add_node: AddNode, other: Web) -> None:
