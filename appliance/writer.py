@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
-LISTER_THREADS, READER_THREADS, FLEET_THREADS = 3, 5, 4
+LISTER_THREADS, READER_THREADS, FLEET_THREADS = 2, 5, 4
 MAX_WAITING_WRITES = 512
 MAX_WRITES_A_COMMIT = 32
 
@@ -125,16 +125,16 @@ class Writer:
     """The writer thread. A durable commit costs milliseconds, so whatever waits is committed together."""
 
     def __init__(self) -> None:
-        self._queue: queue.Queue[tuple[Callable[[], Any], Future[Any]] | None] = queue.Queue(MAX_WAITING_WRITES)
+        self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Callable[[], R]) -> Future[R]:
+    def submit(self, work: Callable[[], R], *, must: bool = False) -> Future[R]:
+        """Raises ApplianceError when too many wait already; not what `must`, of which there are as many as nodes at most."""
+        if not must and self.waiting >= MAX_WAITING_WRITES:
+            raise ApplianceError(Code.BUSY, "The appliance has too many changes waiting; try again in a second.")
         future: Future[R] = Future()
-        try:
-            self._queue.put_nowait((work, future))
-        except queue.Full:
-            raise ApplianceError(Code.BUSY, "The appliance has too many changes waiting; try again in a second.") from None
+        self._queue.put((work, future))
         return future
 
     @property
@@ -184,7 +184,7 @@ class Elsewhere:
 
     waiting = 0
 
-    def submit(self, work: Callable[[], R]) -> Future[R]:
+    def submit(self, work: Callable[[], R], *, must: bool = False) -> Future[R]:
         raise RuntimeError("rows are changed by the process that decides")
 
 
@@ -204,10 +204,10 @@ async def off_loop(work: Callable[[], R], threads: ThreadPoolExecutor = readers)
     return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
-def submit(work: Callable[[], R]) -> Future[R]:
-    """On the writer's thread where there is one, in a commit with others. Raises ApplianceError when too many wait."""
+def submit(work: Callable[[], R], *, must: bool = False) -> Future[R]:
+    """On the writer's thread where there is one, in a commit with others. Raises ApplianceError when too many wait, but not for what `must`."""
     if _writer is not None:
-        return _writer.submit(work)
+        return _writer.submit(work, must=must)
     future: Future[R] = Future()
     try:
         future.set_result(write(work))

@@ -115,12 +115,8 @@ class FleetBackend:
 
     def _decide(self, connection: socket.socket, question: Frame) -> None:
         """On the thread that writes, and answered after the commit: threads that take turns wait longer for the interpreter than they work."""
-        try:
-            decided = submit(lambda: self._answers[question.kind](UUID(bytes=question.node), question.body))
-        except ApplianceError as error:
-            self._send(connection, Frame(Kind.REFUSED, question.call, body=f"{error.code} {error.detail}".encode()))
-        else:
-            decided.add_done_callback(lambda future: self._reply(connection, question, future.result))
+        decided = submit(lambda: self._answers[question.kind](UUID(bytes=question.node), question.body), must=True)
+        decided.add_done_callback(lambda future: self._reply(connection, question, future.result))
 
     def _answer(self, connection: socket.socket, question: Frame) -> None:
         self._reply(connection, question, lambda: self._answers[question.kind](UUID(bytes=question.node), question.body))

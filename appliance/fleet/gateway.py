@@ -256,7 +256,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
                 try:
                     await self._take(stream, m)
                 except Refused as refusal:
-                    if refusal.code == "internal":
+                    if refusal.code in ("internal", "busy"):
                         raise  # nothing is wrong with the message: the agent comes back and says it again
                     log.warning("node %s: message dropped: %s", stream.node.hex(), refusal)
         except Exception:

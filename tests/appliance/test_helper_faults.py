@@ -6,6 +6,8 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 
+import pytest
+
 from appliance import pipe
 from appliance.fleet.gateway import Appliance, FleetServicer, Readings, Stream
 from appliance.pipe import Frame, Kind
@@ -43,8 +45,9 @@ async def reading_ends(refusal: bytes) -> bool:
     return ended
 
 
-def test_an_inventory_that_the_appliance_could_not_take_is_said_again() -> None:
-    assert asyncio.run(reading_ends(b"internal It failed here; the appliance's log says why."))
+@pytest.mark.parametrize("refusal", [b"internal It failed here; the appliance's log says why.", b"busy Too many changes wait."])
+def test_an_inventory_that_the_appliance_could_not_take_is_said_again(refusal: bytes) -> None:
+    assert asyncio.run(reading_ends(refusal))
 
 
 def test_an_inventory_that_is_wrong_does_not_end_the_stream() -> None:

@@ -12,6 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from appliance import writer
 from appliance.accounts.models import Project
+from appliance.errors import ApplianceError
 from appliance.writer import Writer, may_fail
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,6 +55,19 @@ def test_one_that_fails_costs_no_other_its_change(made: Writer) -> None:
     with pytest.raises(ValueError, match="on purpose"):
         bad.result(SECONDS)
     assert {"first", "last"} <= set(Project.objects.values_list("name", flat=True)) and not Project.objects.filter(name="half").exists()
+
+
+def test_people_are_refused_when_too_many_wait_and_nodes_are_not(made: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MAX_WAITING_WRITES", 1)
+    waiting, go_on = threading.Event(), threading.Event()
+    made.submit(lambda: (waiting.set(), go_on.wait(SECONDS)))
+    assert waiting.wait(SECONDS)
+    first = made.submit(add("first"))
+    with pytest.raises(ApplianceError, match="too many changes"):
+        made.submit(add("second"))
+    nodes = made.submit(add("of a node"), must=True)
+    go_on.set()
+    assert (first.result(SECONDS), nodes.result(SECONDS)) == ("first", "of a node")
 
 
 def test_a_part_that_may_fail_undoes_only_itself(made: Writer) -> None:
