@@ -136,7 +136,7 @@ def test_samples_are_kept_when_that_process_says_so_and_only_then(add_node: AddN
         readings = Readings(listening.getsockname())
         waiting = asyncio.create_task(readings.keep(news, 3))
         dying = await asyncio.to_thread(pipe.accepted, listening)
-        dying.recv(1)
+        await asyncio.to_thread(dying.recv, 1)
         dying.close()
         answers = [await asyncio.wait_for(waiting, SECONDS)]
         threading.Thread(target=web.take_samples, args=[listening], daemon=True).start()
