@@ -258,7 +258,10 @@ def undone(work: Callable[[], R]) -> R:
 
 
 def writes(function: Callable[P, R]) -> Callable[P, R]:
-    """A service that changes rows: runs in one transaction, on the writer thread where there is one. Blocks until committed."""
+    """A service that changes rows: runs in one transaction, on the writer thread where there is one. Blocks until committed.
+
+    It may run twice, the first time for nothing: so it changes nothing but rows, except with the commit.
+    """
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

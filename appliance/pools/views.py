@@ -85,9 +85,10 @@ class PoolListView(ApplianceView):
         form = PoolRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         wanted = dict(form.validated_data)
+        name = wanted.pop("name")
 
         def effect() -> tuple[int, dict[str, Any]]:
-            pool = services.pool_create(name=wanted.pop("name"), rules=services.PoolRules(**wanted), actor=caller(request).username)
+            pool = services.pool_create(name=name, rules=services.PoolRules(**wanted), actor=caller(request).username)
             return 201, plain(PoolSerializer(pool).data)
 
         return idempotent(request, effect)
@@ -179,9 +180,9 @@ class QuotaListView(ApplianceView):
         form = QuotaRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         wanted = dict(form.validated_data)
+        kind, subject = SubjectKind(wanted.pop("subject_kind")), wanted.pop("subject")
 
         def effect() -> tuple[int, dict[str, Any]]:
-            kind, subject = SubjectKind(wanted.pop("subject_kind")), wanted.pop("subject")
             return 201, plain(QuotaSerializer(services.quota_create(kind=kind, subject=subject, actor=caller(request).username, **wanted)).data)
 
         return idempotent(request, effect)

@@ -9,11 +9,13 @@ from concurrent.futures import Future
 import pytest
 from django.db import IntegrityError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from rest_framework.test import APIClient
 
 from appliance import writer
 from appliance.accounts.models import Project
 from appliance.errors import ApplianceError
 from appliance.writer import Writer, may_fail
+from tests.appliance.conftest import Cast
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 20.0
@@ -116,3 +118,13 @@ def test_a_process_that_only_looks_changes_nothing(monkeypatch: pytest.MonkeyPat
         writer._writer = None
     connections.close_all()
     assert not Project.objects.filter(name="never").exists()
+
+
+def test_what_is_asked_for_can_be_done_twice(made: Writer, monkeypatch: pytest.MonkeyPatch, cast: Cast, client_of: Callable[..., APIClient]) -> None:
+    monkeypatch.setattr(writer, "_writer", made)
+    client = client_of(cast.olga)
+    for status in (201, 409):  # the second fails in the first attempt, and is made again by itself
+        assert client.post("/api/v1/pools", {"name": "twice"}, format="json").status_code == status
+    for status in (201, 409):
+        quota = {"subject_kind": "user", "subject": "alice", "quota_gpus": 1.0}
+        assert client.post("/api/v1/quotas", quota, format="json").status_code == status
