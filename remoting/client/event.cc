@@ -1,4 +1,4 @@
-// Events: places in a stream. A query compares two numbers; only a time needs the node.
+// Events: places in a stream. A query compares two numbers; only a time, and an event in a graph, need the node.
 #include "client/call.h"
 #include "client/event_nodes.h"
 
@@ -50,6 +50,7 @@ API CUresult cuEventRecord(CUevent h, CUstream stream) {
   submitted(call.stream(), at);
   if (e->stream.get() != call.stream()) e->stream = kept(call.stream());
   e->position = at;
+  e->by_graph = false;
   return CUDA_SUCCESS;
 }
 API CUresult cuEventRecordWithFlags(CUevent h, CUstream stream, unsigned flags) {
@@ -59,13 +60,23 @@ API CUresult cuEventRecordWithFlags(CUevent h, CUstream stream, unsigned flags) 
   return s && s->capturing ? capture_external(stream, h, true) : cuEventRecord(h, stream);
 }
 
+// The launch is not done; the node that records the event may be.
+static CUresult ask_event(const Event& e) {
+  Link* link = e.context->device->link;
+  uint64_t id = link->next_id();
+  wire::Encoder<> r(wire::Op::query_event, e.context->id);
+  r.put(id).put(e.id);
+  return (CUresult)link->ask(id, r.finish(), r.size()).status;
+}
+
 API CUresult cuEventQuery(CUevent h) {
   EVENT(e, h);
   if (CUresult r = forbid_captured(*e)) return r;
   std::lock_guard lock(e->mutex);
   e->context->device->link->glance();
   if (CUresult r = e->context->device->link->error()) return r;
-  return !e->stream || e->stream->progress.completed.load(std::memory_order_acquire) >= e->position ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (!e->stream || e->stream->progress.completed.load(std::memory_order_acquire) >= e->position) return CUDA_SUCCESS;
+  return e->by_graph ? ask_event(*e) : CUDA_ERROR_NOT_READY;
 }
 
 API CUresult cuEventSynchronize(CUevent h) {

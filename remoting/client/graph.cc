@@ -123,7 +123,7 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
   e.put((uint64_t)exec).put((uint32_t)outputs.size()).put<uint32_t>(0);
   for (auto& c : outputs) e.put((uint64_t)c.staging).put(call.link()->expect(c.rows, 0, c.rows.bytes()));
   if (CUresult r = call.fire(e.finish(), e.size())) return r;
-  for (CUevent h : model.events) if (Event* event = session()->events.get(h)) { std::lock_guard lock(event->mutex); event->stream = kept(call.stream()); event->position = call.stream()->progress.last; }
+  for (CUevent h : model.events) if (Event* event = session()->events.get(h)) { std::lock_guard lock(event->mutex); event->stream = kept(call.stream()); event->position = call.stream()->progress.last; event->by_graph = true; }
   return CUDA_SUCCESS;
 }
 

@@ -78,6 +78,7 @@ struct Event {
   std::mutex mutex;
   StreamRef stream;                          // of the newest record
   uint64_t position = 0;
+  bool by_graph = false;                     // a node of one records it: it may be done before the launch is
   std::shared_ptr<Capture> capture;          // it was last recorded in this one; guarded by the captures' mutex
   void* handle = nullptr;
 };

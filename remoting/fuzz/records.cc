@@ -19,7 +19,7 @@ const uint16_t kOpcodes[] = {
     CALL(host_function_done), CALL(memory_info), CALL(reserve_addresses), CALL(free_addresses), CALL(create_memory), CALL(release_memory), CALL(map_memory), CALL(unmap_memory),
     CALL(set_access), CALL(nvml_sample), CALL(tensor_map), CALL(validity), CALL(copy_rows), CALL(create_array), CALL(destroy_array), CALL(begin_capture), CALL(end_capture),
     CALL(capture_info), CALL(update_capture), CALL(capture_host_function), CALL(instantiate), CALL(launch_graph), CALL(stage), CALL(stage_now), CALL(graph_function_done),
-    CALL(kernel_node), CALL(copy_node), CALL(host_node), CALL(kernel_node_params), CALL(copy_node_params), CALL(host_node_params), CALL(words_node), CALL(words_node_params), CALL(conditional_node), CALL(node_event), CALL(refused), CALL(flush_output)};
+    CALL(kernel_node), CALL(copy_node), CALL(host_node), CALL(kernel_node_params), CALL(copy_node_params), CALL(host_node_params), CALL(words_node), CALL(words_node_params), CALL(conditional_node), CALL(node_event), CALL(query_event), CALL(refused), CALL(flush_output)};
 constexpr unsigned kOwn = sizeof kOpcodes / sizeof kOpcodes[0];
 constexpr unsigned kGenerated = 0xc0;                       // numbers of the specification that are in use lie below
 

@@ -92,26 +92,40 @@ void Completions::publish(Mark& m, CUresult error) {
   if (m.host_function) s_.link.send(wire::Frame::host_function, &m.host_function, sizeof m.host_function);
 }
 
+bool Completions::done(const Mark& m) {
+  CUresult r = error_ ? error_ : m.event ? s_.cu.cuEventQuery(m.event) : CUDA_SUCCESS;
+  if (r && r != CUDA_ERROR_NOT_READY && !error_) { error_ = r; error_position_ = m.position; }
+  return r != CUDA_ERROR_NOT_READY;
+}
+
+// A finished head before which nothing is finished. What it waited for in another stream has a lower position, and was
+// finished when it was: so after every finding all lower ones are asked again, and the client hears of causes first.
+Completions::Heads::iterator Completions::first_done() {
+  std::erase_if(pending_, [](auto& entry) { return entry.second.empty(); });
+  auto found = pending_.end();
+  for (bool more = true; more;) {
+    more = false;
+    for (auto it = pending_.begin(); it != pending_.end() && !more; ++it)
+      if ((found == pending_.end() || it->second.front().position < found->second.front().position) && done(it->second.front())) { found = it; more = true; }
+  }
+  return found;
+}
+
 // Publishes every finished head. True when something was published.
 bool Completions::poll_heads(std::unique_lock<std::mutex>& lock) {
   bool any = false;
-  for (auto it = pending_.begin(); it != pending_.end();) {
-    auto& [stream, queue] = *it;
-    if (queue.empty()) { it = pending_.erase(it); continue; }
-    CUresult r = error_ ? error_ : queue.front().event ? s_.cu.cuEventQuery(queue.front().event) : CUDA_SUCCESS;
-    if (r == CUDA_ERROR_NOT_READY) { ++it; continue; }
-    if (r && !error_) { error_ = r; error_position_ = queue.front().position; }
-    Mark m = std::move(queue.front());
-    queue.pop_front();
+  for (auto it = first_done(); it != pending_.end(); it = first_done()) {
+    Mark m = std::move(it->second.front());
+    it->second.pop_front();
     pending_count_.fetch_sub(1, std::memory_order_relaxed);
     publishing_ = true;                                  // one at a time: the order of a stream is kept
     if (m.event) recycled_[m.context].push_back(m.event);
+    CUresult error = error_;
     lock.unlock();
-    publish(m, r);
+    publish(m, error);
     lock.lock();
     publishing_ = false;
     any = true;
-    it = pending_.begin();
   }
   return any;
 }

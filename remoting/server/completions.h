@@ -50,13 +50,16 @@ class Completions {
 
  private:
   void run();
+  using Heads = std::map<uint32_t, std::deque<Mark>>;  // by stream
+  bool done(const Mark& m);
+  Heads::iterator first_done();
   bool poll_heads(std::unique_lock<std::mutex>& lock);
   void publish(Mark& m, CUresult error);
   Session& s_;
   std::function<void()> wake_;
   std::mutex mutex_;
   std::condition_variable added_;
-  std::map<uint32_t, std::deque<Mark>> pending_;     // by stream
+  Heads pending_;
   std::atomic<uint32_t> pending_count_{0};
   std::map<uint32_t, std::vector<CUevent>> recycled_;
   CUresult error_ = CUDA_SUCCESS;

@@ -89,6 +89,7 @@ bool Executor::reply_call(const Record& r) {
     case Op::memory_info: memory_info(s_, r.decoder()); return true;
     case Op::create_context: create_context(r.decoder()); return true;
     case Op::elapsed_time: elapsed(r.decoder()); return true;
+    case Op::query_event: query_event(r.decoder()); return true;
     case Op::lease_memory: lease_memory(s_, r.decoder()); return true;
     case Op::allocate: allocate(s_, r.decoder()); return true;
     case Op::get_global: get_global(s_, r.decoder()); return true;

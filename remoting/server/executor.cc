@@ -185,7 +185,8 @@ void Executor::run_record(const Record& r) {
   if (!st) return;
   use_context(st->context);
   if (!st->capturing) {
-    if (st->last <= st->marked) dirty_.push_back(st->id);
+    if (legacy_dirty_ && st->blocking && !st->legacy) { mark_legacy(); use_context(st->context); }
+    if (st->last <= st->marked) { dirty_.push_back(st->id); legacy_dirty_ |= st->legacy; }
     st->last = r.position;
   }
   wire::Decoder in = r.decoder();
@@ -200,9 +201,9 @@ void Executor::run_record(const Record& r) {
     case Op::launch: launch(r, *st); return;
     case Op::copy_in: copy_in(r, *st); return;
     case Op::copy_out: copy_out(r, *st); return;
-    case Op::record_event:
-      if (r.event && r.event->handle) check(s_.cu.cuEventRecord(r.event->handle, st->handle), r.position, *st);
+    case Op::record_event:                                 // the mark is first: whoever waits for the event has waited for the mark
       if (!st->capturing) mark(*st, r.position);
+      if (r.event && r.event->handle) check(s_.cu.cuEventRecord(r.event->handle, st->handle), r.position, *st);
       return;
     case Op::wait_event:
       if (r.event && r.event->handle) check(s_.cu.cuStreamWaitEvent(st->handle, r.event->handle, 0), r.position, *st);
@@ -319,11 +320,33 @@ void Executor::elapsed(wire::Decoder in) {
   if (a == s_.events.end() || b == s_.events.end() || !a->second.current || !b->second.current) return s_.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   float ms = 0;
   CUresult r = s_.cu.cuEventElapsedTime(&ms, a->second.current->handle, b->second.current->handle);
+  if (r == CUDA_ERROR_NOT_READY) {                          // their marks are done, they are next
+    s_.cu.cuEventSynchronize(a->second.current->handle);
+    s_.cu.cuEventSynchronize(b->second.current->handle);
+    r = s_.cu.cuEventElapsedTime(&ms, a->second.current->handle, b->second.current->handle);
+  }
   s_.reply(reply, r, std::string((const char*)&ms, sizeof ms));
 }
 
+// An event that a graph records: no mark stands for it. While something waits in a queue of ours, its launch may.
+void Executor::query_event(wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  auto it = s_.events.find(in.get<uint32_t>());
+  if (it == s_.events.end() || !it->second.current) return s_.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+  s_.reply(reply, queues_.idle() ? s_.cu.cuEventQuery(it->second.current->handle) : CUDA_ERROR_NOT_READY);
+}
+
 // ---- completion ----
+// The legacy stream waits for the blocking ones unasked: what it waited for is marked before it.
 void Executor::mark(StreamState& st, uint64_t position, Mark m) {
+  if (st.legacy && std::any_of(dirty_.begin(), dirty_.end(), [&](uint32_t id) { return id != st.id; })) {
+    mark_dirty(&st);
+    use_context(st.context);
+  }
+  put_mark(st, position, std::move(m));
+}
+
+void Executor::put_mark(StreamState& st, uint64_t position, Mark m) {
   ContextState* c = s_.context(st.context);
   if (!c) return completions_.drop(m);
   if (c->idle_events.empty()) c->idle_events = completions_.recycled(st.context);
@@ -340,10 +363,25 @@ void Executor::mark(StreamState& st, uint64_t position, Mark m) {
   completions_.add(std::move(m));
 }
 
-// The ring ran dry: whatever is not yet marked gets its mark now.
-void Executor::mark_dirty() {
-  for (uint32_t id : dirty_) if (StreamState* st = s_.stream(id); st && st->last > st->marked && !st->capturing && !queues_.held(id)) { use_context(st->context); mark(*st, st->last); }
+// And they for it: its mark comes before their work. Behind that work it would wait for all of it.
+void Executor::mark_legacy() {
+  for (uint32_t id : dirty_)
+    if (StreamState* st = s_.stream(id); st && st->legacy && st->last > st->marked && !st->capturing && !queues_.held(id)) { use_context(st->context); put_mark(*st, st->last, {}); }
+  legacy_dirty_ = false;
+}
+
+// The ring ran dry, or somebody may learn of something later: whatever is not yet marked gets its mark now, the oldest first.
+void Executor::mark_dirty(const StreamState* except) {
+  auto last = [&](uint32_t id) { StreamState* st = s_.stream(id); return st ? st->last : 0; };
+  std::sort(dirty_.begin(), dirty_.end(), [&](uint32_t a, uint32_t b) { return last(a) < last(b); });
+  for (uint32_t id : dirty_) {
+    StreamState* st = s_.stream(id);
+    if (!st || st == except || st->last <= st->marked || st->capturing || queues_.held(id)) continue;
+    use_context(st->context);
+    put_mark(*st, st->last, {});
+  }
   dirty_.clear();
+  legacy_dirty_ = false;
 }
 
 }  // namespace busbar::server

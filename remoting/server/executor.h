@@ -77,10 +77,13 @@ class Executor {
   void create_stream(const Record& r);
   void bind_event(Record& r);
   void elapsed(wire::Decoder in);
+  void query_event(wire::Decoder in);
   void host_function_done(wire::Decoder in);
   void use_context(uint32_t id);
   void mark(StreamState& st, uint64_t position, Mark m = {});
-  void mark_dirty();
+  void put_mark(StreamState& st, uint64_t position, Mark m);
+  void mark_dirty(const StreamState* except = nullptr);
+  void mark_legacy();
   void check(CUresult r, uint64_t position) { if (r) completions_.fail(r, position); }
   // On a stream that is captured an error belongs to the capture.
   void check(CUresult r, uint64_t position, StreamState& st) { if (r && st.capturing) { if (!st.capture_error) st.capture_error = r; } else check(r, position); }
@@ -94,6 +97,7 @@ class Executor {
   uint64_t launches_printed_ = 0;
   std::map<uint64_t, std::pair<uint32_t, uint64_t>> host_functions_;   // id to the stream it holds and its position
   std::vector<uint32_t> dirty_;                          // streams with unmarked work
+  bool legacy_dirty_ = false;                            // a legacy stream is among them
 };
 
 }  // namespace busbar::server

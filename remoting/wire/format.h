@@ -4,7 +4,7 @@
 
 namespace busbar::wire {
 
-constexpr uint32_t kProtocolVersion = 4;
+constexpr uint32_t kProtocolVersion = 5;
 
 // ---- limits ----
 constexpr uint32_t kMaxRecordBytes = 64 << 10;          // header included; a launch may carry 32,764 bytes of parameters
@@ -78,6 +78,7 @@ enum class Op : uint16_t {
   create_stream = 0x1012, destroy_stream = 0x1013, create_event = 0x1014, destroy_event = 0x1015,
   record_event = 0x1016, wait_event = 0x1017, elapsed_time = 0x1018,
   mark = 0x1019,              // publish the completion of the stream as soon as it is there
+  query_event = 0x101a,       // reply: only for one that a graph records
   load_module = 0x1020, unload_module = 0x1021, get_function = 0x1022, link = 0x1023, get_global = 0x1024,
   list_functions = 0x1025,    // reply
   active_clusters = 0x1026, cluster_size = 0x1027,            // reply

@@ -10,7 +10,7 @@ import pytest
 
 from tests.remoting.node import LocalNode, direct_environment
 
-PROGRAMS = ("streams", "host_functions", "memory", "errors", "threads", "graphs", "graph_nodes", "copies", "launch_in_steps", "linker")
+PROGRAMS = ("streams", "host_functions", "memory", "errors", "threads", "graphs", "graph_nodes", "copies", "launch_in_steps", "linker", "causality")
 
 
 def output(program: Path, env: dict[str, str]) -> str:

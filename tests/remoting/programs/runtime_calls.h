@@ -67,7 +67,7 @@ int main() {
   CHECK(cudaRuntimeGetVersion(&version));
   CHECK(cudaSetDevice(0));
   CHECK(cudaGetDevice(&device));
-  cudaDeviceProp properties;
+  cudaDeviceProp properties{};
   CHECK(cudaGetDeviceProperties(&properties, 0));
   float host[256], back[256], *p = nullptr, *q = nullptr, *pinned = nullptr;
   for (int i = 0; i < 256; ++i) host[i] = (float)i;
