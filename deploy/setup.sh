@@ -52,12 +52,12 @@ install_lock() {
   cp "$ROOT/$1.lock" "$mark"
 }
 
-# build_remoting FOLDER [cmake options]
+# [TARGETS="..."] build_remoting FOLDER [cmake options]: everything, or those targets
 build_remoting() {
   folder=$1; shift
   include=$("$PYTHON" -c 'import pathlib, nvidia; print(next(p for b in nvidia.__path__ for p in pathlib.Path(b).glob("*/include") if (p / "cuda.h").exists()))')
   { [ -f "$folder/build.ninja" ] || "$ROOT/.venv/bin/cmake" -S "$ROOT/remoting" -B "$folder" -G Ninja -DCMAKE_MAKE_PROGRAM="$ROOT/.venv/bin/ninja" -DPython3_EXECUTABLE="$PYTHON" -DCUDA_INCLUDE="$include" "$@"; } >"$LOGS/build.log" 2>&1 \
-    && "$ROOT/.venv/bin/ninja" -C "$folder" >>"$LOGS/build.log" 2>&1 || { say "the build failed; see $LOGS/build.log"; grep -E 'error|FAILED' "$LOGS/build.log" | head -5 >&2; exit 1; }
+    && "$ROOT/.venv/bin/ninja" -C "$folder" ${TARGETS:-all} >>"$LOGS/build.log" 2>&1 || { say "the build failed; see $LOGS/build.log"; grep -E 'error|FAILED' "$LOGS/build.log" | head -5 >&2; exit 1; }
 }
 
 # What a machine needs to become a node over SSH or Ansible.
