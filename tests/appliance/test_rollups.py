@@ -99,10 +99,12 @@ def test_what_was_sent_is_read_back_from_memory_and_disk_alike(gpu: uuid.UUID) -
 @pytest.mark.django_db(databases=list(settings.DATABASES))
 def test_what_is_being_written_is_read_and_what_could_not_be_written_is_kept(gpu: uuid.UUID, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = pass_time(NOON, 50, gpu)
+    series.record(("utilisation_percent", "memory_used_bytes"), {gpu: [7.0, 1.0]}, NOON + 50)  # its turn may just have been
+    sent.append((NOON + 50, 7.0))
     seen: list[list[tuple[float, float]]] = []
 
     def full_disk(*_: object) -> Chunk:
-        seen.append(read(gpu, RAW, NOON, NOON + 50))
+        seen.append(read(gpu, RAW, NOON, NOON + 51))
         raise OSError("no space")
 
     with monkeypatch.context() as patch:
@@ -110,9 +112,9 @@ def test_what_is_being_written_is_read_and_what_could_not_be_written_is_kept(gpu
         for second in range(50, 120):
             with contextlib.suppress(OSError):
                 history.advance(NOON + second)
-    assert seen and all(s == sent for s in seen) and read(gpu, RAW, NOON, NOON + 50) == sent
+    assert seen and all(s == sent for s in seen) and read(gpu, RAW, NOON, NOON + 51) == sent
     history.write_everything()
-    assert read(gpu, RAW, NOON, NOON + 50) == sent and not len(series.open_points(gpu))
+    assert read(gpu, RAW, NOON, NOON + 51) == sent and not len(series.open_points(gpu))
 
 
 @pytest.mark.django_db(databases=list(settings.DATABASES))
