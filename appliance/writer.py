@@ -130,7 +130,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, work: Callable[[], R], *, must: bool = False) -> Future[R]:
-        """Raises ApplianceError when too many wait already; not what `must`, of which there are as many as nodes at most."""
+        """Raises ApplianceError when too many wait already; not what `must`, of which there are as many as nodes and our own threads at most."""
         if not must and self.waiting >= MAX_WAITING_WRITES:
             raise ApplianceError(Code.BUSY, "The appliance has too many changes waiting; try again in a second.")
         future: Future[R] = Future()
@@ -269,6 +269,6 @@ def writes(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)  # the outermost decides: all of it or nothing
         if _writer is None:
             return write(lambda: function(*args, **kwargs))
-        return _writer.submit(lambda: function(*args, **kwargs)).result()
+        return _writer.submit(lambda: function(*args, **kwargs), must=True).result()  # a thread waits: they are few
 
     return wrapper

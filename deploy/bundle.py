@@ -62,7 +62,7 @@ def fetch_wheels(python: str, target: Path) -> None:
 
 
 def copy_programs(target: Path) -> None:
-    """The agent's sources and stripped programs; written beside and moved, so that a reader never sees half of it."""
+    """The agent's sources and stripped programs; written beside and moved, so that a reader never sees half of it, and left alone when nothing changed."""
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     for folder, names in PROGRAMS.items():
@@ -76,9 +76,17 @@ def copy_programs(target: Path) -> None:
     for f in sorted(p for p in fresh.rglob("*") if p.is_file()):
         digest.update(str(f.relative_to(fresh)).encode() + b"\0" + f.read_bytes())
     digest.update(LOCK.read_bytes())
+    mark = target / "digest"
+    if mark.exists() and mark.read_text() == digest.hexdigest():
+        shutil.rmtree(fresh)
+        return
     (fresh / "digest").write_text(digest.hexdigest())
-    shutil.rmtree(target, ignore_errors=True)
+    old = target.with_name(target.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        target.replace(old)
     fresh.replace(target)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def main() -> None:

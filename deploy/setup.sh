@@ -1,5 +1,5 @@
 # Sourced by run, test and bench: system packages, the virtual environment, the build. Idempotent; no root when a compiler is there.
-# Sets PYTHON. Wants ROOT (the repository). With FOR_TESTS=1 also what only the tests need.
+# Sets PYTHON. Wants ROOT (the repository). With FOR_TESTS=1 also what only the tests need. Two at once in one checkout: the second waits.
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -82,6 +82,8 @@ write_command() {
 setup() {
   LOGS="$ROOT/build/log"
   mkdir -p "$LOGS"
+  exec 9>"$LOGS/setup.lock"
+  flock 9
   install_packages
   [ -x "$ROOT/.venv/bin/python" ] || "$(find_python)" -m venv "$ROOT/.venv"
   PYTHON="$ROOT/.venv/bin/python"
@@ -92,4 +94,6 @@ setup() {
   build_bundle
   wait "$console" || exit 1
   write_command
+  flock -u 9
+  exec 9>&-
 }

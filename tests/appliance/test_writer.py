@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from django.db import IntegrityError, connection, connections
@@ -70,6 +70,28 @@ def test_people_are_refused_when_too_many_wait_and_nodes_are_not(made: Writer, m
     nodes = made.submit(add("of a node"), must=True)
     go_on.set()
     assert (first.result(SECONDS), nodes.result(SECONDS)) == ("first", "of a node")
+
+
+def test_what_the_appliance_does_every_second_is_not_refused_when_too_many_wait(made: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MAX_WAITING_WRITES", 1)
+    monkeypatch.setattr(writer, "_writer", made)
+    waiting, go_on, asked = threading.Event(), threading.Event(), threading.Event()
+    made.submit(lambda: (waiting.set(), go_on.wait(SECONDS)))
+    assert waiting.wait(SECONDS)
+    made.submit(add("of people"))
+
+    def submit(work: Callable[[], object], *, must: bool = False) -> Future[object]:
+        try:
+            return Writer.submit(made, work, must=must)
+        finally:
+            asked.set()
+
+    monkeypatch.setattr(made, "submit", submit)
+    with ThreadPoolExecutor(1) as housekeeping:
+        due = housekeeping.submit(writer.writes(add("due")))
+        assert asked.wait(SECONDS)
+        go_on.set()
+        assert due.result(SECONDS) == "due"
 
 
 def test_a_part_that_may_fail_undoes_only_itself(made: Writer) -> None:
