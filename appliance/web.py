@@ -34,6 +34,7 @@ log = logging.getLogger("appliance.web")
 
 DRAIN_SECONDS, STATUS_SECONDS, TICK_SECONDS = 8, 5.0, 1.0
 MAX_UNREAD_BYTES = 1 << 26
+ACCEPTED_A_ROUND = 32
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,11 @@ async def keep_history() -> None:
             log.exception("readings could not be written; the next second tries again")
 
 
+def listeners(listening: socket.socket) -> list[socket.socket]:
+    """The same socket many times: the loop takes one new connection from each in a round (libuv since 1.45), and a round of a busy web is long."""
+    return [listening, *(listening.dup() for _ in range(ACCEPTED_A_ROUND - 1))]
+
+
 async def serve(options: Options) -> None:
     import uvicorn
 
@@ -160,7 +166,7 @@ async def serve(options: Options) -> None:
         log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=DRAIN_SECONDS,
     )  # fmt: skip
     server = uvicorn.Server(config)
-    running = asyncio.create_task(server._serve([socket.socket(fileno=options.listening)]))
+    running = asyncio.create_task(server._serve(listeners(socket.socket(fileno=options.listening))))
     threading.Thread(target=take_samples, args=[socket.socket(fileno=options.samples)], name="samples", daemon=True).start()
     listening, *background = [asyncio.create_task(work) for work in (decider.listen(), keep_history(), watch_loop(), garbage.keep_away())]
     while not (server.started or running.done()):

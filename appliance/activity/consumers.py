@@ -109,7 +109,8 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             morsel = SimpleCookie(headers["cookie"]).get(COOKIE)
             self.token_text = morsel.value if morsel else ""
         await self.accept()
-        self.work = [asyncio.create_task(self._late())]
+        self.late = asyncio.create_task(self._late())
+        self.work = [self.late]
 
     @staticmethod
     def _own_origin(headers: dict[str, str]) -> bool:
@@ -137,6 +138,9 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             await self.close(CLOSE_INVALID)
 
     async def _hello(self, message: dict[str, Any]) -> None:
+        if self.late.done():
+            return  # closed already
+        self.late.cancel()  # it came in time; how long we take is not the client's fault
         if given := str(message.get("token", "")):
             self.token_text = given
         found = await off_loop(lambda: identify(self.token_text))
