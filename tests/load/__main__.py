@@ -24,6 +24,9 @@ from tests.load.appliance import FLEET_PORT, Bench
 from tests.load.kill_rounds import KILL_NODES, kill_rounds
 from tests.load.stages import SAMPLE_SECONDS, Measured, Part, Stage, measure
 
+TRIES, MOST_STOLEN_PERCENT = 3, 3.0
+"""A stage in which the host gave more of the machine to others is measured again; of the tries, that with the least stolen counts."""
+
 
 def same_history(bench: Bench, sent: dict[str, list[dict[str, float]]]) -> tuple[int, int]:
     """Readings that REST shows as they were sent, of how many."""
@@ -62,8 +65,11 @@ def run(bench: Bench, wanted: Sequence[Stage], measured_seconds: float) -> list[
         print(f"{bench.nodes} agents connected in {connected:.1f} s", file=sys.stderr)
         measured: dict[str, Measured] = {}
         for stage in wanted:
-            measured[stage.name] = measure(bench, fleet, stage, begun, measured_seconds)
-            print(f"{stage.name}: {json.dumps(measured[stage.name].short())}", file=sys.stderr)
+            tries = []
+            while not tries or (tries[-1].stolen_percent > MOST_STOLEN_PERCENT and len(tries) < TRIES):
+                tries.append(measure(bench, fleet, stage, begun, measured_seconds))
+                print(f"{stage.name}: {json.dumps(tries[-1].short())}", file=sys.stderr)
+            measured[stage.name] = min(tries, key=lambda m: m.stolen_percent)
         sent: dict[str, list[dict[str, float]]] = {}
         for part in fleet:
             part.tell("sent")
