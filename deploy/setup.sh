@@ -83,8 +83,8 @@ setup() {
   LOGS="$ROOT/build/log"
   mkdir -p "$LOGS"
   exec 9>"$LOGS/setup.lock"
-  flock 9
-  install_packages
+  flock -n 9 || { say "another command sets this checkout up; waiting for it"; flock 9; }
+  install_packages 9>&-  # a service that a package starts must not keep the lock
   [ -x "$ROOT/.venv/bin/python" ] || "$(find_python)" -m venv "$ROOT/.venv"
   PYTHON="$ROOT/.venv/bin/python"
   for lock in "$@"; do install_lock "$lock"; done

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.load.__main__ import latencies, same_history, undisturbed
+from tests.load.__main__ import latencies, same_history
 from tests.load.figures import quantile, summary
 from tests.load.stages import Measured
 
@@ -51,14 +50,6 @@ def measured(ingest: float, lag: float, **figures: float) -> Measured:
 
     status = {"loop_lag_p99_ms": lag, "index_mismatches": 0}
     return Measured([{"p99_ms": ingest}, {"p99_ms": 1.0}], of("browsers"), of("lists"), of("pairs"), status, 1, 0.5, 0.0, [1.0])
-
-
-def test_a_stage_that_the_host_disturbed_is_measured_again_and_the_figures_do_not_choose() -> None:
-    slow, fast = (replace(measured(ingest, 1), stolen_percent=stolen) for ingest, stolen in ((90, 4.0), (10, 5.0)))
-    calm = replace(measured(80, 1), stolen_percent=1.0)
-    assert undisturbed("agents", iter([slow, calm, fast]).__next__) is calm
-    assert undisturbed("agents", iter([fast, slow, fast]).__next__) is slow
-    assert undisturbed("agents", iter([calm]).__next__) is calm
 
 
 def test_each_figure_is_its_stages_and_ingest_is_the_worst_of_them() -> None:

@@ -16,17 +16,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 from tests.load.appliance import FLEET_PORT, Bench
 from tests.load.kill_rounds import KILL_NODES, kill_rounds
 from tests.load.stages import SAMPLE_SECONDS, Measured, Part, Stage, measure
-
-TRIES, MOST_STOLEN_PERCENT = 3, 3.0
-"""A stage in which the host gave more of the machine to others is measured again; of the tries, that with the least stolen counts."""
 
 
 def same_history(bench: Bench, sent: dict[str, list[dict[str, float]]]) -> tuple[int, int]:
@@ -43,15 +39,6 @@ def same_history(bench: Bench, sent: dict[str, list[dict[str, float]]]) -> tuple
 
 def row(name: str, unit: str, value: float, target: float, met: bool | None = None, **more: object) -> dict[str, object]:
     return {"name": name, "value": round(value, 3), "unit": unit, "target": target, "met": value <= target if met is None else met, **more}
-
-
-def undisturbed(name: str, once: Callable[[], Measured]) -> Measured:
-    """Of what a stage may be measured again for, see MOST_STOLEN_PERCENT; each try is printed."""
-    tries: list[Measured] = []
-    while not tries or (tries[-1].stolen_percent > MOST_STOLEN_PERCENT and len(tries) < TRIES):
-        tries.append(once())
-        print(f"{name}: {json.dumps(tries[-1].short())}", file=sys.stderr)
-    return min(tries, key=lambda m: m.stolen_percent)
 
 
 def stages(sockets: int, wide: int, lists: float, pairs: float) -> list[Stage]:
@@ -75,7 +62,8 @@ def run(bench: Bench, wanted: Sequence[Stage], measured_seconds: float) -> list[
         print(f"{bench.nodes} agents connected in {connected:.1f} s", file=sys.stderr)
         measured: dict[str, Measured] = {}
         for stage in wanted:
-            measured[stage.name] = undisturbed(stage.name, partial(measure, bench, fleet, stage, begun, measured_seconds))
+            measured[stage.name] = measure(bench, fleet, stage, begun, measured_seconds)
+            print(f"{stage.name}: {json.dumps(measured[stage.name].short())}", file=sys.stderr)
         sent: dict[str, list[dict[str, float]]] = {}
         for part in fleet:
             part.tell("sent")
