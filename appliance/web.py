@@ -27,6 +27,8 @@ from appliance import pipe
 from appliance.pipe import Frame, Kind
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from appliance.answers import Answer
     from appliance.fleet.appliance_views import Decides
 
@@ -143,14 +145,26 @@ def listeners(listening: socket.socket) -> list[socket.socket]:
     return [listening, *(listening.dup() for _ in range(ACCEPTED_A_ROUND - 1))]
 
 
-async def serve(options: Options) -> None:
+def server(options: Options) -> uvicorn.Server:
     import uvicorn
 
+    from appliance import connections
+    from appliance.activity.consumers import MAX_FRAME_BYTES
+    from appliance.asgi import application
+
+    config = uvicorn.Config(
+        application, ssl_certfile=options.certificate, ssl_keyfile=options.key, ssl_version=ssl.PROTOCOL_TLS_SERVER,
+        http=connections.Http, ws=connections.WebSocket, ws_max_size=MAX_FRAME_BYTES, ws_per_message_deflate=False,
+        log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=DRAIN_SECONDS,
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
+async def serve(options: Options) -> None:
     from appliance import garbage, writer
     from appliance.activity import watch
-    from appliance.activity.consumers import MAX_FRAME_BYTES
     from appliance.activity.feed import hub
-    from appliance.asgi import application, handler
+    from appliance.asgi import handler
     from appliance.fleet import appliance_views
     from appliance.telemetry import history
     from appliance.telemetry.loop_lag import watch_loop
@@ -160,24 +174,19 @@ async def serve(options: Options) -> None:
     writer.only_look()
     hub.start_publisher()
     garbage.begin()
-    config = uvicorn.Config(
-        application, ssl_certfile=options.certificate, ssl_keyfile=options.key, ssl_version=ssl.PROTOCOL_TLS_SERVER,
-        ws_max_size=MAX_FRAME_BYTES, ws_per_message_deflate=False, ws="websockets-sansio",
-        log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=DRAIN_SECONDS,
-    )  # fmt: skip
-    server = uvicorn.Server(config)
-    running = asyncio.create_task(server._serve(listeners(socket.socket(fileno=options.listening))))
+    people = server(options)
+    running = asyncio.create_task(people._serve(listeners(socket.socket(fileno=options.listening))))
     threading.Thread(target=take_samples, args=[socket.socket(fileno=options.samples)], name="samples", daemon=True).start()
     listening, *background = [asyncio.create_task(work) for work in (decider.listen(), keep_history(), watch_loop(), garbage.keep_away())]
-    while not (server.started or running.done()):
+    while not (people.started or running.done()):
         await asyncio.sleep(0.01)
-    if server.started:
+    if people.started:
         decider.say(Frame(Kind.READY))
     await asyncio.wait([listening, running], return_when=asyncio.FIRST_COMPLETED)
     watch.end_all()
     for task in background:
         task.cancel()
-    server.should_exit = True
+    people.should_exit = True
     listening_on = asyncio.create_task(decider.listen())  # what is under way may still change something
     await asyncio.wait([running], timeout=DRAIN_SECONDS)
     listening_on.cancel()

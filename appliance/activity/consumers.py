@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import time
@@ -18,7 +17,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from appliance.accounts.authentication import COOKIE, token_for, tokens_for
 from appliance.accounts.models import ApiToken, User
 from appliance.accounts.permissions import grants_of, grants_of_all
-from appliance.activity.feed import Scope, Subscriber, hub
+from appliance.activity.feed import Scope, Subscriber, hub, samples_frame
 from appliance.writer import off_loop
 
 log = logging.getLogger(__name__)
@@ -30,6 +29,8 @@ FRAME_SECONDS = 0.25
 """Samples go out at most four times a second, the first of a pause at once; changes come at the hub's pace."""
 MAX_FRAME_BYTES = 64 << 10
 MAX_GPUS = 1024
+GPUS_A_FRAME = 64
+"""Of their last minutes; between two such frames, which take 3 ms each, everybody else has a turn."""
 CLOSE_UNAUTHENTICATED, CLOSE_INVALID = 4401, 4400
 
 
@@ -100,6 +101,14 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     """hello → changes and samples. A client that comes back says where it stood."""
 
     subscriber: Subscriber | None = None
+    late: asyncio.Task[None] | None = None
+    work: tuple[asyncio.Task[None], ...] = ()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._leave()
 
     async def connect(self) -> None:
         self.token_text = ""
@@ -110,7 +119,7 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.token_text = morsel.value if morsel else ""
         await self.accept()
         self.late = asyncio.create_task(self._late())
-        self.work = [self.late]
+        self.work = (self.late,)
 
     @staticmethod
     def _own_origin(headers: dict[str, str]) -> bool:
@@ -138,7 +147,7 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             await self.close(CLOSE_INVALID)
 
     async def _hello(self, message: dict[str, Any]) -> None:
-        if self.late.done():
+        if self.late is None or self.late.done():
             return  # closed already
         self.late.cancel()  # it came in time; how long we take is not the client's fault
         if given := str(message.get("token", "")):
@@ -152,7 +161,7 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         sequence = hub.sequence
         resumed = hub.join(self.subscriber, str(message.get("epoch", "")), int(message.get("sequence", -1)))
         await self._say({"type": "hello", "epoch": hub.epoch, "sequence": sequence, "resumed": resumed, "server_seconds": time.time()})
-        self.work += [asyncio.create_task(self._send_changes()), asyncio.create_task(self._send_samples())]
+        self.work += (asyncio.create_task(self._send_changes()), asyncio.create_task(self._send_samples()))
         rechecking.add(self)
 
     async def _watch(self, gpus: list[str]) -> None:
@@ -161,10 +170,11 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             raise ValueError
         assert self.subscriber is not None
         async with self.sending_samples:
-            fresh = hub.watch(self.subscriber, await off_loop(lambda: hub.visible(self.user, gpus)))
-            history = {g: h for g in fresh if (h := hub.history(g))}
-            if history:
-                await self._say({"type": "samples", "gpus": history})
+            fresh = list(hub.watch(self.subscriber, await off_loop(lambda: hub.visible(self.user, gpus))))
+            for n in range(0, len(fresh), GPUS_A_FRAME):
+                if history := {g: h for g in fresh[n : n + GPUS_A_FRAME] if (h := hub.history(g))}:
+                    await self.send(samples_frame(history))
+                    await asyncio.sleep(0)
 
     async def checked_again(self, scope: Scope | None) -> None:
         assert self.subscriber is not None
@@ -195,14 +205,15 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 await self.send(self.subscriber.samples_frame())
             await asyncio.sleep(FRAME_SECONDS)
 
-    async def disconnect(self, code: int) -> None:
+    async def _leave(self) -> None:
+        """However it ended: a client may go while it is answered, and then nobody says so."""
         rechecking.discard(self)
         if self.subscriber is not None:
             hub.leave(self.subscriber)
-        for task in getattr(self, "work", []):
+        work, self.work, self.late = self.work, (), None
+        for task in work:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*work, return_exceptions=True)
 
 
 rechecking = Rechecking()

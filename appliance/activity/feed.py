@@ -130,7 +130,12 @@ class Subscriber:
         """What waits, as one message; then nothing does."""
         ready, self.samples = self.samples, {}
         self.sampled.clear()
-        return '{"type": "samples", "gpus": {' + ",".join(f'"{gpu_id}":[{sample}]' for gpu_id, sample in ready.items()) + "}}"
+        return samples_frame({gpu_id: f"[{sample}]" for gpu_id, sample in ready.items()})
+
+
+def samples_frame(samples: Mapping[str, str]) -> str:
+    """GPU id to its samples, as a JSON array."""
+    return '{"type": "samples", "gpus": {' + ",".join(f'"{gpu_id}":{array}' for gpu_id, array in samples.items()) + "}}"
 
 
 NO_PROJECT = UUID(int=0)
@@ -166,8 +171,8 @@ class Hub:
         self._pending: dict[tuple[str, UUID], Gone | None] = {}
         self._noted = threading.Event()
         self._publisher: threading.Thread | None = None
-        self.history: Callable[[str], list[list[Any]]] = lambda gpu_id: []
-        """What telemetry keeps of a GPU, in memory."""
+        self.history: Callable[[str], str] = lambda gpu_id: ""
+        """What telemetry keeps of a GPU in memory, as a JSON array of samples; empty when that is nothing."""
         self.visible: Callable[[Any, Collection[str]], set[str]] = lambda user, gpus: set()
         """Which of these GPUs the user may watch. Reads the database."""
 
