@@ -9,7 +9,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from appliance.accounts import project_views as projects
 from appliance.accounts import views as accounts
 from appliance.activity import views as activity
-from appliance.activity.consumers import FeedConsumer
+from appliance.activity.consumers import FeedConsumer, refuse
 from appliance.activity.watch import WatchView
 from appliance.allocations import forecast_views as forecasts
 from appliance.allocations import maintenance_views as maintenance
@@ -119,4 +119,4 @@ urlpatterns = [
     path(api + "events", activity.EventListView.as_view()),
     re_path(r"^(?!api/|static/|assets/|healthz|readyz)(?P<path>[a-z0-9/-]*)$", console),
 ]
-websocket_urlpatterns = [path(api + "feed", FeedConsumer.as_asgi())]
+websocket_urlpatterns = [path(api + "feed", FeedConsumer.as_asgi()), re_path("", refuse)]  # type: ignore[arg-type]  # Django expects views

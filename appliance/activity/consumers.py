@@ -97,6 +97,12 @@ def identify(token_text: str) -> tuple[User, ApiToken, Scope] | None:
     return token.user, token, scope_of(token.user)
 
 
+async def refuse(scope: Any, receive: Any, send: Any) -> None:
+    """A WebSocket that we do not have."""
+    await send({"type": "websocket.http.response.start", "status": 404, "headers": []})
+    await send({"type": "websocket.http.response.body", "body": b""})
+
+
 class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
     """hello → changes and samples. A client that comes back says where it stood."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.console.conftest import COOKIE
@@ -27,9 +27,9 @@ def open_socket(pool: Pool) -> Iterator[Opener]:
     context = ssl.create_default_context(cafile=str(pool.stack.appliance_data / "ca.pem"))
     with contextlib.ExitStack() as opened:
 
-        def make(*, cookie: str = "", origin: str | None = None) -> ClientConnection:
+        def make(*, cookie: str = "", origin: str | None = None, path: str = "feed") -> ClientConnection:
             headers = {"Cookie": f"{COOKIE}={cookie}"} if cookie else {}
-            url = pool.stack.url.replace("https", "wss") + "/api/v1/feed"
+            url = pool.stack.url.replace("https", "wss") + f"/api/v1/{path}"
             return opened.enter_context(connect(url, ssl=context, additional_headers=headers, origin=origin, max_size=16 << 20))  # type: ignore[arg-type]
 
         yield make
@@ -67,6 +67,12 @@ def close_code(socket: ClientConnection, seconds: float) -> int | None:
         while True:
             socket.recv(max(0.01, end - time.monotonic()))
     return closed.value.rcvd.code if closed.value.rcvd else None
+
+
+def test_a_socket_that_is_not_there_is_not_found(open_socket: Opener) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        open_socket(path="nodes")
+    assert refused.value.response.status_code == 404
 
 
 def test_a_token_in_the_first_frame_opens_it_and_changes_come_in_order(pool: Pool, open_socket: Opener) -> None:
