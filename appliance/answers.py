@@ -14,7 +14,18 @@ from appliance.encoding import encoded
 from appliance.errors import ApplianceError
 from appliance.rest import Until, problem
 
-PASSED = ("type", "method", "path", "raw_path", "query_string", "headers", "scheme", "client", "server", "root_path")
+PASSED = (
+    "type",
+    "method",
+    "path",
+    "raw_path",
+    "query_string",
+    "headers",
+    "scheme",
+    "client",
+    "server",
+    "root_path",
+)
 """What an answer depends on, of an ASGI scope."""
 
 
@@ -37,18 +48,26 @@ class Refused(Exception):
 
 def refusal(error: ApplianceError) -> Answer:
     response = problem(error.code, error.detail, None)
-    return Answer(response.status_code, [(b"content-type", b"application/problem+json")], encoded(response.data))
+    return Answer(
+        response.status_code,
+        [(b"content-type", b"application/problem+json")],
+        encoded(response.data),
+    )
 
 
 class Answerer(BaseHandler):
     def __init__(self) -> None:
         super().__init__()
         self.load_middleware(is_async=False)
-        assert get_resolver().url_patterns  # imports the views here: two first requests at once would each see half of them
+        assert (
+            get_resolver().url_patterns
+        )  # imports the views here: two first requests at once would each see half of them
 
     def decide(self, scope: dict[str, Any], body: IO[bytes]) -> Answer:
         """On the writer's thread. Raises Refused."""
-        answer, _ = self._answered(scope, body)  # closed by nobody: Django would close the connection, and what was changed would be lost
+        answer, _ = self._answered(
+            scope, body
+        )  # closed by nobody: Django would close the connection, and what was changed would be lost
         if answer.status >= 400:
             raise Refused(answer)
         return answer
@@ -63,13 +82,21 @@ class Answerer(BaseHandler):
         response: Any = self.get_response(ASGIRequest(scope, body))
         content = b"".join(response) if response.streaming else response.content
         until = getattr(response, "until", None) if response.status_code < 400 else None
-        return Answer(response.status_code, headers_of(response, content), content, until, getattr(response, "watching", None)), response
+        return Answer(
+            response.status_code,
+            headers_of(response, content),
+            content,
+            until,
+            getattr(response, "watching", None),
+        ), response
 
 
 def headers_of(response: HttpResponse, content: bytes) -> list[tuple[bytes, bytes]]:
     """As ASGI wants them."""
     headers = [(k.encode("ascii").lower(), v.encode("latin-1")) for k, v in response.items()]
-    headers += [(b"set-cookie", c.output(header="").strip().encode()) for c in response.cookies.values()]
+    headers += [
+        (b"set-cookie", c.output(header="").strip().encode()) for c in response.cookies.values()
+    ]
     if not response.has_header("Content-Length"):
         headers.append((b"content-length", b"%d" % len(content)))
     return headers

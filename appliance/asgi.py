@@ -78,13 +78,17 @@ class PooledHandler:
     async def _bounded(self, scope: dict[str, Any], body: IO[bytes]) -> Answer | None:
         """None when too many wait, or nobody can."""
         view = None if scope["method"] in LOOKING else view_of(scope["path"])
-        looks = view is None or (scope["method"] in view.looks and b"dry_run" not in scope.get("query_string", b""))
+        looks = view is None or (
+            scope["method"] in view.looks and b"dry_run" not in scope.get("query_string", b"")
+        )
         if self._waiting[looks] >= MAX_WAITING:
             return None
         self._waiting[looks] += 1
         try:
             if view is None or looks or self.decider is None:
-                return await off_loop(partial(self._answerer.answer, scope, body), listers if looks else readers)
+                return await off_loop(
+                    partial(self._answerer.answer, scope, body), listers if looks else readers
+                )
             return await self.decider.change(scope, body.read(), quick=view.quick)
         finally:
             self._waiting[looks] -= 1
@@ -110,14 +114,22 @@ class PooledHandler:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), deadline - loop.time())
         body = await off_loop(until.show, listers)
-        headers = [(name, value) for name, value in answer.headers if name not in (b"content-length", b"etag")]
+        headers = [
+            (name, value)
+            for name, value in answer.headers
+            if name not in (b"content-length", b"etag")
+        ]
         if "version" in body:
             headers.append((b"etag", f'"{body["version"]}"'.encode()))
         return Answer(answer.status, headers, encoded(body))
 
     @staticmethod
     async def _send(answer: Answer, send: Any) -> None:
-        headers = answer.headers if any(name == b"content-length" for name, _ in answer.headers) else [*answer.headers, length_of(answer.body)]
+        headers = (
+            answer.headers
+            if any(name == b"content-length" for name, _ in answer.headers)
+            else [*answer.headers, length_of(answer.body)]
+        )
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 

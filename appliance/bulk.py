@@ -20,18 +20,34 @@ from appliance.writer import Undone, writes
 
 MAX_OPERATIONS = 100
 ROOT = "/api/v1/"
-CARRIED = ("HTTP_AUTHORIZATION", "HTTP_HOST", "HTTP_ORIGIN", "SERVER_NAME", "SERVER_PORT", "REMOTE_ADDR", "wsgi.url_scheme")
+CARRIED = (
+    "HTTP_AUTHORIZATION",
+    "HTTP_HOST",
+    "HTTP_ORIGIN",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "REMOTE_ADDR",
+    "wsgi.url_scheme",
+)
 
 
 class OperationSerializer(serializers.Serializer[dict[str, Any]]):
     method = serializers.ChoiceField(("GET", *CHANGING))
-    path = serializers.RegexField(r"^[a-z][!-~]{0,500}$", help_text="Below /api/v1/, such as nodes/ID/cordon; parameters after ?.")
+    path = serializers.RegexField(
+        r"^[a-z][!-~]{0,500}$",
+        help_text="Below /api/v1/, such as nodes/ID/cordon; parameters after ?.",
+    )
     body = serializers.JSONField(required=False, allow_null=True, help_text="Of the operation.")
 
 
 class BulkRequestSerializer(serializers.Serializer[dict[str, Any]]):
-    operations = serializers.ListField(child=OperationSerializer(), min_length=1, max_length=MAX_OPERATIONS)
-    atomic = StrictBooleanField(default=False, help_text="When one is refused, nothing of all is changed and the answer is a conflict.")
+    operations = serializers.ListField(
+        child=OperationSerializer(), min_length=1, max_length=MAX_OPERATIONS
+    )
+    atomic = StrictBooleanField(
+        default=False,
+        help_text="When one is refused, nothing of all is changed and the answer is a conflict.",
+    )
 
 
 class ResultSerializer(serializers.Serializer[dict[str, Any]]):
@@ -43,12 +59,17 @@ class BulkAnswerSerializer(serializers.Serializer[dict[str, Any]]):
     results = ResultSerializer(many=True, help_text="In the order of the operations.")
 
 
-def request_for(outer: Request, operation: dict[str, Any], path: str, query: str, key: str) -> HttpRequest:
+def request_for(
+    outer: Request, operation: dict[str, Any], path: str, query: str, key: str
+) -> HttpRequest:
     """As if it had come by itself, from the same person."""
     made = HttpRequest()
     given = outer._request
     made.method, made.path, made.path_info = operation["method"], path, path
-    made.META = {name: given.META[name] for name in CARRIED if name in given.META} | {"CONTENT_TYPE": "application/json", "QUERY_STRING": query}
+    made.META = {name: given.META[name] for name in CARRIED if name in given.META} | {
+        "CONTENT_TYPE": "application/json",
+        "QUERY_STRING": query,
+    }
     made.COOKIES, made.GET = given.COOKIES, QueryDict(query)
     made._body = orjson.dumps(operation["body"]) if operation.get("body") is not None else b""
     made._read_started = True  # type: ignore[attr-defined]  # there is no stream behind it
@@ -63,26 +84,46 @@ def found(operation: dict[str, Any], path: str, *, triable: bool) -> ResolverMat
     view = getattr(match.func, "view_class", None)
     if view is None or issubclass(view, BulkView):
         raise ApplianceError(Code.INVALID, f"{operation['path'][:80]} cannot be a part of many.")
-    if triable and operation["method"] in CHANGING and not can_be_tried(view(), operation["method"]):
+    if (
+        triable
+        and operation["method"] in CHANGING
+        and not can_be_tried(view(), operation["method"])
+    ):
         what = f"{operation['method']} {operation['path'][:80]}"
-        raise ApplianceError(Code.INVALID, f"{what} does more than change rows, so it cannot be undone with the others.")
+        raise ApplianceError(
+            Code.INVALID,
+            f"{what} does more than change rows, so it cannot be undone with the others.",
+        )
     return match
 
 
-def done(outer: Request, operation: dict[str, Any], *, triable: bool, key: str = "") -> dict[str, Any]:
+def done(
+    outer: Request, operation: dict[str, Any], *, triable: bool, key: str = ""
+) -> dict[str, Any]:
     """Status and body of one. `triable`: it must change nothing but rows. `key`: the Idempotency-Key that it has then."""
     below, _, query = operation["path"].partition("?")
     path = ROOT + below
     try:
         match = found(operation, path, triable=triable)
     except Http404:
-        return {"status": 404, "body": {"code": str(Code.NOT_FOUND), "detail": "There is no such operation; /api/docs lists all."}}
-    response = match.func(request_for(outer, operation, path, query, key), *match.args, **match.kwargs)
+        return {
+            "status": 404,
+            "body": {
+                "code": str(Code.NOT_FOUND),
+                "detail": "There is no such operation; /api/docs lists all.",
+            },
+        }
+    response = match.func(
+        request_for(outer, operation, path, query, key), *match.args, **match.kwargs
+    )
     if hasattr(response, "watching"):
         raise ApplianceError(Code.INVALID, "A stream cannot be a part of many.")
     if hasattr(response, "render"):
         response.render()
-    return {"status": response.status_code, "body": orjson.loads(response.content) if response.content else None}
+    return {
+        "status": response.status_code,
+        "body": orjson.loads(response.content) if response.content else None,
+    }
 
 
 class BulkView(ApplianceView):
@@ -99,7 +140,14 @@ class BulkView(ApplianceView):
         if request.query_params.get("dry_run") == "true" or not atomic:
             triable = request.query_params.get("dry_run") == "true"
             key = request.headers.get("Idempotency-Key", "")[:190]
-            return Response({"results": [done(request, o, triable=triable, key=f"{key}/{n}" if key else "") for n, o in enumerate(operations)]})
+            return Response(
+                {
+                    "results": [
+                        done(request, o, triable=triable, key=f"{key}/{n}" if key else "")
+                        for n, o in enumerate(operations)
+                    ]
+                }
+            )
         return idempotent(request, lambda: (200, {"results": all_or_none(request, operations)}))
 
 
@@ -120,4 +168,8 @@ def all_or_none(request: Request, operations: list[dict[str, Any]]) -> list[dict
     except Undone as end:
         n, results = cast("tuple[int, list[dict[str, Any]]]", end.answer)
         why = (results[-1]["body"] or {}).get("detail", "")
-        raise ApplianceError(Code.CONFLICT, f"Operation {n} of {len(operations)} was refused, so nothing was changed: {why}", results=results) from None
+        raise ApplianceError(
+            Code.CONFLICT,
+            f"Operation {n} of {len(operations)} was refused, so nothing was changed: {why}",
+            results=results,
+        ) from None

@@ -14,10 +14,14 @@ DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'"
 NOT_BUILT = "<!doctype html><title>Busbar</title><p>The console is not built here. `./run` builds it; the API is at <a href=/api/docs>/api/docs</a>.</p>"
 
 
-def content_security_policy(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def content_security_policy(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
-        response["Content-Security-Policy"] = DOCS_POLICY if request.path.startswith("/api/docs") else POLICY
+        response["Content-Security-Policy"] = (
+            DOCS_POLICY if request.path.startswith("/api/docs") else POLICY
+        )
         return response
 
     return middleware

@@ -23,5 +23,10 @@ def moment(value: datetime) -> str:
 class FastJSONRenderer(JSONRenderer):
     """DRF's own takes as long for a page of rows as everything else together."""
 
-    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None) -> bytes:
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
+    ) -> bytes:
         return b"" if data is None else encoded(data)

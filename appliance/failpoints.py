@@ -9,7 +9,14 @@ import os
 import signal
 from itertools import count
 
-NAMES = ("commit.before", "commit.after", "grant.taken", "partition.freed", "state.sent", "report.kept")
+NAMES = (
+    "commit.before",
+    "commit.after",
+    "grant.taken",
+    "partition.freed",
+    "state.sent",
+    "report.kept",
+)
 _name, _, _at = os.environ.get("BUSBAR_FAILPOINT", "").partition(":")
 _armed = ""
 _reached = count(1)

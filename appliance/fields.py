@@ -15,7 +15,12 @@ class NameField(CharField):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(trim_whitespace=False, **kwargs)
-        self.validators.append(RegexValidator(NAME, message="A name is of words with one space between them and has no control characters."))
+        self.validators.append(
+            RegexValidator(
+                NAME,
+                message="A name is of words with one space between them and has no control characters.",
+            )
+        )
 
 
 class StrictBooleanField(BooleanField):

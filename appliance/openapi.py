@@ -10,7 +10,11 @@ from rest_framework import serializers
 
 from appliance.rest import CHANGING, ApplianceView, CursorPage, can_be_tried
 
-DRY_RUN = OpenApiParameter("dry_run", bool, description="true: everything is checked and decided, and the answer is what would be; nothing changes.")
+DRY_RUN = OpenApiParameter(
+    "dry_run",
+    bool,
+    description="true: everything is checked and decided, and the answer is what would be; nothing changes.",
+)
 
 
 class FieldProblemSerializer(serializers.Serializer[dict[str, str]]):
@@ -37,19 +41,29 @@ class ProblemSerializer(serializers.Serializer[dict[str, Any]]):
 
 class DocumentedSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
-        tried = self.method in CHANGING and isinstance(self.view, ApplianceView) and can_be_tried(self.view, self.method)
+        tried = (
+            self.method in CHANGING
+            and isinstance(self.view, ApplianceView)
+            and can_be_tried(self.view, self.method)
+        )
         return [DRY_RUN] if tried else []
 
     def _get_paginator(self) -> Any:
         """Every list is a page."""
-        return CursorPage() if self.method == "GET" and isinstance(self.view, ApplianceView) else super()._get_paginator()  # type: ignore[no-untyped-call]
+        return (
+            CursorPage()
+            if self.method == "GET" and isinstance(self.view, ApplianceView)
+            else super()._get_paginator()
+        )  # type: ignore[no-untyped-call]
 
     def get_operation(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
         operation = super().get_operation(*args, **kwargs)
         if operation is not None and isinstance(self.view, ApplianceView):
             self.resolve_serializer(ProblemSerializer, "response")
             for status in sorted(self.refusals(self.view)):
-                operation["responses"].setdefault(str(status), {"$ref": "#/components/responses/Problem"})
+                operation["responses"].setdefault(
+                    str(status), {"$ref": "#/components/responses/Problem"}
+                )
         return operation
 
     def refusals(self, view: ApplianceView) -> set[int]:

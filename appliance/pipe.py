@@ -123,7 +123,10 @@ def accepted(listening: socket.socket) -> socket.socket:
     """The next connection of a process of ours. Blocks."""
     while True:
         connection, _ = listening.accept()
-        _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        _, user, _ = struct.unpack(
+            "3i",
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")),
+        )
         if user == os.getuid():
             return connection
         connection.close()
@@ -139,12 +142,20 @@ SPARING = {"MALLOC_ARENA_MAX": "2"}
 """Of memory: an arena for each of many threads keeps what none of them needs any more."""
 
 
-def start(arguments: Callable[[int], Sequence[str]], inherited: Sequence[int] = ()) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def start(
+    arguments: Callable[[int], Sequence[str]], inherited: Sequence[int] = ()
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """A process of ours, whose arguments are given its end of the pipe, and our end. Whatever folder the appliance was started from."""
     ours, theirs = socket.socketpair()
-    path = os.pathsep.join(filter(None, [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(
+        filter(None, [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH")])
+    )
     with theirs:
-        process = subprocess.Popen(arguments(theirs.fileno()), pass_fds=[theirs.fileno(), *inherited], env=os.environ | {"PYTHONPATH": path, **SPARING})
+        process = subprocess.Popen(
+            arguments(theirs.fileno()),
+            pass_fds=[theirs.fileno(), *inherited],
+            env=os.environ | {"PYTHONPATH": path, **SPARING},
+        )
     return process, ours
 
 

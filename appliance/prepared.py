@@ -32,14 +32,24 @@ class Bound(NamedTuple):
     position: int | None
 
 
-EXACT_IN_JSON = (models.UUIDField, models.CharField, models.TextField, models.IntegerField, models.BooleanField, models.DateTimeField, models.JSONField)
+EXACT_IN_JSON = (
+    models.UUIDField,
+    models.CharField,
+    models.TextField,
+    models.IntegerField,
+    models.BooleanField,
+    models.DateTimeField,
+    models.JSONField,
+)
 """Columns that come out of SQLite's JSON as they went in; numbers with a fraction lose their last digits."""
 
 
 def in_one_row(text: str, columns: int) -> str:
     """All rows as one text of JSON: Python gives way to its other threads at every row that it fetches, and waits for each of them to come back."""
     names = ", ".join(f"c{i}" for i in range(columns))
-    return f"WITH found({names}) AS ({text}) SELECT json_group_array(json_array({names})) FROM found"  # noqa: S608 - Django's own text, and names made here
+    return (
+        f"WITH found({names}) AS ({text}) SELECT json_group_array(json_array({names})) FROM found"  # noqa: S608 - Django's own text, and names made here
+    )
 
 
 class Statement:
@@ -47,13 +57,17 @@ class Statement:
 
     in_one_row = False
 
-    def __init__(self, compiled: tuple[str, Sequence[object]], stand_ins: dict[object, Bound]) -> None:
+    def __init__(
+        self, compiled: tuple[str, Sequence[object]], stand_ins: dict[object, Bound]
+    ) -> None:
         self.text, parameters = compiled
         self.raw = self.text.replace("%s", "?").replace("%%", "%")
         """As SQLite's own module wants it."""
         self.slots = [stand_ins.get(key_of(p), p) for p in parameters]
         if missing := set(stand_ins.values()) - {s for s in self.slots if isinstance(s, Bound)}:
-            raise TypeError(f"{', '.join(b.name for b in missing)} went into the SQL itself; {self.text}")
+            raise TypeError(
+                f"{', '.join(b.name for b in missing)} went into the SQL itself; {self.text}"
+            )
 
     def gather(self, columns: Sequence[Any]) -> None:
         """On SQLite its rows come as one."""
@@ -61,7 +75,12 @@ class Statement:
             self.raw, self.in_one_row = in_one_row(self.raw, len(columns)), True
 
     def bind(self, values: Values, connection: BaseDatabaseWrapper) -> list[Any]:
-        given = [(values[s.name] if s.position is None else values[s.name][s.position]) if isinstance(s, Bound) else s for s in self.slots]
+        given = [
+            (values[s.name] if s.position is None else values[s.name][s.position])
+            if isinstance(s, Bound)
+            else s
+            for s in self.slots
+        ]
         return [v if type(v) in AS_IT_IS else prepared_value(v, connection) for v in given]
 
 
@@ -69,7 +88,9 @@ AS_IT_IS = frozenset({str, int, bool, type(None)})
 
 
 @contextmanager
-def executed(connection: BaseDatabaseWrapper, text: str, raw: str, values: list[Any]) -> Iterator[Any]:
+def executed(
+    connection: BaseDatabaseWrapper, text: str, raw: str, values: list[Any]
+) -> Iterator[Any]:
     """The cursor afterwards. On SQLite without Django's own, which would make the statement over each time; unless somebody counts the queries."""
     if unobserved_sqlite(connection):
         if connection.connection is None:
@@ -101,7 +122,11 @@ def prepared_value(value: object, connection: BaseDatabaseWrapper) -> object:
 
 
 def key_of(parameter: object) -> object:
-    return prepared_value(parameter, ours()) if isinstance(parameter, uuid.UUID | datetime) else parameter
+    return (
+        prepared_value(parameter, ours())
+        if isinstance(parameter, uuid.UUID | datetime)
+        else parameter
+    )
 
 
 def stand_in(value: object) -> object:
@@ -138,7 +163,13 @@ def with_stand_ins(values: Values) -> tuple[Values, dict[object, Bound]]:
 
 
 def shape_of(values: Values, connection: BaseDatabaseWrapper) -> Shape:
-    return (connection.vendor, *((name, v if isinstance(v, bool) else len(v) if isinstance(v, list | tuple) else None) for name, v in values.items()))
+    return (
+        connection.vendor,
+        *(
+            (name, v if isinstance(v, bool) else len(v) if isinstance(v, list | tuple) else None)
+            for name, v in values.items()
+        ),
+    )
 
 
 Conversion = Callable[[Any], Any]
@@ -154,14 +185,22 @@ def moment_of(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-SQLITE_CONVERSIONS: dict[type[Field[Any, Any]], Conversion] = {models.UUIDField: known_uuid, models.DateTimeField: moment_of, models.JSONField: orjson.loads}
+SQLITE_CONVERSIONS: dict[type[Field[Any, Any]], Conversion] = {
+    models.UUIDField: known_uuid,
+    models.DateTimeField: moment_of,
+    models.JSONField: orjson.loads,
+}
 """What Django's own do with text, ten times as fast."""
 
 
 def conversion(functions: Sequence[Callable[..., Any]], expression: Any) -> Conversion:
     """From what the database gives to what the model has."""
     vendor = ours().vendor
-    quick = SQLITE_CONVERSIONS.get(type(expression.output_field)) if vendor == "sqlite" and isinstance(expression, Col) else None
+    quick = (
+        SQLITE_CONVERSIONS.get(type(expression.output_field))
+        if vendor == "sqlite" and isinstance(expression, Col)
+        else None
+    )
 
     def convert(value: Any) -> Any:
         if quick and isinstance(value, str):
@@ -195,11 +234,20 @@ class Select(Generic[M]):
             statement = Statement(compiler.as_sql(), stand_ins)
             columns = [column[0] for column in compiler.select]
             statement.gather(columns)
-            conversions = [(place, conversion(functions, expression)) for place, (functions, expression) in compiler.get_converters(columns).items()]
+            conversions = [
+                (place, conversion(functions, expression))
+                for place, (functions, expression) in compiler.get_converters(columns).items()
+            ]
             made = self.made[shape] = statement, compiler, conversions
         statement, compiler, conversions = made
-        with executed(connection, statement.text, statement.raw, statement.bind(values, connection)) as cursor:
-            rows = orjson.loads(cursor.fetchone()[0]) if statement.in_one_row and unobserved_sqlite(connection) else [list(row) for row in cursor.fetchall()]
+        with executed(
+            connection, statement.text, statement.raw, statement.bind(values, connection)
+        ) as cursor:
+            rows = (
+                orjson.loads(cursor.fetchone()[0])
+                if statement.in_one_row and unobserved_sqlite(connection)
+                else [list(row) for row in cursor.fetchall()]
+            )
         for place, convert in conversions:
             for row in rows:
                 row[place] = convert(row[place])
@@ -232,12 +280,19 @@ class Update:
     When called: how many rows changed. `rows`: the columns named in `returning`, of each row that changed, as it is now.
     """
 
-    def __init__(self, build: Callable[..., tuple[QuerySet[Any, Any], dict[str, Any]]], *, returning: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        build: Callable[..., tuple[QuerySet[Any, Any], dict[str, Any]]],
+        *,
+        returning: Sequence[str] = (),
+    ) -> None:
         self.build = build
         self.returning = returning
         self.made: dict[Shape, tuple[Statement, list[Field[Any, Any]]]] = {}
 
-    def _statement(self, values: Values, connection: BaseDatabaseWrapper) -> tuple[Statement, list[Field[Any, Any]]]:
+    def _statement(
+        self, values: Values, connection: BaseDatabaseWrapper
+    ) -> tuple[Statement, list[Field[Any, Any]]]:
         statement = self.made.get(shape := shape_of(values, connection))
         if statement is None:
             chosen, stand_ins = with_stand_ins(values)
@@ -245,23 +300,34 @@ class Update:
             query = cast("sql.UpdateQuery", rows.query.chain(sql.UpdateQuery))
             query.add_update_values(changes)
             text, parameters = query.get_compiler(connection=connection).as_sql()
-            fields = [cast("Field[Any, Any]", rows.model._meta.get_field(name)) for name in self.returning]
+            fields = [
+                cast("Field[Any, Any]", rows.model._meta.get_field(name)) for name in self.returning
+            ]
             if fields:
-                text += " RETURNING " + ", ".join(connection.ops.quote_name(str(f.column)) for f in fields)
+                text += " RETURNING " + ", ".join(
+                    connection.ops.quote_name(str(f.column)) for f in fields
+                )
             statement = self.made[shape] = Statement((text, parameters), stand_ins), fields
         return statement
 
     def __call__(self, **values: Any) -> int:
         connection = ours()
         statement, _ = self._statement(values, connection)
-        with executed(connection, statement.text, statement.raw, statement.bind(values, connection)) as cursor:
+        with executed(
+            connection, statement.text, statement.raw, statement.bind(values, connection)
+        ) as cursor:
             return int(cursor.rowcount)
 
     def rows(self, **values: Any) -> list[list[Any]]:
         connection = ours()
         statement, fields = self._statement(values, connection)
-        with executed(connection, statement.text, statement.raw, statement.bind(values, connection)) as cursor:
-            return [[f.to_python(value) for f, value in zip(fields, row, strict=True)] for row in cursor.fetchall()]
+        with executed(
+            connection, statement.text, statement.raw, statement.bind(values, connection)
+        ) as cursor:
+            return [
+                [f.to_python(value) for f, value in zip(fields, row, strict=True)]
+                for row in cursor.fetchall()
+            ]
 
 
 class Delete:
@@ -277,8 +343,12 @@ class Delete:
         if statement is None:
             chosen, stand_ins = with_stand_ins(values)
             query = self.build(**chosen).query.chain(sql.DeleteQuery)
-            statement = self.made[shape] = Statement(query.get_compiler(connection=connection).as_sql(), stand_ins)
-        with executed(connection, statement.text, statement.raw, statement.bind(values, connection)) as cursor:
+            statement = self.made[shape] = Statement(
+                query.get_compiler(connection=connection).as_sql(), stand_ins
+            )
+        with executed(
+            connection, statement.text, statement.raw, statement.bind(values, connection)
+        ) as cursor:
             return int(cursor.rowcount)
 
 
@@ -296,7 +366,12 @@ def insert(row: M) -> M:
         made = query.get_compiler(connection=connection).as_sql()[0][0]
         _inserts[key] = made, made.replace("%s", "?"), fields
     text, raw, fields = _inserts[key]
-    with executed(connection, text, raw, [f.get_db_prep_save(f.pre_save(row, add=True), connection) for f in fields]):
+    with executed(
+        connection,
+        text,
+        raw,
+        [f.get_db_prep_save(f.pre_save(row, add=True), connection) for f in fields],
+    ):
         pass
     row._state.adding, row._state.db = False, connection.alias
     return row

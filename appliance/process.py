@@ -52,7 +52,9 @@ def take_data_folder() -> TextIO:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise SystemExit(f"Another appliance uses {settings.DATA_DIR}; stop it, or set BUSBAR_DATA to another folder.") from None
+        raise SystemExit(
+            f"Another appliance uses {settings.DATA_DIR}; stop it, or set BUSBAR_DATA to another folder."
+        ) from None
     return lock
 
 
@@ -69,7 +71,12 @@ def prepare() -> Authority:
 
 def server_names() -> list[str]:
     e = settings.ENVIRONMENT
-    return [e.advertise, "127.0.0.1", "localhost", *([e.listen] if e.listen not in ("0.0.0.0", "::") else [])]  # noqa: S104 - compared, not bound
+    return [
+        e.advertise,
+        "127.0.0.1",
+        "localhost",
+        *([e.listen] if e.listen not in ("0.0.0.0", "::") else []),
+    ]  # noqa: S104 - compared, not bound
 
 
 async def tick() -> None:
@@ -109,7 +116,11 @@ def gateway_options(readings: socket.socket, pem: Path, key: Path, authority: Au
 
 def everything_heard() -> Iterator[told.Call]:
     """What a new web cannot know."""
-    return ((latest.heard_from, (node_id,)) for node_id in latest.all_last_seen() if latest.reachable(node_id))
+    return (
+        (latest.heard_from, (node_id,))
+        for node_id in latest.all_last_seen()
+        if latest.reachable(node_id)
+    )
 
 
 async def serve() -> None:
@@ -118,7 +129,9 @@ async def serve() -> None:
     pem, key = server_certificate(authority, settings.DATA_DIR, server_names())
     bound = await listening_socket(e.listen, e.https_port)
     readings = pipe.local_socket()
-    people = told.web = WebBackend(web.Options(-1, readings.fileno(), bound.fileno(), str(pem), str(key)), everything_heard)
+    people = told.web = WebBackend(
+        web.Options(-1, readings.fileno(), bound.fileno(), str(pem), str(key)), everything_heard
+    )
     on_committed(people.flush)
     fleet = FleetBackend(gateway_options(readings, pem, key, authority))
     stop = asyncio.Event()
@@ -127,8 +140,23 @@ async def serve() -> None:
     people.begin()
     fleet.start()
     people.started()
-    background = [asyncio.create_task(work) for work in (tick(), keep_telling(people), fleet.compare(), watch_loop(), garbage.keep_away())]
-    log.info("appliance serves https://%s:%d, agents on %d, CA %s", e.listen, e.https_port, e.fleet_port, authority.fingerprint)
+    background = [
+        asyncio.create_task(work)
+        for work in (
+            tick(),
+            keep_telling(people),
+            fleet.compare(),
+            watch_loop(),
+            garbage.keep_away(),
+        )
+    ]
+    log.info(
+        "appliance serves https://%s:%d, agents on %d, CA %s",
+        e.listen,
+        e.https_port,
+        e.fleet_port,
+        authority.fingerprint,
+    )
     await stop.wait()
     tasks.abandon()
     for task in background:
@@ -149,7 +177,9 @@ async def listening_socket(address: str, port: int) -> socket.socket:
             return s
         except OSError as error:
             if time.monotonic() > patience:
-                raise SystemExit(f"Port {port} on {address} cannot be had ({error.strerror}); set BUSBAR_HTTPS_PORT.") from None
+                raise SystemExit(
+                    f"Port {port} on {address} cannot be had ({error.strerror}); set BUSBAR_HTTPS_PORT."
+                ) from None
             await asyncio.sleep(0.05)
 
 
@@ -162,13 +192,21 @@ def run() -> None:
     writer.stop()
     lock.close()
     logging.shutdown()
-    os._exit(0)  # a registration may still be under way on its thread: the machine undoes its part, the next start says so
+    os._exit(
+        0
+    )  # a registration may still be under way on its thread: the machine undoes its part, the next start says so
 
 
 def certificate_fingerprint() -> str:
     """SHA-256 of the web server's certificate, as a browser shows it."""
-    pem, _ = server_certificate(load_authority(settings.DATA_DIR), settings.DATA_DIR, server_names())
-    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.read_text().split("-----END CERTIFICATE-----")[0] + "-----END CERTIFICATE-----\n")).hexdigest()
+    pem, _ = server_certificate(
+        load_authority(settings.DATA_DIR), settings.DATA_DIR, server_names()
+    )
+    digest = hashlib.sha256(
+        ssl.PEM_cert_to_DER_cert(
+            pem.read_text().split("-----END CERTIFICATE-----")[0] + "-----END CERTIFICATE-----\n"
+        )
+    ).hexdigest()
     return ":".join(digest[i : i + 2].upper() for i in range(0, len(digest), 2))
 
 

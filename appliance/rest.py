@@ -33,7 +33,13 @@ Q = TypeVar("Q", bound=QuerySet[Any])
 DEFAULT_LIMIT, MAX_LIMIT = 50, 500
 
 
-def problem(code: Code, detail: str, request: Request | None, errors: list[dict[str, str]] | None = None, **fields: object) -> Response:
+def problem(
+    code: Code,
+    detail: str,
+    request: Request | None,
+    errors: list[dict[str, str]] | None = None,
+    **fields: object,
+) -> Response:
     body: dict[str, object] = {
         "type": f"/docs/errors#{code}",
         "title": code.replace("_", " "),
@@ -62,7 +68,11 @@ def field_errors(detail: Any, pointer: str = "") -> Iterable[dict[str, str]]:
         for value in detail:
             yield from field_errors(value, pointer)
     else:
-        yield {"pointer": pointer, "code": str(getattr(detail, "code", "invalid")), "message": str(detail)}
+        yield {
+            "pointer": pointer,
+            "code": str(getattr(detail, "code", "invalid")),
+            "message": str(detail),
+        }
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
@@ -71,11 +81,20 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     if isinstance(error, ApplianceError):
         return problem(error.code, error.detail, request, None, **error.fields)
     if isinstance(error, exceptions.ValidationError):
-        return problem(Code.INVALID, "Some values are not right; see errors.", request, list(field_errors(error.detail)))
+        return problem(
+            Code.INVALID,
+            "Some values are not right; see errors.",
+            request,
+            list(field_errors(error.detail)),
+        )
     if isinstance(error, DjangoValidationError):
         return problem(Code.INVALID, " ".join(error.messages), request)
     if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
-        return problem(Code.UNAUTHENTICATED, "Sign in with `busbar login`, or send a token in the Authorization header.", request)
+        return problem(
+            Code.UNAUTHENTICATED,
+            "Sign in with `busbar login`, or send a token in the Authorization header.",
+            request,
+        )
     if isinstance(error, exceptions.PermissionDenied):
         return problem(Code.DENIED, str(error.detail), request)
     if isinstance(error, Http404 | exceptions.NotFound):
@@ -152,7 +171,11 @@ def filtered(request: Request, rows: Q, filters: Mapping[str, tuple[str, Filter]
     """`filters`: parameter to (lookup, parser)."""
     for name, wanted in parsed_filters(request, filters).items():
         lookup = filters[name][0]
-        rows = labelled(rows, lookup, wanted) if isinstance(wanted, dict) else rows.filter(**{lookup: wanted})
+        rows = (
+            labelled(rows, lookup, wanted)
+            if isinstance(wanted, dict)
+            else rows.filter(**{lookup: wanted})
+        )
     return rows
 
 
@@ -179,7 +202,12 @@ def labelled(rows: Q, column: str, wanted: Mapping[str, str]) -> Q:
 def filter_parameters(filters: Mapping[str, tuple[str, Filter]]) -> list[OpenApiParameter]:
     def described(name: str, parse: Filter) -> OpenApiParameter:
         shape = DESCRIPTIONS.get(parse, str)
-        return OpenApiParameter(name, shape, description=(parse.__doc__ or "").strip(), enum=getattr(parse, "choices", None))
+        return OpenApiParameter(
+            name,
+            shape,
+            description=(parse.__doc__ or "").strip(),
+            enum=getattr(parse, "choices", None),
+        )
 
     return [described(name, parse) for name, (_, parse) in filters.items()]
 
@@ -187,10 +215,16 @@ def filter_parameters(filters: Mapping[str, tuple[str, Filter]]) -> list[OpenApi
 class CursorPage(BasePagination):
     """`limit` and `cursor`; newest first by id, which is a UUIDv7 and so a time."""
 
-    def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> list[Any]:
+    def paginate_queryset(
+        self, queryset: Any, request: Request, view: APIView | None = None
+    ) -> list[Any]:
         limit, after = self.bounds(request)
         rows = queryset.order_by("-pk")
-        return self.cut(list((rows.filter(pk__lt=after) if after else rows)[: limit + 1]), limit, lambda row: row.pk)
+        return self.cut(
+            list((rows.filter(pk__lt=after) if after else rows)[: limit + 1]),
+            limit,
+            lambda row: row.pk,
+        )
 
     def cut(self, found: list[Any], limit: int, key: Callable[[Any], UUID]) -> list[Any]:
         """`found`: one more than the page has, if there are so many."""
@@ -210,7 +244,9 @@ class CursorPage(BasePagination):
         try:
             return limit, UUID(cursor) if cursor is not None else None
         except ValueError:
-            raise ApplianceError(Code.INVALID, "The cursor is not one of ours; start again without it.") from None
+            raise ApplianceError(
+                Code.INVALID, "The cursor is not one of ours; start again without it."
+            ) from None
 
     def get_paginated_response(self, data: Any) -> Response:
         return Response({"items": data, "next": self.next})
@@ -219,7 +255,13 @@ class CursorPage(BasePagination):
         limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
         return [
             {"name": "limit", "in": "query", "required": False, "schema": limit},
-            {"name": "cursor", "in": "query", "required": False, "schema": {"type": "string", "format": "uuid"}, "description": "`next` of the page before."},
+            {
+                "name": "cursor",
+                "in": "query",
+                "required": False,
+                "schema": {"type": "string", "format": "uuid"},
+                "description": "`next` of the page before.",
+            },
         ]
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -267,12 +309,19 @@ def uuid_or_invalid(name: str, value: str) -> UUID:
 def refuse_unknown_parameters(request: Request, known: Iterable[str]) -> None:
     unknown = set(request.query_params) - set(known) - {"limit", "cursor", "format"}
     if unknown:
-        raise ApplianceError(Code.INVALID, f"Unknown parameter {sorted(unknown)[0]}; known are {', '.join(sorted(known)) or 'none'}.")
+        raise ApplianceError(
+            Code.INVALID,
+            f"Unknown parameter {sorted(unknown)[0]}; known are {', '.join(sorted(known)) or 'none'}.",
+        )
 
 
 MAX_WAIT_SECONDS = 60.0
 SECONDS = {"type": "number", "format": "double", "minimum": 0, "maximum": MAX_WAIT_SECONDS}
-WAIT = OpenApiParameter("wait", SECONDS, description="Answer only when it is over or so many seconds have passed; 60 at most.")
+WAIT = OpenApiParameter(
+    "wait",
+    SECONDS,
+    description="Answer only when it is over or so many seconds have passed; 60 at most.",
+)
 
 
 @dataclass(frozen=True)
@@ -287,7 +336,14 @@ class Until:
     """The body as it is now. Both read the database, and can be pickled."""
 
 
-def wait_for(request: Request, response: Response, kind: str, object_id: UUID, over: Callable[[], bool], show: Callable[[], Mapping[str, Any]]) -> Response:
+def wait_for(
+    request: Request,
+    response: Response,
+    kind: str,
+    object_id: UUID,
+    over: Callable[[], bool],
+    show: Callable[[], Mapping[str, Any]],
+) -> Response:
     """Honours `?wait=`."""
     wanted = request.query_params.get("wait")
     if wanted is not None:
@@ -296,7 +352,9 @@ def wait_for(request: Request, response: Response, kind: str, object_id: UUID, o
         except ValueError:
             seconds = -1.0
         if not 0 <= seconds <= MAX_WAIT_SECONDS:
-            raise ApplianceError(Code.INVALID, f"wait must be a number of seconds from 0 to {MAX_WAIT_SECONDS:.0f}.")
+            raise ApplianceError(
+                Code.INVALID, f"wait must be a number of seconds from 0 to {MAX_WAIT_SECONDS:.0f}."
+            )
         response.until = Until(kind, object_id, seconds, over, show)  # type: ignore[attr-defined]
     return response
 
@@ -330,7 +388,10 @@ class ApplianceView(APIView):
             return
         if wanted != "true" or not can_be_tried(self, method):
             raise ApplianceError(
-                Code.INVALID, "dry_run is true or false, and this operation cannot be tried." if wanted == "true" else "dry_run is true or false."
+                Code.INVALID,
+                "dry_run is true or false, and this operation cannot be tried."
+                if wanted == "true"
+                else "dry_run is true or false.",
             )
         handler = getattr(self, method.lower())
 
@@ -352,9 +413,15 @@ class ApplianceView(APIView):
             raise exceptions.MethodNotAllowed(request.method or "")
         user = caller(request)
         if user.must_change_password and privilege != "account.self":
-            raise ApplianceError(Code.PASSWORD_CHANGE_REQUIRED, "Choose your own password first: `busbar login` asks for it.")
+            raise ApplianceError(
+                Code.PASSWORD_CHANGE_REQUIRED,
+                "Choose your own password first: `busbar login` asks for it.",
+            )
         if privilege != "account.self" and not can(user, privilege):
-            raise ApplianceError(Code.DENIED, f"Your roles do not include {privilege}; ask an administrator for one that does.")
+            raise ApplianceError(
+                Code.DENIED,
+                f"Your roles do not include {privilege}; ask an administrator for one that does.",
+            )
 
     def perform_authentication(self, request: Request) -> None:
         if self.privileges.get(request.method or "") != "public":
@@ -365,4 +432,6 @@ def check_version(row: Model, request: Request) -> None:
     """If-Match against the row's version; absent means the caller does not care."""
     wanted = request.headers.get("If-Match")
     if wanted and wanted.strip('"') != str(getattr(row, "version", "")):
-        raise ApplianceError(Code.STALE, "The object changed since you read it; read it again and repeat.")
+        raise ApplianceError(
+            Code.STALE, "The object changed since you read it; read it again and repeat."
+        )

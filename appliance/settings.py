@@ -119,7 +119,9 @@ def postgresql(url: str) -> dict[str, Any]:
     """Several appliances may use it: guards in the rows keep grants single."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "postgresql" or len(parts.path) < 2:
-        raise SystemExit("BUSBAR_DATABASE must be postgresql://USER:PASSWORD@HOST:PORT/NAME, or empty for SQLite.")
+        raise SystemExit(
+            "BUSBAR_DATABASE must be postgresql://USER:PASSWORD@HOST:PORT/NAME, or empty for SQLite."
+        )
     host = urllib.parse.parse_qs(parts.query).get("host", [parts.hostname or ""])[0]
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -133,17 +135,26 @@ def postgresql(url: str) -> dict[str, Any]:
     }
 
 
-DATABASES: dict[str, Any] = {"default": postgresql(ENVIRONMENT.database) if ENVIRONMENT.database else sqlite("control.db", "FULL")}
+DATABASES: dict[str, Any] = {
+    "default": postgresql(ENVIRONMENT.database)
+    if ENVIRONMENT.database
+    else sqlite("control.db", "FULL")
+}
 """A grant must survive a power cut."""
 if not ENVIRONMENT.database:
-    DATABASES["metrics"] = sqlite("metrics.db", "NORMAL")  # readings need not, and their writes must not stand in a grant's way
+    DATABASES["metrics"] = sqlite(
+        "metrics.db", "NORMAL"
+    )  # readings need not, and their writes must not stand in a grant's way
 DATABASE_ROUTERS = ["appliance.telemetry.router.MetricsRouter"]
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
@@ -170,7 +181,14 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "APPEND_COMPONENTS": {
-        "responses": {"Problem": {"description": "Why not.", "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}}
+        "responses": {
+            "Problem": {
+                "description": "Why not.",
+                "content": {
+                    "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+                },
+            }
+        }
     },
     "ENFORCE_NON_BLANK_FIELDS": True,
     "SCHEMA_PATH_PREFIX": "/api/v1/",

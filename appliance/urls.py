@@ -38,7 +38,13 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
-    body = {"type": "/docs/errors#not_found", "title": "not found", "status": 404, "code": "not_found", "detail": "There is no such page; /api/docs lists all."}
+    body = {
+        "type": "/docs/errors#not_found",
+        "title": "not found",
+        "status": 404,
+        "code": "not_found",
+        "detail": "There is no such page; /api/docs lists all.",
+    }
     return JsonResponse(body, status=404, content_type="application/problem+json")
 
 
@@ -61,7 +67,10 @@ urlpatterns = [
     path("healthz", healthz),
     path("readyz", readyz),
     path("api/schema", SpectacularAPIView.as_view(authentication_classes=[]), name="schema"),
-    path("api/docs", SpectacularSwaggerSplitView.as_view(url_name="schema", authentication_classes=[])),
+    path(
+        "api/docs",
+        SpectacularSwaggerSplitView.as_view(url_name="schema", authentication_classes=[]),
+    ),
     path(api + "login", accounts.LoginView.as_view()),
     path(api + "browser-login", accounts.BrowserLoginView.as_view()),
     path(api + "me", accounts.MeView.as_view()),
@@ -80,10 +89,19 @@ urlpatterns = [
     path(api + "bundles/<str:python>", fleet.BundleView.as_view()),
     path(api + "nodes", inventory.NodeListView.as_view()),
     path(api + "nodes/<uuid:node_id>", fleet.NodeView.as_view()),
-    path(api + "nodes/<uuid:node_id>/cordon", inventory.NodeScheduleView.as_view(schedulable=False)),
-    path(api + "nodes/<uuid:node_id>/uncordon", inventory.NodeScheduleView.as_view(schedulable=True)),
-    path(api + "nodes/<uuid:node_id>/enter-maintenance", maintenance.NodeEnterMaintenanceView.as_view()),
-    path(api + "nodes/<uuid:node_id>/exit-maintenance", maintenance.NodeExitMaintenanceView.as_view()),
+    path(
+        api + "nodes/<uuid:node_id>/cordon", inventory.NodeScheduleView.as_view(schedulable=False)
+    ),
+    path(
+        api + "nodes/<uuid:node_id>/uncordon", inventory.NodeScheduleView.as_view(schedulable=True)
+    ),
+    path(
+        api + "nodes/<uuid:node_id>/enter-maintenance",
+        maintenance.NodeEnterMaintenanceView.as_view(),
+    ),
+    path(
+        api + "nodes/<uuid:node_id>/exit-maintenance", maintenance.NodeExitMaintenanceView.as_view()
+    ),
     path(api + "nodes/<uuid:node_id>/blockers", maintenance.NodeBlockerListView.as_view()),
     path(api + "gpus", inventory.GpuListView.as_view()),
     path(api + "gpus/<uuid:gpu_id>", inventory.GpuView.as_view()),
@@ -102,12 +120,26 @@ urlpatterns = [
     path(api + "time-to-gpu", forecasts.TimeToGpuView.as_view()),
     path(api + "allocations", allocations.AllocationListView.as_view()),
     path(api + "allocations/<uuid:allocation_id>", allocations.AllocationView.as_view()),
-    path(api + "allocations/<uuid:allocation_id>/explanation", forecasts.AllocationExplanationView.as_view()),
-    path(api + "allocations/<uuid:allocation_id>/heartbeat", allocations.AllocationHeartbeatView.as_view()),
-    path(api + "allocations/<uuid:allocation_id>/tickets", allocations.AllocationTicketView.as_view()),
-    path(api + "allocations/<uuid:allocation_id>/force-release", allocations.AllocationForceReleaseView.as_view()),
+    path(
+        api + "allocations/<uuid:allocation_id>/explanation",
+        forecasts.AllocationExplanationView.as_view(),
+    ),
+    path(
+        api + "allocations/<uuid:allocation_id>/heartbeat",
+        allocations.AllocationHeartbeatView.as_view(),
+    ),
+    path(
+        api + "allocations/<uuid:allocation_id>/tickets", allocations.AllocationTicketView.as_view()
+    ),
+    path(
+        api + "allocations/<uuid:allocation_id>/force-release",
+        allocations.AllocationForceReleaseView.as_view(),
+    ),
     path(api + "partitions", allocations.PartitionListView.as_view()),
-    path(api + "partitions/<uuid:object_id>/metrics", allocations.PartitionMetricHistoryView.as_view()),
+    path(
+        api + "partitions/<uuid:object_id>/metrics",
+        allocations.PartitionMetricHistoryView.as_view(),
+    ),
     path(api + "sessions", allocations.SessionListView.as_view()),
     path(api + "sessions/<uuid:session_id>", allocations.SessionView.as_view()),
     path(api + "sessions/<uuid:object_id>/metrics", allocations.SessionMetricHistoryView.as_view()),

@@ -82,7 +82,9 @@ class Decider:
 
         if self._writer.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
             return None
-        answer = await self.ask(Kind.DECIDE if quick else Kind.CHANGE, pickle.dumps((passed(scope), body)))
+        answer = await self.ask(
+            Kind.DECIDE if quick else Kind.CHANGE, pickle.dumps((passed(scope), body))
+        )
         found: Answer | None = pickle.loads(answer) if answer else None  # noqa: S301 - from our own process
         return found
 
@@ -104,7 +106,13 @@ class Decider:
                         self._made(function, arguments)
                 case Kind.ASKED:
                     function, arguments = pickle.loads(frame.body)  # noqa: S301
-                    self.say(Frame(Kind.ANSWER, frame.call, body=pickle.dumps(self._made(function, arguments))))
+                    self.say(
+                        Frame(
+                            Kind.ANSWER,
+                            frame.call,
+                            body=pickle.dumps(self._made(function, arguments)),
+                        )
+                    )
                 case Kind.STOP:
                     return
         os._exit(0)
@@ -125,7 +133,9 @@ def take_samples(listening: socket.socket) -> None:
     while True:
         with pipe.accepted(listening) as connection, contextlib.suppress(OSError):
             for frame in pipe.frames(connection):
-                connection.sendall(Frame(Kind.ANSWER, frame.call, body=samples.take(frame.body)).packed())
+                connection.sendall(
+                    Frame(Kind.ANSWER, frame.call, body=samples.take(frame.body)).packed()
+                )
 
 
 async def keep_history() -> None:
@@ -169,15 +179,25 @@ async def serve(options: Options) -> None:
     from appliance.telemetry import history
     from appliance.telemetry.loop_lag import watch_loop
 
-    decider = handler.decider = Decider(*await asyncio.open_connection(sock=socket.socket(fileno=options.people)))
+    decider = handler.decider = Decider(
+        *await asyncio.open_connection(sock=socket.socket(fileno=options.people))
+    )
     appliance_views.ask_decider = decider.decides
     writer.only_look()
     hub.start_publisher()
     garbage.begin()
     people = server(options)
     running = asyncio.create_task(people._serve(listeners(socket.socket(fileno=options.listening))))
-    threading.Thread(target=take_samples, args=[socket.socket(fileno=options.samples)], name="samples", daemon=True).start()
-    listening, *background = [asyncio.create_task(work) for work in (decider.listen(), keep_history(), watch_loop(), garbage.keep_away())]
+    threading.Thread(
+        target=take_samples,
+        args=[socket.socket(fileno=options.samples)],
+        name="samples",
+        daemon=True,
+    ).start()
+    listening, *background = [
+        asyncio.create_task(work)
+        for work in (decider.listen(), keep_history(), watch_loop(), garbage.keep_away())
+    ]
     while not (people.started or running.done()):
         await asyncio.sleep(0.01)
     if people.started:
@@ -187,7 +207,9 @@ async def serve(options: Options) -> None:
     for task in background:
         task.cancel()
     people.should_exit = True
-    listening_on = asyncio.create_task(decider.listen())  # what is under way may still change something
+    listening_on = asyncio.create_task(
+        decider.listen()
+    )  # what is under way may still change something
     await asyncio.wait([running], timeout=DRAIN_SECONDS)
     listening_on.cancel()
     await asyncio.to_thread(history.write_everything)

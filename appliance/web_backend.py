@@ -66,7 +66,9 @@ class WebBackend:
     def _supervise(self) -> None:
         while not self._stopping.is_set():
             inherited = [self._options.listening, self._options.samples]
-            self._process, people = pipe.start(lambda end: replace(self._options, people=end).arguments(), inherited)
+            self._process, people = pipe.start(
+                lambda end: replace(self._options, people=end).arguments(), inherited
+            )
             pipe.impatient(people)
             self.serve(people)
             if not self._stopping.is_set():
@@ -95,7 +97,12 @@ class WebBackend:
                     case Kind.DECIDE:
                         self._decide(connection, frame)
                     case Kind.DECIDES:
-                        self._send(connection, Frame(Kind.ANSWER, frame.call, body=pickle.dumps(appliance_views.here())))
+                        self._send(
+                            connection,
+                            Frame(
+                                Kind.ANSWER, frame.call, body=pickle.dumps(appliance_views.here())
+                            ),
+                        )
                     case Kind.ANSWER:
                         if future := self._asked.get(frame.call):
                             future.set_result(frame.body)
@@ -116,9 +123,13 @@ class WebBackend:
             busy = refusal(error)
             self._reply(connection, question, lambda: busy)
         else:
-            decided.add_done_callback(lambda future: self._reply(connection, question, future.result))
+            decided.add_done_callback(
+                lambda future: self._reply(connection, question, future.result)
+            )
 
-    def _reply(self, connection: socket.socket, question: Frame, answer: Callable[[], Answer]) -> None:
+    def _reply(
+        self, connection: socket.socket, question: Frame, answer: Callable[[], Answer]
+    ) -> None:
         try:
             reply = Frame(Kind.ANSWER, question.call, body=pickle.dumps(answer()))
         except Refused as refused:

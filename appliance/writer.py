@@ -71,7 +71,9 @@ def write(work: Callable[[], R]) -> R:
         _inside.writing = False
 
 
-def may_fail(work: Callable[[], None], errors: tuple[type[Exception], ...], otherwise: Callable[[], None]) -> None:
+def may_fail(
+    work: Callable[[], None], errors: tuple[type[Exception], ...], otherwise: Callable[[], None]
+) -> None:
     """Part of a service: these errors undo only this part, and then `otherwise` is done."""
     if _inside.hopeful:
         work()
@@ -89,7 +91,9 @@ Outcome = tuple[Future[Any], Any, BaseException | None]
 
 def about_to_commit() -> None:
     if connection.closed_in_transaction:
-        raise RuntimeError("the connection was closed in the transaction: Django would commit nothing and say nothing")
+        raise RuntimeError(
+            "the connection was closed in the transaction: Django would commit nothing and say nothing"
+        )
     reach("commit.before")
 
 
@@ -125,14 +129,18 @@ class Writer:
     """The writer thread. A durable commit costs milliseconds, so whatever waits is committed together."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = (
+            queue.SimpleQueue()
+        )
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
     def submit(self, work: Callable[[], R], *, must: bool = False) -> Future[R]:
         """Raises ApplianceError when too many wait already; not what `must`, of which there are as many as nodes and our own threads at most."""
         if not must and self.waiting >= MAX_WAITING_WRITES:
-            raise ApplianceError(Code.BUSY, "The appliance has too many changes waiting; try again in a second.")
+            raise ApplianceError(
+                Code.BUSY, "The appliance has too many changes waiting; try again in a second."
+            )
         future: Future[R] = Future()
         self._queue.put((work, future))
         return future
@@ -162,7 +170,9 @@ class Writer:
 
     def _commit(self, batch: Writes) -> None:
         try:
-            done = None if settings.ENVIRONMENT.database else hopefully(batch)  # other schedulers make errors ordinary there
+            done = (
+                None if settings.ENVIRONMENT.database else hopefully(batch)
+            )  # other schedulers make errors ordinary there
             done = carefully(batch) if done is None else done
             reach("commit.after")
         except Exception as error:
@@ -245,7 +255,9 @@ def undone(work: Callable[[], R]) -> R:
     @writes
     def run() -> R:
         try:
-            with transaction.atomic():  # its own savepoint: as a part of a larger change, only this is undone
+            with (
+                transaction.atomic()
+            ):  # its own savepoint: as a part of a larger change, only this is undone
                 raise Undone(work())
         except Undone:
             rolled_back()
@@ -269,6 +281,8 @@ def writes(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)  # the outermost decides: all of it or nothing
         if _writer is None:
             return write(lambda: function(*args, **kwargs))
-        return _writer.submit(lambda: function(*args, **kwargs), must=True).result()  # a thread waits: they are few
+        return _writer.submit(
+            lambda: function(*args, **kwargs), must=True
+        ).result()  # a thread waits: they are few
 
     return wrapper

@@ -19,7 +19,12 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 PROGRAMS = {
     "bin": ("busbar-launcher", "busbar-session"),
-    "softgpu": ("softgpu/libcuda.so.1", "softgpu/libnvidia-ml.so.1", "softgpu/softgpu-compiler", "softgpu/softgpu-status"),
+    "softgpu": (
+        "softgpu/libcuda.so.1",
+        "softgpu/libnvidia-ml.so.1",
+        "softgpu/softgpu-compiler",
+        "softgpu/softgpu-status",
+    ),
 }
 
 
@@ -38,7 +43,10 @@ def requirements_for(python: str) -> str:
             continue
         requirement = Requirement(line.strip())
         if requirement.marker is None or requirement.marker.evaluate(environment):
-            kept.append(f"{requirement.name}{requirement.specifier} " + " ".join(f"--hash={h.strip()}" for h in hashes))
+            kept.append(
+                f"{requirement.name}{requirement.specifier} "
+                + " ".join(f"--hash={h.strip()}" for h in hashes)
+            )
     return "\n".join(kept) + "\n"
 
 
@@ -69,9 +77,15 @@ def copy_programs(target: Path) -> None:
         (fresh / folder).mkdir(parents=True)
         for name in names:
             out = fresh / folder / Path(name).name
-            subprocess.run(["strip", "--strip-unneeded", "-o", str(out), str(BUILD / name)], check=True)
+            subprocess.run(
+                ["strip", "--strip-unneeded", "-o", str(out), str(BUILD / name)], check=True
+            )
             out.chmod(0o755)
-    shutil.copytree(ROOT / "nodes", fresh / "nodes", ignore=shutil.ignore_patterns("__pycache__", "*.pyi", "*.proto"))
+    shutil.copytree(
+        ROOT / "nodes",
+        fresh / "nodes",
+        ignore=shutil.ignore_patterns("__pycache__", "*.pyi", "*.proto"),
+    )
     digest = hashlib.sha256()
     for f in sorted(p for p in fresh.rglob("*") if p.is_file()):
         digest.update(str(f.relative_to(fresh)).encode() + b"\0" + f.read_bytes())

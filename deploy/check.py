@@ -44,13 +44,32 @@ class Check:
             self.steps[name] = {"ok": True, "seconds": round(time.monotonic() - begun, 2)}
         except (Exception, SystemExit) as error:
             traceback.print_exc()
-            self.steps[name] = {"ok": False, "seconds": round(time.monotonic() - begun, 2), "error": str(error)[-300:]}
+            self.steps[name] = {
+                "ok": False,
+                "seconds": round(time.monotonic() - begun, 2),
+                "error": str(error)[-300:],
+            }
         return bool(self.steps[name]["ok"])
 
     def start_run(self, percent: int, *command: str) -> subprocess.Popen[str]:
-        line = [sys.executable, "-m", "remoting.cli.main", "run", "-n", "1", "-p", str(percent), "--timeout", "60", "--", *command]
+        line = [
+            sys.executable,
+            "-m",
+            "remoting.cli.main",
+            "run",
+            "-n",
+            "1",
+            "-p",
+            str(percent),
+            "--timeout",
+            "60",
+            "--",
+            *command,
+        ]
         env = os.environ | {"BUSBAR_CONTEXT": str(self.context), "PYTHONPATH": str(ROOT)}
-        return subprocess.Popen(line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
 
     def busbar_run(self, percent: int, *command: str) -> str:
         process = self.start_run(percent, *command)
@@ -62,15 +81,22 @@ class Check:
     # ---- steps ----
     def appliance_ready(self) -> None:
         self.stack.start_appliance()
-        token = self.stack.manage("create_token", "--role", "operator", "--hours", "1").splitlines()[-1]
-        save_context(Context(self.stack.url, token, (self.stack.appliance_data / "ca.pem").read_text()), self.context)
+        token = self.stack.manage(
+            "create_token", "--role", "operator", "--hours", "1"
+        ).splitlines()[-1]
+        save_context(
+            Context(self.stack.url, token, (self.stack.appliance_data / "ca.pem").read_text()),
+            self.context,
+        )
 
     def console(self) -> None:
         """The page, and every script and style that it names."""
         context = ssl.create_default_context(cafile=str(self.stack.appliance_data / "ca.pem"))
 
         def get(path: str) -> str:
-            with urllib.request.urlopen(self.stack.url + path, context=context, timeout=10) as response:
+            with urllib.request.urlopen(
+                self.stack.url + path, context=context, timeout=10
+            ) as response:
                 return str(response.read().decode())
 
         parts = re.findall(r'(?:src|href)="(/assets/[^"]+)"', get("/"))
@@ -80,7 +106,10 @@ class Check:
         self.stack.start_node()
         wait_for(
             "the node",
-            lambda: any(n["state"] == "ready" and n["reachable"] and n["endpoints"] for n in self.api.items("nodes")),
+            lambda: any(
+                n["state"] == "ready" and n["reachable"] and n["endpoints"]
+                for n in self.api.items("nodes")
+            ),
             self.stack.node.logs / "agent.log",
         )
         assert self.api.items("gpus"), "the node reported no GPU"
@@ -99,12 +128,18 @@ class Check:
     def four_partitions(self) -> None:
         """Four at once on one GPU, each right; a fifth waits and says why; their kernels took turns."""
         others = [self.start_run(100, DEMO, "work", "30") for _ in self.api.items("gpus")[1:]]
-        wait_for("the other GPUs", lambda: self.active() >= len(others), self.stack.logs / "appliance.log")
+        wait_for(
+            "the other GPUs",
+            lambda: self.active() >= len(others),
+            self.stack.logs / "appliance.log",
+        )
         running = [self.start_run(p, DEMO, "work", "6") for p in SHARES]
         try:
             wait_for(
                 "four sessions",
-                lambda: len(self.api.items("sessions", state="running")) == len(running) + len(others),
+                lambda: (
+                    len(self.api.items("sessions", state="running")) == len(running) + len(others)
+                ),
                 self.stack.node.logs / "launcher.log",
                 30,
             )
@@ -112,7 +147,12 @@ class Check:
             assert fifth["state"] == "waiting" and "10 %" in fifth["waiting_reason"], fifth
             self.api.request("DELETE", f"allocations/{fifth['id']}")
             if self.stack.software:
-                wait_for("turns of the engine", lambda: sum(t > 3 for t in self.on_the_gpus("turns")) >= len(SHARES), self.stack.node.logs / "launcher.log", 30)
+                wait_for(
+                    "turns of the engine",
+                    lambda: sum(t > 3 for t in self.on_the_gpus("turns")) >= len(SHARES),
+                    self.stack.node.logs / "launcher.log",
+                    30,
+                )
             for process in running:
                 out, err = process.communicate(timeout=90)
                 assert process.returncode == 0 and "right after" in out, (out, err)
@@ -128,29 +168,54 @@ class Check:
         """Of each process that a software GPU knows: its turns, or the bytes it holds. A session server that waits for a program has none of either."""
         if not self.stack.software:
             return []
-        out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=self.stack.node.environment(), capture_output=True, text=True, check=True).stdout
-        return [p[what] for line in out.splitlines() for p in json.loads(line)["processes"] if p[what]]
+        out = subprocess.run(
+            [str(SOFTGPU / "softgpu-status")],
+            env=self.stack.node.environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        return [
+            p[what] for line in out.splitlines() for p in json.loads(line)["processes"] if p[what]
+        ]
 
     def released(self) -> None:
         def all_over() -> bool:
             held = [a for a in self.api.items("allocations") if a["state"] != "released"]
-            return not held and not self.api.items("sessions", state="running") and not self.on_the_gpus("memory_bytes")
+            return (
+                not held
+                and not self.api.items("sessions", state="running")
+                and not self.on_the_gpus("memory_bytes")
+            )
 
         wait_for("everything released", all_over, self.stack.logs / "appliance.log", 30)
 
     def run(self) -> bool:
-        self.steps["setup"] = {"ok": True, "seconds": round(float(os.environ.get("BUSBAR_SETUP_SECONDS", "0")), 2)}
+        self.steps["setup"] = {
+            "ok": True,
+            "seconds": round(float(os.environ.get("BUSBAR_SETUP_SECONDS", "0")), 2),
+        }
         programs = {
             "numba_saxpy": [*NUMBA, "saxpy"],
             "numba_matmul": [*NUMBA, "matmul"],
             "numba_reduction": [*NUMBA, "reduction"],
             "driver_api_c": [DEMO, "add"],
         }
-        ok = self.step("appliance_ready", self.appliance_ready) and self.step("node_ready", self.node_ready)
+        ok = self.step("appliance_ready", self.appliance_ready) and self.step(
+            "node_ready", self.node_ready
+        )
         if ok:
             for name, command in programs.items():
-                ok &= self.step(name, lambda command=command: print(self.busbar_run(25, *command).strip()))  # type: ignore[misc]
-            for work in (self.console, self.partition_memory, self.out_of_memory, self.four_partitions, self.released):
+                ok &= self.step(
+                    name, lambda command=command: print(self.busbar_run(25, *command).strip())
+                )  # type: ignore[misc]
+            for work in (
+                self.console,
+                self.partition_memory,
+                self.out_of_memory,
+                self.four_partitions,
+                self.released,
+            ):
                 ok &= self.step(work.__name__, work)
         return ok
 

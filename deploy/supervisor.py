@@ -46,7 +46,10 @@ def free_port(wanted: int, address: str) -> int:
 def has_nvidia_driver() -> bool:
     """A driver that starts and counts at least one device, asked in a process of its own."""
     code = "import ctypes,sys; l=ctypes.CDLL('libcuda.so.1'); n=ctypes.c_int(); sys.exit(l.cuInit(0) or l.cuDeviceGetCount(ctypes.byref(n)) or n.value < 1)"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 class MachineNode:
@@ -70,7 +73,16 @@ class MachineNode:
     def enrol(self, token: str) -> None:
         if (self.folder / "identity.json").exists():
             return
-        command = [sys.executable, "-m", "nodes", "--folder", str(self.folder), "enrol", "--token", token]
+        command = [
+            sys.executable,
+            "-m",
+            "nodes",
+            "--folder",
+            str(self.folder),
+            "enrol",
+            "--token",
+            token,
+        ]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"enrolment failed: {done.stderr.strip()}")
@@ -87,7 +99,10 @@ class MachineNode:
 
 def runtime_folder(data: Path) -> Path:
     """Short, because socket paths are limited to 107 bytes; ours alone."""
-    folder = Path(tempfile.gettempdir()) / f"busbar-{os.getuid()}-{hashlib.sha256(str(data).encode()).hexdigest()[:8]}"
+    folder = (
+        Path(tempfile.gettempdir())
+        / f"busbar-{os.getuid()}-{hashlib.sha256(str(data).encode()).hexdigest()[:8]}"
+    )
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
         raise SystemExit(f"{folder} belongs to somebody else; remove it.")
@@ -97,7 +112,13 @@ def runtime_folder(data: Path) -> Path:
 class Stack:
     """Appliance, launcher, agent. `data` holds all of it."""
 
-    def __init__(self, data: Path, listen: str = "127.0.0.1", advertise: str = "127.0.0.1", base_port: int = 8443) -> None:
+    def __init__(
+        self,
+        data: Path,
+        listen: str = "127.0.0.1",
+        advertise: str = "127.0.0.1",
+        base_port: int = 8443,
+    ) -> None:
         self.data = data.resolve()
         self.listen, self.advertise = listen, advertise
         self.https_port = free_port(base_port, listen)
@@ -107,17 +128,27 @@ class Stack:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.software = not has_nvidia_driver()
         self.appliance = Part(
-            "appliance", [sys.executable, "manage.py", "runappliance"], self.appliance_environment(), self.logs / "appliance.log", folder=ROOT
+            "appliance",
+            [sys.executable, "manage.py", "runappliance"],
+            self.appliance_environment(),
+            self.logs / "appliance.log",
+            folder=ROOT,
         )
         self.nodes: list[MachineNode] = []
-        self.node = self.add_node("node", int(os.environ.get("BUSBAR_SOFTGPU_DEVICES", SOFTWARE_GPUS)))
+        self.node = self.add_node(
+            "node", int(os.environ.get("BUSBAR_SOFTGPU_DEVICES", SOFTWARE_GPUS))
+        )
         for part in self.parts:
             part.on_change = self._write_pids
 
     def add_node(self, name: str, software_gpus: int) -> MachineNode:
         """Not started yet."""
-        port = free_port(max([self.fleet_port, *(n.service.port for n in self.nodes)]) + 1, self.listen)
-        self.nodes.append(MachineNode(self.data / name, self, port, software_gpus if self.software else 0))
+        port = free_port(
+            max([self.fleet_port, *(n.service.port for n in self.nodes)]) + 1, self.listen
+        )
+        self.nodes.append(
+            MachineNode(self.data / name, self, port, software_gpus if self.software else 0)
+        )
         return self.nodes[-1]
 
     @property
@@ -136,7 +167,12 @@ class Stack:
 
     def manage(self, *arguments: str) -> str:
         done = subprocess.run(
-            [sys.executable, "manage.py", *arguments], env=self.appliance_environment(), cwd=ROOT, capture_output=True, text=True, check=False
+            [sys.executable, "manage.py", *arguments],
+            env=self.appliance_environment(),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             raise SystemExit(f"manage.py {arguments[0]} failed: {done.stderr.strip()[-500:]}")
@@ -152,7 +188,9 @@ class Stack:
         if not ca.exists():
             return False
         try:
-            with urllib.request.urlopen(f"{self.url}/readyz", timeout=2, context=ssl.create_default_context(cafile=str(ca))) as response:
+            with urllib.request.urlopen(
+                f"{self.url}/readyz", timeout=2, context=ssl.create_default_context(cafile=str(ca))
+            ) as response:
                 return bool(json.load(response)["ready"])
         except (OSError, ValueError, urllib.error.URLError):
             return False
@@ -164,10 +202,14 @@ class Stack:
         chosen.start()
 
     def ca_fingerprint(self) -> str:
-        return hashlib.sha256(ssl.PEM_cert_to_DER_cert((self.appliance_data / "ca.pem").read_text())).hexdigest()
+        return hashlib.sha256(
+            ssl.PEM_cert_to_DER_cert((self.appliance_data / "ca.pem").read_text())
+        ).hexdigest()
 
     def certificate_fingerprint(self) -> str:
-        first = (self.appliance_data / "server.pem").read_text().split("-----END CERTIFICATE-----")[0] + "-----END CERTIFICATE-----\n"
+        first = (self.appliance_data / "server.pem").read_text().split("-----END CERTIFICATE-----")[
+            0
+        ] + "-----END CERTIFICATE-----\n"
         digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest().upper()
         return ":".join(digest[i : i + 2] for i in range(0, 64, 2))
 
@@ -183,7 +225,9 @@ class Stack:
         self.appliance.stop()
 
 
-def wait_for(what: str, done: Callable[[], bool], log: Path, seconds: float = READY_SECONDS) -> None:
+def wait_for(
+    what: str, done: Callable[[], bool], log: Path, seconds: float = READY_SECONDS
+) -> None:
     end = time.monotonic() + seconds
     while not done():
         if time.monotonic() > end:
@@ -202,7 +246,11 @@ def banner(stack: Stack) -> str:
     else:
         password = "admin, with the password you chose  (lost? manage.py reset_admin_password)"
     command = os.path.relpath(ROOT / "build" / "bin" / "busbar")
-    gpus = "two software GPUs (this machine's processor; no NVIDIA driver was found)" if stack.software else "this machine's NVIDIA GPUs"
+    gpus = (
+        "two software GPUs (this machine's processor; no NVIDIA driver was found)"
+        if stack.software
+        else "this machine's NVIDIA GPUs"
+    )
     return "\n".join(
         (
             f"  Console    {stack.url}   API page {stack.url}/api/docs",
@@ -217,13 +265,23 @@ def banner(stack: Stack) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="./run", description="Starts the appliance and one node on this machine, and keeps them running.")
-    parser.add_argument("--listen", default="127.0.0.1", help="address to bind (default: this machine only)")
-    parser.add_argument("--advertise", help="address under which others reach this machine (default: that of --listen)")
+    parser = argparse.ArgumentParser(
+        prog="./run",
+        description="Starts the appliance and one node on this machine, and keeps them running.",
+    )
+    parser.add_argument(
+        "--listen", default="127.0.0.1", help="address to bind (default: this machine only)"
+    )
+    parser.add_argument(
+        "--advertise",
+        help="address under which others reach this machine (default: that of --listen)",
+    )
     parser.add_argument("--port", type=int, default=8443)
     parser.add_argument("--data", type=Path, default=ROOT / "var")
     arguments = parser.parse_args()
-    advertise = arguments.advertise or (arguments.listen if arguments.listen not in ("0.0.0.0", "::") else socket.gethostname())  # noqa: S104 - compared, not bound
+    advertise = arguments.advertise or (
+        arguments.listen if arguments.listen not in ("0.0.0.0", "::") else socket.gethostname()
+    )  # noqa: S104 - compared, not bound
     stack = Stack(arguments.data, arguments.listen, advertise, arguments.port)
     stop = threading.Event()
     for s in (signal.SIGINT, signal.SIGTERM):

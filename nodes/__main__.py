@@ -13,17 +13,33 @@ from nodes.errors import NodeError
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="busbar-agent", description="Makes a machine's GPUs part of the pool.")
-    parser.add_argument("--folder", type=Path, required=True, help="keys, certificates and identity of this node; 0700")
+    parser = argparse.ArgumentParser(
+        prog="busbar-agent", description="Makes a machine's GPUs part of the pool."
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        required=True,
+        help="keys, certificates and identity of this node; 0700",
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     enrol = verbs.add_parser("enrol", help="redeem an enrolment token")
     enrol.add_argument("--token", required=True, help="as `busbar node token` printed it, or @FILE")
     run = verbs.add_parser("run", help="serve until SIGTERM")
     run.add_argument("--launcher-socket", type=Path, required=True)
-    run.add_argument("--appliance", help="HOST:PORT of its fleet service, if it moved since the enrolment")
-    run.add_argument("--address", action="append", default=[], help="under which clients reach the launcher; may be given again")
+    run.add_argument(
+        "--appliance", help="HOST:PORT of its fleet service, if it moved since the enrolment"
+    )
+    run.add_argument(
+        "--address",
+        action="append",
+        default=[],
+        help="under which clients reach the launcher; may be given again",
+    )
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
     try:
         return {"enrol": do_enrol, "run": do_run}[arguments.verb](arguments)
     except NodeError as error:
@@ -35,7 +51,9 @@ def do_enrol(arguments: argparse.Namespace) -> int:
     from nodes.enrolment import enrol
 
     token = arguments.token
-    identity = enrol(arguments.folder, Path(token[1:]).read_text() if token.startswith("@") else token)
+    identity = enrol(
+        arguments.folder, Path(token[1:]).read_text() if token.startswith("@") else token
+    )
     print(f"enrolled as {identity.node_name}")
     return 0
 
@@ -53,7 +71,12 @@ def do_run(arguments: argparse.Namespace) -> int:
         identity = replace(identity, fleet_address=arguments.appliance)
 
     async def serve() -> None:
-        await Agent(arguments.folder, identity, LauncherControl(arguments.launcher_socket), arguments.address or ["127.0.0.1"]).run()
+        await Agent(
+            arguments.folder,
+            identity,
+            LauncherControl(arguments.launcher_socket),
+            arguments.address or ["127.0.0.1"],
+        ).run()
 
     asyncio.run(serve())
     return 0

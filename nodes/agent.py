@@ -96,7 +96,9 @@ class Agent:
                 return
             reading.result()
 
-    async def _read(self, stream: grpc.aio.StreamStreamCall[fleet_pb2.AgentMessage, fleet_pb2.ApplianceMessage]) -> None:
+    async def _read(
+        self, stream: grpc.aio.StreamStreamCall[fleet_pb2.AgentMessage, fleet_pb2.ApplianceMessage]
+    ) -> None:
         log.info("connected to %s as %s", self.identity.fleet_address, self.identity.node_name)
         async for message in stream:
             self.heartbeat_seconds = message.heartbeat_seconds or self.heartbeat_seconds
@@ -160,13 +162,20 @@ class Agent:
     def _report(self, listed: SessionList) -> None:
         """Sessions as the launcher sees them, and the generation that it holds."""
         self._outline = outline(listed)
-        report = fleet_pb2.Report(generation=listed.generation, sessions=[encode_session(s) for s in listed.sessions])
+        report = fleet_pb2.Report(
+            generation=listed.generation, sessions=[encode_session(s) for s in listed.sessions]
+        )
         self.outbox.put(fleet_pb2.AgentMessage(report=report))
 
     async def _sample(self) -> None:
         readings = await asyncio.to_thread(samplers.sample, self.nvml, self.gpus)
         names = sorted({name for read in readings.values() for name in read})
-        gpus = [fleet_pb2.GpuSample(gpu_uuid=u.bytes, values=[read.get(name, math.nan) for name in names]) for u, read in readings.items()]
+        gpus = [
+            fleet_pb2.GpuSample(
+                gpu_uuid=u.bytes, values=[read.get(name, math.nan) for name in names]
+            )
+            for u, read in readings.items()
+        ]
         self.outbox.put(fleet_pb2.AgentMessage(samples=fleet_pb2.Samples(gpus=gpus, metrics=names)))
 
     async def _send_inventory(self) -> None:

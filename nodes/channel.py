@@ -26,7 +26,11 @@ def jittered(seconds: float) -> float:
 
 
 def open_channel(folder: Path, address: str) -> grpc.aio.Channel:
-    credentials = grpc.ssl_channel_credentials((folder / "ca.pem").read_bytes(), (folder / "agent.key").read_bytes(), (folder / "agent.pem").read_bytes())
+    credentials = grpc.ssl_channel_credentials(
+        (folder / "ca.pem").read_bytes(),
+        (folder / "agent.key").read_bytes(),
+        (folder / "agent.pem").read_bytes(),
+    )
     options = [
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 10_000),
@@ -47,10 +51,15 @@ async def renew(folder: Path, channel: grpc.aio.Channel) -> None:
     """New keys, new certificates; the old ones serve until both are on disk."""
     agent_key, agent_csr = new_key_and_csr()
     launcher_key, launcher_csr = new_key_and_csr()
-    reply = await fleet_pb2_grpc.FleetStub(channel).RenewCertificates(fleet_pb2.RenewRequest(agent_csr=agent_csr, launcher_csr=launcher_csr), timeout=30)
+    reply = await fleet_pb2_grpc.FleetStub(channel).RenewCertificates(
+        fleet_pb2.RenewRequest(agent_csr=agent_csr, launcher_csr=launcher_csr), timeout=30
+    )
     write_atomically(folder / "agent.key", agent_key)
     write_atomically(folder / "launcher.key", launcher_key)
-    store_certificates(folder, {"ca_pem": reply.ca_pem, "agent_pem": reply.agent_pem, "launcher_pem": reply.launcher_pem})
+    store_certificates(
+        folder,
+        {"ca_pem": reply.ca_pem, "agent_pem": reply.agent_pem, "launcher_pem": reply.launcher_pem},
+    )
     log.info("certificates renewed")
 
 

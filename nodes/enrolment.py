@@ -37,7 +37,9 @@ class Token:
             content = json.loads(base64.urlsafe_b64decode(text.strip().encode()))
             return cls(content["secret"], content["url"], content["ca_sha256"])
         except (ValueError, KeyError) as error:
-            raise NodeError("The enrolment token is not complete; copy the whole line that `busbar node token` printed.") from error
+            raise NodeError(
+                "The enrolment token is not complete; copy the whole line that `busbar node token` printed."
+            ) from error
 
 
 def new_key_and_csr() -> tuple[bytes, str]:
@@ -45,7 +47,9 @@ def new_key_and_csr() -> tuple[bytes, str]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "node")])
     csr = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     return pem, csr.public_bytes(serialization.Encoding.PEM).decode()
 
 
@@ -56,12 +60,18 @@ def fetch_ca(token: Token) -> str:
     unchecked.verify_mode = ssl.CERT_NONE
     pem: str = call(f"{token.url}/api/v1/ca", None, unchecked)["ca_pem"]
     if hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest() != token.ca_sha256:
-        raise NodeError(f"{token.url} is not the appliance that made the token: its CA has another fingerprint. Nothing was sent to it.")
+        raise NodeError(
+            f"{token.url} is not the appliance that made the token: its CA has another fingerprint. Nothing was sent to it."
+        )
     return pem
 
 
 def call(url: str, body: dict[str, Any] | None, context: ssl.SSLContext) -> dict[str, Any]:
-    request = urllib.request.Request(url, data=json.dumps(body).encode() if body is not None else None, headers={"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        url,
+        data=json.dumps(body).encode() if body is not None else None,
+        headers={"Content-Type": "application/json"},
+    )
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=context) as response:
             answer: dict[str, Any] = json.load(response)
@@ -89,7 +99,12 @@ def enrol(folder: Path, token_text: str) -> Identity:
     pinned = ssl.create_default_context(cadata=ca_pem)
     agent_key, agent_csr = new_key_and_csr()
     launcher_key, launcher_csr = new_key_and_csr()
-    body = {"secret": token.secret, "hostname": hostname(), "agent_csr": agent_csr, "launcher_csr": launcher_csr}
+    body = {
+        "secret": token.secret,
+        "hostname": hostname(),
+        "agent_csr": agent_csr,
+        "launcher_csr": launcher_csr,
+    }
     answer = call(f"{token.url}/api/v1/enrol", body, pinned)
     try:
         write_atomically(folder / "agent.key", agent_key)
@@ -110,5 +125,7 @@ def store_certificates(folder: Path, answer: dict[str, Any]) -> None:
 
 
 def hostname() -> str:
-    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname()).strip("-._")
+    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname()).strip(
+        "-._"
+    )
     return name[:80] or "node"

@@ -33,7 +33,9 @@ class Nvml:
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
-            raise NodeError(f"NVML does not start: {error}. Install NVIDIA's driver, or point LD_LIBRARY_PATH at the software GPU.") from error
+            raise NodeError(
+                f"NVML does not start: {error}. Install NVIDIA's driver, or point LD_LIBRARY_PATH at the software GPU."
+            ) from error
 
     def driver_version(self) -> str:
         return text(pynvml.nvmlSystemGetDriverVersion())
@@ -60,8 +62,14 @@ class Nvml:
                     model=text(pynvml.nvmlDeviceGetName(h)),
                     memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(h).total),
                     compute_capability=f"{major}.{minor}",
-                    pci_bus_id=optional(lambda h=h: text(pynvml.nvmlDeviceGetPciInfo(h).busId)) or "",  # type: ignore[misc]
-                    mig=optional(lambda h=h: pynvml.nvmlDeviceGetMigMode(h)[0] == pynvml.NVML_DEVICE_MIG_ENABLE) or False,  # type: ignore[misc]
+                    pci_bus_id=optional(lambda h=h: text(pynvml.nvmlDeviceGetPciInfo(h).busId))
+                    or "",  # type: ignore[misc]
+                    mig=optional(
+                        lambda h=h: (
+                            pynvml.nvmlDeviceGetMigMode(h)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+                        )
+                    )
+                    or False,  # type: ignore[misc]
                     links=tuple(sorted(reached.items())),
                 )
             )
@@ -83,16 +91,27 @@ READERS: dict[str, Callable[[Any], float]] = {
     "decoder_utilisation": lambda h: pynvml.nvmlDeviceGetDecoderUtilization(h)[0],
     "compute_clock": lambda h: pynvml.nvmlDeviceGetClockInfo(h, pynvml.NVML_CLOCK_SM) * 1e6,
     "memory_clock": lambda h: pynvml.nvmlDeviceGetClockInfo(h, pynvml.NVML_CLOCK_MEM) * 1e6,
-    "memory_temperature": lambda h: pynvml.nvmlDeviceGetFieldValues(h, [pynvml.NVML_FI_DEV_MEMORY_TEMP])[0].value.uiVal or no_reading(),
+    "memory_temperature": lambda h: (
+        pynvml.nvmlDeviceGetFieldValues(h, [pynvml.NVML_FI_DEV_MEMORY_TEMP])[0].value.uiVal
+        or no_reading()
+    ),
     "power_limit": lambda h: pynvml.nvmlDeviceGetEnforcedPowerLimit(h) / 1000,
     "energy": lambda h: pynvml.nvmlDeviceGetTotalEnergyConsumption(h) / 1000,
     "fan": lambda h: pynvml.nvmlDeviceGetFanSpeed(h),
-    "pcie_received": lambda h: pynvml.nvmlDeviceGetPcieThroughput(h, pynvml.NVML_PCIE_UTIL_RX_BYTES) * 1024,
-    "pcie_sent": lambda h: pynvml.nvmlDeviceGetPcieThroughput(h, pynvml.NVML_PCIE_UTIL_TX_BYTES) * 1024,
+    "pcie_received": lambda h: (
+        pynvml.nvmlDeviceGetPcieThroughput(h, pynvml.NVML_PCIE_UTIL_RX_BYTES) * 1024
+    ),
+    "pcie_sent": lambda h: (
+        pynvml.nvmlDeviceGetPcieThroughput(h, pynvml.NVML_PCIE_UTIL_TX_BYTES) * 1024
+    ),
     "performance_state": lambda h: pynvml.nvmlDeviceGetPerformanceState(h),
     "throttle_reasons": lambda h: pynvml.nvmlDeviceGetCurrentClocksEventReasons(h),
-    "ecc_corrected": lambda h: pynvml.nvmlDeviceGetTotalEccErrors(h, pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_VOLATILE_ECC),
-    "ecc_uncorrected": lambda h: pynvml.nvmlDeviceGetTotalEccErrors(h, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC),
+    "ecc_corrected": lambda h: pynvml.nvmlDeviceGetTotalEccErrors(
+        h, pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_VOLATILE_ECC
+    ),
+    "ecc_uncorrected": lambda h: pynvml.nvmlDeviceGetTotalEccErrors(
+        h, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    ),
     "processes": lambda h: len(pynvml.nvmlDeviceGetComputeRunningProcesses(h)),
 }
 """Of a device's handle. Each may raise NVMLError: then this GPU does not have it."""

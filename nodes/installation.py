@@ -125,9 +125,18 @@ def write_units(journal: Journal, service: NodeService) -> None:
     """The launcher has a unit of its own and leaves its sessions running when it ends: the next one adopts them."""
     env = service.environment({})
     journal.file(
-        UNITS / "busbar-launcher.service", unit("Busbar launcher", service.launcher_command(), env, "KillMode=process\nDelegate=yes\nKillSignal=SIGTERM")
+        UNITS / "busbar-launcher.service",
+        unit(
+            "Busbar launcher",
+            service.launcher_command(),
+            env,
+            "KillMode=process\nDelegate=yes\nKillSignal=SIGTERM",
+        ),
     )
-    journal.file(UNITS / "busbar-agent.service", unit("Busbar agent", service.agent_command(), env, "KillMode=mixed"))
+    journal.file(
+        UNITS / "busbar-agent.service",
+        unit("Busbar agent", service.agent_command(), env, "KillMode=mixed"),
+    )
     for name in ("busbar-launcher.service", "busbar-agent.service"):
         journal.made.append(str(UNITS / "multi-user.target.wants" / name))
     journal.save()
@@ -136,14 +145,29 @@ def write_units(journal: Journal, service: NodeService) -> None:
 def start(service: NodeService) -> None:
     if has_systemd():
         subprocess.run(["systemctl", "daemon-reload"], check=True, capture_output=True)
-        subprocess.run(["systemctl", "enable", "--now", "busbar-launcher.service", "busbar-agent.service"], check=True, capture_output=True)
+        subprocess.run(
+            ["systemctl", "enable", "--now", "busbar-launcher.service", "busbar-agent.service"],
+            check=True,
+            capture_output=True,
+        )
         return
     if service_pid() is not None:
         return
-    env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "PYTHONPATH": str(HOME / "lib"), "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
+    env = {
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "PYTHONPATH": str(HOME / "lib"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LANG": "C.UTF-8",
+    }
     with (HOME / "service.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "nodes.service", str(SETTINGS)], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
+            [sys.executable, "-m", "nodes.service", str(SETTINGS)],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
         )
     (HOME / "service.pid").write_text(str(process.pid))
 
@@ -151,7 +175,11 @@ def start(service: NodeService) -> None:
 def stop() -> None:
     """Ends the launcher, the agent and the sessions of this machine."""
     if has_systemd():
-        subprocess.run(["systemctl", "disable", "--now", "busbar-agent.service", "busbar-launcher.service"], check=False, capture_output=True)
+        subprocess.run(
+            ["systemctl", "disable", "--now", "busbar-agent.service", "busbar-launcher.service"],
+            check=False,
+            capture_output=True,
+        )
     else:
         end_service()
     end_all_of(HOME / "bin")
@@ -214,11 +242,21 @@ def make_readable(folder: Path) -> None:
 def try_programs() -> None:
     """A library that is missing shows here, with its name."""
     env = {"PYTHONPATH": str(HOME / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
-    imports = [sys.executable, "-c", "import grpc, cryptography.x509, pynvml, google.protobuf, nodes.agent"]
-    for command in ([str(HOME / "bin" / "busbar-launcher"), "--version"], [str(HOME / "bin" / "busbar-session"), "--version"], imports):
+    imports = [
+        sys.executable,
+        "-c",
+        "import grpc, cryptography.x509, pynvml, google.protobuf, nodes.agent",
+    ]
+    for command in (
+        [str(HOME / "bin" / "busbar-launcher"), "--version"],
+        [str(HOME / "bin" / "busbar-session"), "--version"],
+        imports,
+    ):
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise NodeError(f"{Path(command[0]).name} does not run here: {done.stderr.strip()[-300:]}")
+            raise NodeError(
+                f"{Path(command[0]).name} does not run here: {done.stderr.strip()[-300:]}"
+            )
 
 
 def enrol(token: str) -> None:
@@ -228,20 +266,37 @@ def enrol(token: str) -> None:
     path.write_text(token)
     try:
         env = {"PYTHONPATH": str(HOME / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "nodes", "--folder", str(STATE), "enrol", "--token", f"@{path}"]
+        command = [
+            sys.executable,
+            "-m",
+            "nodes",
+            "--folder",
+            str(STATE),
+            "enrol",
+            "--token",
+            f"@{path}",
+        ]
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     finally:
         path.unlink()
     if done.returncode:
-        raise NodeError(done.stderr.strip().removeprefix("busbar-agent: ")[-300:] or "the enrolment failed")
+        raise NodeError(
+            done.stderr.strip().removeprefix("busbar-agent: ")[-300:] or "the enrolment failed"
+        )
 
 
 def clear_the_way() -> None:
     """A finished installation is refused, an unfinished one is undone, anything else at our places is not ours."""
     journal = Journal.load()
     if journal is not None and journal.committed:
-        name = json.loads((STATE / "identity.json").read_text())["node_name"] if (STATE / "identity.json").exists() else "a node"
-        raise NodeError(f"This machine is {name} already. To enrol it afresh, run {COMMAND} remove there first.")
+        name = (
+            json.loads((STATE / "identity.json").read_text())["node_name"]
+            if (STATE / "identity.json").exists()
+            else "a node"
+        )
+        raise NodeError(
+            f"This machine is {name} already. To enrol it afresh, run {COMMAND} remove there first."
+        )
     if journal is not None:
         say(step="An earlier installation was not finished; it is undone first.", percent=5)
         stop()
@@ -333,7 +388,9 @@ def commit_from_stdin() -> None:
 
 
 def interrupted(number: int, frame: object) -> None:
-    raise NodeError(f"The installation was interrupted ({signal.Signals(number).name}); everything was undone.")
+    raise NodeError(
+        f"The installation was interrupted ({signal.Signals(number).name}); everything was undone."
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -358,12 +415,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 def tell_failure(error: Exception) -> None:
     with contextlib.suppress(OSError):  # nobody listens any more
-        say(error=str(error) if isinstance(error, NodeError) else f"{type(error).__name__}: {error}")
+        say(
+            error=str(error) if isinstance(error, NodeError) else f"{type(error).__name__}: {error}"
+        )
 
 
 def act(given: argparse.Namespace) -> int:
     if given.verb in ("preflight", "install"):
-        text = sys.stdin.buffer.readline().decode() if given.options == "-" else Path(given.options).read_text()
+        text = (
+            sys.stdin.buffer.readline().decode()
+            if given.options == "-"
+            else Path(given.options).read_text()
+        )
         options = json.loads(text)
         if given.verb == "preflight":
             say(table=check(options))

@@ -49,8 +49,17 @@ class Grant:
     partitions: tuple[Partition, ...]
 
     def encode(self) -> bytes:
-        head = _ALLOCATION.pack(self.allocation_id.bytes, self.tenant_id.bytes, self.fence_epoch, self.fence_counter, len(self.partitions), 0)
-        return head + b"".join(p.encode() for p in self.partitions).ljust(MAX_PARTITIONS * _PARTITION.size, b"\0")
+        head = _ALLOCATION.pack(
+            self.allocation_id.bytes,
+            self.tenant_id.bytes,
+            self.fence_epoch,
+            self.fence_counter,
+            len(self.partitions),
+            0,
+        )
+        return head + b"".join(p.encode() for p in self.partitions).ljust(
+            MAX_PARTITIONS * _PARTITION.size, b"\0"
+        )
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,10 @@ def decode_list(body: bytes) -> SessionList:
     generation, count, port = _LIST.unpack_from(body)
     if len(body) != _LIST.size + count * _SESSION.size:
         raise LauncherError("the launcher's answer has a wrong length")
-    records = (body[_LIST.size + i * _SESSION.size : _LIST.size + (i + 1) * _SESSION.size] for i in range(count))
+    records = (
+        body[_LIST.size + i * _SESSION.size : _LIST.size + (i + 1) * _SESSION.size]
+        for i in range(count)
+    )
     return SessionList(generation, port, tuple(_decode_session(r) for r in records))
 
 

@@ -45,7 +45,13 @@ class Part:
         while not self._stopping.is_set():
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
-                    self.command, env=self.environment, stdout=log, stderr=log, cwd=self.folder, preexec_fn=end_with_parent, start_new_session=True
+                    self.command,
+                    env=self.environment,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self.folder,
+                    preexec_fn=end_with_parent,
+                    start_new_session=True,
                 )
             self.starts += 1
             self.on_change()

@@ -21,7 +21,10 @@ def grants_of(state: fleet_pb2.DesiredState, node_id: uuid.UUID) -> Grants:
                 tenant_id=uuid.UUID(bytes=g.tenant_id),
                 fence_epoch=g.fence_epoch,
                 fence_counter=g.fence_counter,
-                partitions=tuple(Partition(uuid.UUID(bytes=p.gpu_uuid), p.memory_bytes, p.compute_percent) for p in g.partitions),
+                partitions=tuple(
+                    Partition(uuid.UUID(bytes=p.gpu_uuid), p.memory_bytes, p.compute_percent)
+                    for p in g.partitions
+                ),
             )
             for g in state.grants
         ),

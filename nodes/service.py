@@ -67,7 +67,16 @@ class NodeService:
         ]  # fmt: skip
 
     def agent_command(self) -> list[str]:
-        command = [self.python, "-m", "nodes", "--folder", self.state, "run", "--launcher-socket", f"{self.runtime}/agent.sock"]
+        command = [
+            self.python,
+            "-m",
+            "nodes",
+            "--folder",
+            self.state,
+            "run",
+            "--launcher-socket",
+            f"{self.runtime}/agent.sock",
+        ]
         command += [word for a in self.addresses for word in ("--address", a)]
         return command + (["--appliance", self.fleet_address] if self.fleet_address else [])
 
@@ -76,7 +85,14 @@ class NodeService:
         env = self.environment(base)
         folder = Path(self.modules)
         return (
-            Part("launcher", self.launcher_command(), env, logs / "launcher.log", signal.SIGINT, folder),
+            Part(
+                "launcher",
+                self.launcher_command(),
+                env,
+                logs / "launcher.log",
+                signal.SIGINT,
+                folder,
+            ),
             Part("agent", self.agent_command(), env, logs / "agent.log", folder=folder),
         )
 
@@ -93,7 +109,10 @@ def become_unprivileged(service: NodeService) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="busbar-node", description="Keeps this machine's launcher and agent running until SIGTERM.")
+    parser = argparse.ArgumentParser(
+        prog="busbar-node",
+        description="Keeps this machine's launcher and agent running until SIGTERM.",
+    )
     parser.add_argument("settings", type=Path, help="service.json, as the installation wrote it")
     service = NodeService.load(parser.parse_args().settings)
     os.umask(0o077)

@@ -25,7 +25,9 @@ SWITCH = "switch"
 def links(handles: Sequence[Any]) -> list[dict[int, str]]:
     """Of each GPU: the others' index to NV and the number of NVLinks between them, directly or over switches, or else to how PCIe goes. Empty where NVML does
     not say."""
-    buses = [optional(lambda h=h: text(pynvml.nvmlDeviceGetPciInfo(h).busId)) or "" for h in handles]  # type: ignore[misc]
+    buses = [
+        optional(lambda h=h: text(pynvml.nvmlDeviceGetPciInfo(h).busId)) or "" for h in handles
+    ]  # type: ignore[misc]
     ends = [nvlinks(h) for h in handles]
     found: list[dict[int, str]] = [{} for _ in handles]
     for a, first in enumerate(handles):
@@ -39,7 +41,10 @@ def nvlinks(handle: Any) -> Counter[str]:
     """Where its links that are up end: bus of a GPU, or `switch`, and how many."""
     found: Counter[str] = Counter()
     for i in range(pynvml.NVML_NVLINK_MAX_LINKS):
-        if optional(lambda i=i: pynvml.nvmlDeviceGetNvLinkState(handle, i)) != pynvml.NVML_FEATURE_ENABLED:  # type: ignore[misc]
+        if (
+            optional(lambda i=i: pynvml.nvmlDeviceGetNvLinkState(handle, i))
+            != pynvml.NVML_FEATURE_ENABLED
+        ):  # type: ignore[misc]
             continue
         kind = optional(lambda i=i: pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, i))  # type: ignore[misc]
         bus = optional(lambda i=i: text(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, i).busId))  # type: ignore[misc]
@@ -54,4 +59,6 @@ def between(mine: Counter[str], theirs: Counter[str], bus: str) -> str:
 
 
 def ancestor(first: Any, second: Any) -> str:
-    return ANCESTORS.get(optional(lambda: pynvml.nvmlDeviceGetTopologyCommonAncestor(first, second)), "")
+    return ANCESTORS.get(
+        optional(lambda: pynvml.nvmlDeviceGetTopologyCommonAncestor(first, second)), ""
+    )

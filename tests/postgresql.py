@@ -32,7 +32,17 @@ class Cluster:
             os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
             self.as_user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         data = self.folder / "data"
-        self._run("initdb", "-D", data, "-U", NAME, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+        self._run(
+            "initdb",
+            "-D",
+            data,
+            "-U",
+            NAME,
+            "--auth=trust",
+            "--no-sync",
+            "--encoding=UTF8",
+            "--locale=C",
+        )
         options = f"-c listen_addresses= -c unix_socket_directories={self.folder} -c fsync=off"
         self._run("pg_ctl", "-D", data, "-w", "-l", self.folder / "log", "-o", options, "start")
         atexit.register(self._stop, data)
@@ -41,7 +51,9 @@ class Cluster:
 
     def _run(self, program: str, *arguments: str | Path) -> None:
         command = [str(programs() / program), *map(str, arguments)]
-        subprocess.run(command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, **self.as_user)  # type: ignore[call-overload]
+        subprocess.run(
+            command, check=True, cwd=self.folder, stdout=subprocess.DEVNULL, **self.as_user
+        )  # type: ignore[call-overload]
 
     def _stop(self, data: Path) -> None:
         self._run("pg_ctl", "-D", data, "-m", "immediate", "stop")

@@ -62,10 +62,16 @@ def token_for(presented: str) -> ApiToken | None:
 def tokens_for(presented: Iterable[str]) -> dict[str, ApiToken]:
     """Of these texts the live tokens, in one read."""
     asked = {text: parts for text in presented if (parts := parts_of(text))}
-    rows = ApiToken.objects.select_related("user").in_bulk([token_id for token_id, _ in asked.values()])
+    rows = ApiToken.objects.select_related("user").in_bulk(
+        [token_id for token_id, _ in asked.values()]
+    )
     for token in rows.values():
         token.user.__dict__["_of_request"] = True
-    return {text: rows[token_id] for text, (token_id, secret) in asked.items() if token_id in rows and good(rows[token_id], secret)}
+    return {
+        text: rows[token_id]
+        for text, (token_id, secret) in asked.items()
+        if token_id in rows and good(rows[token_id], secret)
+    }
 
 
 class ApiTokenAuthentication(BaseAuthentication):

@@ -42,7 +42,9 @@ class Department(models.Model):
 class Project(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.CharField(max_length=100, unique=True)
-    department = models.ForeignKey(Department, null=True, blank=True, on_delete=models.SET_NULL, related_name="projects")
+    department = models.ForeignKey(
+        Department, null=True, blank=True, on_delete=models.SET_NULL, related_name="projects"
+    )
     labels = models.JSONField(default=dict, blank=True)
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
@@ -56,12 +58,16 @@ class RoleBinding(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="role_bindings")
-    project = models.ForeignKey(Project, null=True, blank=True, on_delete=models.CASCADE, related_name="role_bindings")
+    project = models.ForeignKey(
+        Project, null=True, blank=True, on_delete=models.CASCADE, related_name="role_bindings"
+    )
     role = models.CharField(max_length=20, choices=Role.choices)
 
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [
-            models.UniqueConstraint(fields=["user", "project", "role"], name="role_binding_once", nulls_distinct=False)
+            models.UniqueConstraint(
+                fields=["user", "project", "role"], name="role_binding_once", nulls_distinct=False
+            )
         ]
 
 

@@ -36,7 +36,11 @@ def bindings_of(user: User) -> list[tuple[str, UUID | None]]:
 
 def can(user: User, privilege: str, project_id: UUID | None = None) -> bool:
     """Whether one of the user's roles grants it: appliance-wide, or in the project. Without a project, any binding counts."""
-    return any(privilege in PRIVILEGES[role] for role, bound in bindings_of(user) if bound is None or project_id is None or bound == project_id)
+    return any(
+        privilege in PRIVILEGES[role]
+        for role, bound in bindings_of(user)
+        if bound is None or project_id is None or bound == project_id
+    )
 
 
 def grants_of(user: User) -> tuple[frozenset[str], dict[UUID, frozenset[str]]]:
@@ -51,9 +55,19 @@ def grants_of_all(user_ids: Collection[UUID]) -> dict[UUID, Grants]:
     """Of these users, in one read."""
     everywhere: dict[UUID, set[str]] = {u: set() for u in user_ids}
     by_project: dict[UUID, dict[UUID, set[str]]] = {u: {} for u in user_ids}
-    for user_id, role, bound in RoleBinding.objects.filter(user_id__in=user_ids).values_list("user_id", "role", "project_id"):
-        (everywhere[user_id] if bound is None else by_project[user_id].setdefault(bound, set())).update(PRIVILEGES[role])
-    return {u: (frozenset(everywhere[u]), {p: frozenset(granted) for p, granted in by_project[u].items()}) for u in user_ids}
+    for user_id, role, bound in RoleBinding.objects.filter(user_id__in=user_ids).values_list(
+        "user_id", "role", "project_id"
+    ):
+        (
+            everywhere[user_id] if bound is None else by_project[user_id].setdefault(bound, set())
+        ).update(PRIVILEGES[role])
+    return {
+        u: (
+            frozenset(everywhere[u]),
+            {p: frozenset(granted) for p, granted in by_project[u].items()},
+        )
+        for u in user_ids
+    }
 
 
 def projects_with(user: User, privilege: str) -> list[UUID] | None:
@@ -61,4 +75,6 @@ def projects_with(user: User, privilege: str) -> list[UUID] | None:
     bindings = bindings_of(user)
     if any(bound is None and privilege in PRIVILEGES[role] for role, bound in bindings):
         return None
-    return [bound for role, bound in bindings if bound is not None and privilege in PRIVILEGES[role]]
+    return [
+        bound for role, bound in bindings if bound is not None and privilege in PRIVILEGES[role]
+    ]

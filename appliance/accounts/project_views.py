@@ -15,11 +15,19 @@ from appliance.accounts import services
 from appliance.accounts.models import Department, Project
 from appliance.accounts.permissions import projects_with
 from appliance.fields import NameField
-from appliance.rest import ApplianceView, CursorPage, caller, check_version, refuse_unknown_parameters
+from appliance.rest import (
+    ApplianceView,
+    CursorPage,
+    caller,
+    check_version,
+    refuse_unknown_parameters,
+)
 
 
 class ProjectSerializer(serializers.ModelSerializer[Project]):
-    department = serializers.CharField(source="department.name", default=None, allow_null=True, read_only=True)
+    department = serializers.CharField(
+        source="department.name", default=None, allow_null=True, read_only=True
+    )
 
     class Meta:
         model = Project
@@ -32,7 +40,9 @@ class ProjectRequestSerializer(serializers.Serializer[dict[str, str]]):
 
 
 class ProjectChangeSerializer(serializers.Serializer[dict[str, str]]):
-    department = serializers.CharField(max_length=100, allow_blank=True, help_text="Its name; empty: none.")
+    department = serializers.CharField(
+        max_length=100, allow_blank=True, help_text="Its name; empty: none."
+    )
 
 
 class DepartmentSerializer(serializers.ModelSerializer[Department]):
@@ -40,7 +50,9 @@ class DepartmentSerializer(serializers.ModelSerializer[Department]):
         model = Department
         fields = ("id", "name", "version", "created_at")
         read_only_fields = ("id", "version", "created_at")
-        extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}  # a clash is a conflict, which the service says
+        extra_kwargs: ClassVar[dict[str, Any]] = {
+            "name": {"validators": []}
+        }  # a clash is a conflict, which the service says
 
 
 class ProjectListView(ApplianceView):
@@ -50,7 +62,10 @@ class ProjectListView(ApplianceView):
     def get(self, request: Request) -> Response:
         """Those whose allocations one may see."""
         refuse_unknown_parameters(request, [])
-        rows, mine = Project.objects.select_related("department"), projects_with(caller(request), "allocations.view")
+        rows, mine = (
+            Project.objects.select_related("department"),
+            projects_with(caller(request), "allocations.view"),
+        )
         page = CursorPage()
         found = page.paginate_queryset(rows if mine is None else rows.filter(pk__in=mine), request)
         return page.get_paginated_response(ProjectSerializer(found, many=True).data)
@@ -59,7 +74,9 @@ class ProjectListView(ApplianceView):
     def post(self, request: Request) -> Response:
         form = ProjectRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(ProjectSerializer(services.project_create(**form.validated_data)).data, status=201)
+        return Response(
+            ProjectSerializer(services.project_create(**form.validated_data)).data, status=201
+        )
 
 
 class ProjectView(ApplianceView):
@@ -71,7 +88,13 @@ class ProjectView(ApplianceView):
         check_version(project, request)
         form = ProjectChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(ProjectSerializer(services.project_set_department(project_id=project.pk, department=form.validated_data["department"])).data)
+        return Response(
+            ProjectSerializer(
+                services.project_set_department(
+                    project_id=project.pk, department=form.validated_data["department"]
+                )
+            ).data
+        )
 
 
 class DepartmentListView(ApplianceView):
@@ -81,10 +104,17 @@ class DepartmentListView(ApplianceView):
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, [])
         page = CursorPage()
-        return page.get_paginated_response(DepartmentSerializer(page.paginate_queryset(Department.objects.all(), request), many=True).data)
+        return page.get_paginated_response(
+            DepartmentSerializer(
+                page.paginate_queryset(Department.objects.all(), request), many=True
+            ).data
+        )
 
     @extend_schema(request=DepartmentSerializer, responses={201: DepartmentSerializer})
     def post(self, request: Request) -> Response:
         form = DepartmentSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(DepartmentSerializer(services.department_create(name=form.validated_data["name"])).data, status=201)
+        return Response(
+            DepartmentSerializer(services.department_create(name=form.validated_data["name"])).data,
+            status=201,
+        )

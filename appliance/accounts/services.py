@@ -26,7 +26,9 @@ MAX_ATTEMPTS, ATTEMPT_WINDOW_SECONDS = 5, 900.0
 
 _attempts: dict[str, list[float]] = {}
 _attempts_lock = threading.Lock()
-_NO_USER = make_password("nobody")  # compared when the name is unknown, so that both cases take as long
+_NO_USER = make_password(
+    "nobody"
+)  # compared when the name is unknown, so that both cases take as long
 
 
 def initial_password_file() -> Path:
@@ -75,7 +77,9 @@ def throttle_login(username: str) -> None:
         recent = [t for t in _attempts.get(username, []) if now - t < ATTEMPT_WINDOW_SECONDS]
         _attempts[username] = recent
         if len(recent) >= MAX_ATTEMPTS:
-            raise ApplianceError(Code.TOO_MANY_ATTEMPTS, "Too many wrong passwords; try again in 15 minutes.")
+            raise ApplianceError(
+                Code.TOO_MANY_ATTEMPTS, "Too many wrong passwords; try again in 15 minutes."
+            )
         if len(_attempts) > 10_000:
             _attempts.clear()
 
@@ -85,11 +89,19 @@ def login(*, username: str, password: str) -> User:
     throttle_login(username)
     user = User.objects.filter(username=username, is_active=True).first()
     right = check_password(password, user.password if user else _NO_USER) and user is not None
-    expired = user is not None and user.password_expires_at is not None and user.password_expires_at < timezone.now()
+    expired = (
+        user is not None
+        and user.password_expires_at is not None
+        and user.password_expires_at < timezone.now()
+    )
     if not right or user is None or expired:
         with _attempts_lock:
             _attempts.setdefault(username, []).append(time.monotonic())
-        hint = " Its 24 hours may be over: `manage.py reset_admin_password` makes a new one." if expired and right else ""
+        hint = (
+            " Its 24 hours may be over: `manage.py reset_admin_password` makes a new one."
+            if expired and right
+            else ""
+        )
         raise ApplianceError(Code.UNAUTHENTICATED, f"The user name or the password is wrong.{hint}")
     return user
 
@@ -99,7 +111,9 @@ def token_create(*, user: User, name: str, life: timedelta | None = None) -> tup
     """The row, and the text that is shown once."""
     secret = secrets.token_urlsafe(32)
     expires = timezone.now() + life if life else None
-    token = ApiToken.objects.create(user=user, name=name, secret_sha256=hash_secret(secret), expires_at=expires)
+    token = ApiToken.objects.create(
+        user=user, name=name, secret_sha256=hash_secret(secret), expires_at=expires
+    )
     return token, f"{PREFIX}{token.pk.hex}.{secret}"
 
 
@@ -124,7 +138,9 @@ def department_create(*, name: str) -> Department:
         with transaction.atomic():
             return Department.objects.create(name=name)
     except IntegrityError:
-        raise ApplianceError(Code.CONFLICT, f"There is a department {name} already; choose another name.") from None
+        raise ApplianceError(
+            Code.CONFLICT, f"There is a department {name} already; choose another name."
+        ) from None
 
 
 @writes
@@ -133,7 +149,9 @@ def project_create(*, name: str, department: str) -> Project:
         with transaction.atomic():
             return Project.objects.create(name=name, department=department_named(department))
     except IntegrityError:
-        raise ApplianceError(Code.CONFLICT, f"There is a project {name} already; choose another name.") from None
+        raise ApplianceError(
+            Code.CONFLICT, f"There is a project {name} already; choose another name."
+        ) from None
 
 
 @writes

@@ -24,7 +24,9 @@ BROWSER_LIFE = timedelta(hours=12)
 class LoginSerializer(serializers.Serializer[dict[str, str]]):
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(max_length=500)
-    new_password = serializers.CharField(max_length=500, required=False, help_text="Needed when the password is one-time.")
+    new_password = serializers.CharField(
+        max_length=500, required=False, help_text="Needed when the password is one-time."
+    )
 
 
 class TokenSerializer(serializers.Serializer[dict[str, str]]):
@@ -33,7 +35,9 @@ class TokenSerializer(serializers.Serializer[dict[str, str]]):
 
 
 class BindingSerializer(serializers.ModelSerializer[RoleBinding]):
-    project = serializers.CharField(source="project.name", default=None, allow_null=True, read_only=True)
+    project = serializers.CharField(
+        source="project.name", default=None, allow_null=True, read_only=True
+    )
 
     class Meta:
         model = RoleBinding
@@ -45,7 +49,10 @@ class MeSerializer(serializers.Serializer[dict[str, object]]):
     username = serializers.CharField()
     must_change_password = serializers.BooleanField()
     roles = BindingSerializer(many=True)
-    privileges = serializers.ListField(child=serializers.CharField(), help_text="Of all roles together; each answer to a request has the last word.")
+    privileges = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Of all roles together; each answer to a request has the last word.",
+    )
 
 
 class LoginView(ApplianceView):
@@ -56,7 +63,9 @@ class LoginView(ApplianceView):
     def post(self, request: Request) -> Response:
         form = LoginSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        user = services.login(username=form.validated_data["username"], password=form.validated_data["password"])
+        user = services.login(
+            username=form.validated_data["username"], password=form.validated_data["password"]
+        )
         if new := form.validated_data.get("new_password"):
             services.password_change(user=user, new_password=new)
         _, text = services.token_create(user=user, name="login", life=TOKEN_LIFE)
@@ -73,16 +82,28 @@ class BrowserLoginView(ApplianceView):
     @extend_schema(request=LoginSerializer, responses=MeSerializer, auth=[])
     def post(self, request: Request) -> Response:
         if not own_origin(request._request):
-            raise ApplianceError(Code.DENIED, "The request did not come from the console's own page.")
+            raise ApplianceError(
+                Code.DENIED, "The request did not come from the console's own page."
+            )
         form = LoginSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        user = services.login(username=form.validated_data["username"], password=form.validated_data["password"])
+        user = services.login(
+            username=form.validated_data["username"], password=form.validated_data["password"]
+        )
         if new := form.validated_data.get("new_password"):
             services.password_change(user=user, new_password=new)
         response = Response(me(user))
         if not user.must_change_password:
             _, text = services.token_create(user=user, name="console", life=BROWSER_LIFE)
-            response.set_cookie(COOKIE, text, max_age=BROWSER_LIFE, secure=True, httponly=True, samesite="Strict", path="/")
+            response.set_cookie(
+                COOKIE,
+                text,
+                max_age=BROWSER_LIFE,
+                secure=True,
+                httponly=True,
+                samesite="Strict",
+                path="/",
+            )
         return response
 
     @extend_schema(responses={204: None})

@@ -165,9 +165,22 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.user = found[0]
         self.subscriber = Subscriber(asyncio.get_running_loop(), found[2])
         sequence = hub.sequence
-        resumed = hub.join(self.subscriber, str(message.get("epoch", "")), int(message.get("sequence", -1)))
-        await self._say({"type": "hello", "epoch": hub.epoch, "sequence": sequence, "resumed": resumed, "server_seconds": time.time()})
-        self.work += (asyncio.create_task(self._send_changes()), asyncio.create_task(self._send_samples()))
+        resumed = hub.join(
+            self.subscriber, str(message.get("epoch", "")), int(message.get("sequence", -1))
+        )
+        await self._say(
+            {
+                "type": "hello",
+                "epoch": hub.epoch,
+                "sequence": sequence,
+                "resumed": resumed,
+                "server_seconds": time.time(),
+            }
+        )
+        self.work += (
+            asyncio.create_task(self._send_changes()),
+            asyncio.create_task(self._send_samples()),
+        )
         rechecking.add(self)
 
     async def _watch(self, gpus: list[str]) -> None:
@@ -176,7 +189,9 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             raise ValueError
         assert self.subscriber is not None
         async with self.sending_samples:
-            fresh = list(hub.watch(self.subscriber, await off_loop(lambda: hub.visible(self.user, gpus))))
+            fresh = list(
+                hub.watch(self.subscriber, await off_loop(lambda: hub.visible(self.user, gpus)))
+            )
             for n in range(0, len(fresh), GPUS_A_FRAME):
                 if history := {g: h for g in fresh[n : n + GPUS_A_FRAME] if (h := hub.history(g))}:
                     await self.send(samples_frame(history))

@@ -49,7 +49,10 @@ class Change:
     @cached_property
     def text(self) -> str:
         """As JSON: encoded once, however many sockets get it."""
-        return orjson.dumps({"sequence": self.sequence, "kind": self.kind, "id": self.id, "row": self.row}, default=str).decode()
+        return orjson.dumps(
+            {"sequence": self.sequence, "kind": self.kind, "id": self.id, "row": self.row},
+            default=str,
+        ).decode()
 
 
 class Batch:
@@ -68,7 +71,11 @@ class Batch:
 
     @cached_property
     def frame(self) -> str:
-        return '{"type": "changes", "items": [' + ",".join(c.text for c in self.changes.values()) + "]}"
+        return (
+            '{"type": "changes", "items": ['
+            + ",".join(c.text for c in self.changes.values())
+            + "]}"
+        )
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,11 @@ class Subscriber:
 
 def samples_frame(samples: Mapping[str, str]) -> str:
     """GPU id to its samples, as a JSON array."""
-    return '{"type": "samples", "gpus": {' + ",".join(f'"{gpu_id}":{array}' for gpu_id, array in samples.items()) + "}}"
+    return (
+        '{"type": "samples", "gpus": {'
+        + ",".join(f'"{gpu_id}":{array}' for gpu_id, array in samples.items())
+        + "}}"
+    )
 
 
 NO_PROJECT = UUID(int=0)
@@ -166,7 +177,9 @@ class Hub:
         self._subscribers: set[Subscriber] = set()
         self._left_at = -math.inf
         self._readers: dict[str, Reader] = {}
-        self._listeners: dict[tuple[str, UUID], list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        self._listeners: dict[
+            tuple[str, UUID], list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]
+        ] = {}
         self._watchers: dict[str, set[Subscriber]] = {}
         self._pending: dict[tuple[str, UUID], Gone | None] = {}
         self._noted = threading.Event()
@@ -246,12 +259,19 @@ class Hub:
         for (kind, object_id), gone in noted.items():
             if gone is None:
                 ids.setdefault(kind, []).append(object_id)
-        found: list[Found] = [row for kind, wanted in ids.items() for row in self._read(kind, wanted)]
-        return found + [(kind, str(object_id), *gone, None) for (kind, object_id), gone in noted.items() if gone]
+        found: list[Found] = [
+            row for kind, wanted in ids.items() for row in self._read(kind, wanted)
+        ]
+        return found + [
+            (kind, str(object_id), *gone, None) for (kind, object_id), gone in noted.items() if gone
+        ]
 
     def _read(self, kind: str, ids: Sequence[UUID]) -> list[Found]:
         try:
-            return [(kind, str(object_id), privilege, audience, row) for object_id, privilege, audience, row in self._readers[kind](ids)]
+            return [
+                (kind, str(object_id), privilege, audience, row)
+                for object_id, privilege, audience, row in self._readers[kind](ids)
+            ]
         except Exception:
             log.exception("%d of kind %s are not told to the browsers", len(ids), kind)
             return []
@@ -264,7 +284,9 @@ class Hub:
                 changes.append(Change(self._sequence, kind, object_id, privilege, audience, row))
             self._kept.extend(changes)
             for loop in {s.loop for s in self._subscribers} if changes else ():
-                loop.call_soon_threadsafe(self._deliver, [s for s in self._subscribers if s.loop is loop], changes)
+                loop.call_soon_threadsafe(
+                    self._deliver, [s for s in self._subscribers if s.loop is loop], changes
+                )
 
     @staticmethod
     def _deliver(subscribers: Iterable[Subscriber], changes: Sequence[Change]) -> None:
@@ -272,13 +294,21 @@ class Hub:
         for s in subscribers:
             batch = seen.get(s.scope)
             if batch is None:
-                batch = seen[s.scope] = Batch(c for c in changes if s.scope.sees(c.privilege, c.audience))
+                batch = seen[s.scope] = Batch(
+                    c for c in changes if s.scope.sees(c.privilege, c.audience)
+                )
             s.offer(batch)
 
-    def sampled(self, samples: Mapping[str, list[float]], row_of: Callable[[list[float]], list[Any]]) -> None:
+    def sampled(
+        self, samples: Mapping[str, list[float]], row_of: Callable[[list[float]], list[Any]]
+    ) -> None:
         """GPU id to its sample; `row_of` makes the row that is sent of it, once and only if somebody watches."""
         with self._lock:
-            watched = {gpu_id: tuple(self._watchers[gpu_id]) for gpu_id in samples if gpu_id in self._watchers}
+            watched = {
+                gpu_id: tuple(self._watchers[gpu_id])
+                for gpu_id in samples
+                if gpu_id in self._watchers
+            }
         wanted: dict[Subscriber, dict[str, str]] = {}
         for gpu_id, subscribers in watched.items():
             encoded = orjson.dumps(row_of(samples[gpu_id])).decode()

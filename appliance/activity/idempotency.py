@@ -15,11 +15,22 @@ from appliance.rest import caller
 from appliance.writer import writes
 
 
-def idempotent(request: Request, effect: Callable[[], tuple[int, dict[str, Any]]], *, secrets: Collection[str] = ()) -> Response:
+def idempotent(
+    request: Request,
+    effect: Callable[[], tuple[int, dict[str, Any]]],
+    *,
+    secrets: Collection[str] = (),
+) -> Response:
     """Runs `effect` once for a key; the key's row commits in the same transaction. No digest is kept of the fields named in `secrets`."""
     key, user = request.headers.get("Idempotency-Key"), caller(request)
-    data = {k: v for k, v in request.data.items() if k not in secrets} if isinstance(request.data, dict) else request.data
-    digest = hashlib.sha256(json.dumps([request.path, data], sort_keys=True, default=str).encode()).hexdigest()
+    data = (
+        {k: v for k, v in request.data.items() if k not in secrets}
+        if isinstance(request.data, dict)
+        else request.data
+    )
+    digest = hashlib.sha256(
+        json.dumps([request.path, data], sort_keys=True, default=str).encode()
+    ).hexdigest()
 
     @writes
     def run() -> tuple[int, dict[str, Any]]:

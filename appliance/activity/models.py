@@ -42,7 +42,9 @@ class Event(models.Model):
     objects = EventQuerySet.as_manager()
 
     class Meta:
-        indexes: ClassVar[list[models.Index]] = [models.Index(fields=["object_id"], name="event_by_object")]  # an object's history
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["object_id"], name="event_by_object")
+        ]  # an object's history
 
 
 class TaskState(models.TextChoices):
@@ -56,7 +58,11 @@ class TaskState(models.TextChoices):
 class TaskQuerySet(models.QuerySet["Task"]):
     def visible_to(self, user: User) -> TaskQuerySet:
         projects = projects_with(user, "activity.view")
-        return self if projects is None else self.filter(Q(initiator=user) | Q(project_id__in=projects))
+        return (
+            self
+            if projects is None
+            else self.filter(Q(initiator=user) | Q(project_id__in=projects))
+        )
 
 
 class Task(models.Model):
@@ -66,7 +72,9 @@ class Task(models.Model):
     path = models.CharField(max_length=300)
     project_id = models.UUIDField(null=True)
     initiator = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
-    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children")
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children"
+    )
     """The larger work that it is part of."""
     progress_percent = models.PositiveSmallIntegerField(default=0)
     message = models.CharField(max_length=500, blank=True)
@@ -79,7 +87,9 @@ class Task(models.Model):
     objects = TaskQuerySet.as_manager()
 
     class Meta:
-        indexes: ClassVar[list[models.Index]] = [models.Index(fields=["path"], name="task_by_path")]  # what is under way on an object
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["path"], name="task_by_path")
+        ]  # what is under way on an object
 
 
 class TaskLine(models.Model):
@@ -104,4 +114,6 @@ class IdempotencyKey(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        constraints: ClassVar[list[models.BaseConstraint]] = [models.UniqueConstraint(fields=["user", "key"], name="idempotency_key_once")]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["user", "key"], name="idempotency_key_once")
+        ]

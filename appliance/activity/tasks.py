@@ -42,7 +42,9 @@ class Canceller(NamedTuple):
 _cancellers: dict[str, Canceller] = {}
 
 
-def register_canceller(kind: str, privilege: str, cancel: Callable[[Task, User], None], own: str = "") -> None:
+def register_canceller(
+    kind: str, privilege: str, cancel: Callable[[Task, User], None], own: str = ""
+) -> None:
     _cancellers[kind] = Canceller(privilege, own or privilege, cancel)
 
 
@@ -59,7 +61,10 @@ def cancel(*, task_id: UUID, user: User) -> Task:
         raise ApplianceError(Code.NOT_SUPPORTED, f"A task of kind {task.kind} cannot be cancelled.")
     needed = canceller.own if task.initiator_id == user.pk else canceller.privilege
     if not can(user, needed, task.project_id):
-        raise ApplianceError(Code.DENIED, f"To cancel this task takes {needed}; who began it or an operator may cancel it.")
+        raise ApplianceError(
+            Code.DENIED,
+            f"To cancel this task takes {needed}; who began it or an operator may cancel it.",
+        )
     if task.state != TaskState.RUNNING:
         raise ApplianceError(Code.CONFLICT, f"The task has {task.state} already.")
     task_cancel(path=task.path, kind=task.kind, actor=user.username)
@@ -94,11 +99,15 @@ class Progress:
 @writes
 def task_update(*, task_id: UUID, **changes: object) -> bool:
     """Only while it runs; True when it does. What it says is kept as a line of its log."""
-    if not Task.objects.filter(pk=task_id, state=TaskState.RUNNING).update(version=F("version") + 1, **changes):
+    if not Task.objects.filter(pk=task_id, state=TaskState.RUNNING).update(
+        version=F("version") + 1, **changes
+    ):
         return False
     if "message" in changes:
         task = Task.objects.get(pk=task_id)
-        TaskLine.objects.create(task=task, message=task.message, progress_percent=task.progress_percent)
+        TaskLine.objects.create(
+            task=task, message=task.message, progress_percent=task.progress_percent
+        )
     hub.changed("task", task_id)
     return True
 
@@ -106,7 +115,12 @@ def task_update(*, task_id: UUID, **changes: object) -> bool:
 @writes
 def task_finish(*, task_id: UUID, error: dict[str, Any] | None = None) -> None:
     state = TaskState.FAILED if error else TaskState.SUCCEEDED
-    changes: dict[str, Any] = {"state": state, "error": error, "ended_at": timezone.now(), "version": F("version") + 1}
+    changes: dict[str, Any] = {
+        "state": state,
+        "error": error,
+        "ended_at": timezone.now(),
+        "version": F("version") + 1,
+    }
     if not error:
         changes["progress_percent"] = 100
     if Task.objects.filter(pk=task_id, state=TaskState.RUNNING).update(**changes):
@@ -117,8 +131,14 @@ def task_finish(*, task_id: UUID, error: dict[str, Any] | None = None) -> None:
 def task_cancel(*, path: str, kind: str, actor: str) -> None:
     """Whoever runs it has stopped already, or is a loop that looks at rows."""
     for task in Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING):
-        changes: dict[str, Any] = {"state": TaskState.CANCELLED, "ended_at": timezone.now(), "version": F("version") + 1}
-        if Task.objects.filter(pk=task.pk, state=TaskState.RUNNING).update(error={"code": "cancelled", "detail": f"cancelled by {actor}"}, **changes):
+        changes: dict[str, Any] = {
+            "state": TaskState.CANCELLED,
+            "ended_at": timezone.now(),
+            "version": F("version") + 1,
+        }
+        if Task.objects.filter(pk=task.pk, state=TaskState.RUNNING).update(
+            error={"code": "cancelled", "detail": f"cancelled by {actor}"}, **changes
+        ):
             hub.changed("task", task.pk)
 
 
@@ -149,7 +169,10 @@ def attempt(task: Task, work: Callable[[Progress], None]) -> dict[str, Any] | No
         return {"code": str(error.code), "detail": error.detail, **error.fields}
     except Exception:
         log.exception("task %s (%s) broke", task.pk, task.kind)
-        return {"code": "internal", "detail": "Something broke here; the appliance's log says what."}
+        return {
+            "code": "internal",
+            "detail": "Something broke here; the appliance's log says what.",
+        }
     return None
 
 

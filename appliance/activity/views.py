@@ -42,8 +42,12 @@ class EventSerializer(serializers.ModelSerializer[Event]):
 
 
 class TaskSerializer(serializers.ModelSerializer[Task]):
-    initiator = serializers.CharField(source="initiator.username", default=None, allow_null=True, read_only=True)
-    parent_id = serializers.UUIDField(read_only=True, allow_null=True, help_text="The larger task that it is part of.")
+    initiator = serializers.CharField(
+        source="initiator.username", default=None, allow_null=True, read_only=True
+    )
+    parent_id = serializers.UUIDField(
+        read_only=True, allow_null=True, help_text="The larger task that it is part of."
+    )
     cancellable = serializers.SerializerMethodField()
 
     class Meta:
@@ -83,11 +87,17 @@ TASK_FILTERS: dict[str, tuple[str, Filter]] = {
 class EventListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(parameters=filter_parameters(EVENT_FILTERS), responses=EventSerializer(many=True))
+    @extend_schema(
+        parameters=filter_parameters(EVENT_FILTERS), responses=EventSerializer(many=True)
+    )
     def get(self, request: Request) -> Response:
-        rows: QuerySet[Event] = filtered(request, Event.objects.visible_to(caller(request)), EVENT_FILTERS)
+        rows: QuerySet[Event] = filtered(
+            request, Event.objects.visible_to(caller(request)), EVENT_FILTERS
+        )
         page = CursorPage()
-        return page.get_paginated_response([shown(EventSerializer, row) for row in page.paginate_queryset(rows, request)])
+        return page.get_paginated_response(
+            [shown(EventSerializer, row) for row in page.paginate_queryset(rows, request)]
+        )
 
 
 class TaskListView(ApplianceView):
@@ -96,12 +106,20 @@ class TaskListView(ApplianceView):
     @extend_schema(parameters=filter_parameters(TASK_FILTERS), responses=TaskSerializer(many=True))
     def get(self, request: Request) -> Response:
         page = CursorPage()
-        rows = filtered(request, Task.objects.visible_to(caller(request)).select_related("initiator"), TASK_FILTERS)
-        return page.get_paginated_response([shown(TaskSerializer, row) for row in page.paginate_queryset(rows, request)])
+        rows = filtered(
+            request,
+            Task.objects.visible_to(caller(request)).select_related("initiator"),
+            TASK_FILTERS,
+        )
+        return page.get_paginated_response(
+            [shown(TaskSerializer, row) for row in page.paginate_queryset(rows, request)]
+        )
 
 
 def is_over(task_id: UUID) -> bool:
-    return not Task.objects.filter(pk=task_id, state__in=[TaskState.QUEUED, TaskState.RUNNING]).exists()
+    return not Task.objects.filter(
+        pk=task_id, state__in=[TaskState.QUEUED, TaskState.RUNNING]
+    ).exists()
 
 
 def now_of(task_id: UUID) -> dict[str, Any]:
@@ -115,7 +133,14 @@ class TaskView(ApplianceView):
     def get(self, request: Request, task_id: UUID) -> Response:
         task = get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)
 
-        return wait_for(request, Response(shown(TaskSerializer, task)), "task", task_id, partial(is_over, task_id), partial(now_of, task_id))
+        return wait_for(
+            request,
+            Response(shown(TaskSerializer, task)),
+            "task",
+            task_id,
+            partial(is_over, task_id),
+            partial(now_of, task_id),
+        )
 
 
 class TaskCancelView(ApplianceView):
@@ -137,7 +162,12 @@ class TaskLogView(ApplianceView):
         refuse_unknown_parameters(request, [])
         task = get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)
         page = CursorPage()
-        return page.get_paginated_response([shown(TaskLineSerializer, row) for row in page.paginate_queryset(task.lines.all(), request)])
+        return page.get_paginated_response(
+            [
+                shown(TaskLineSerializer, row)
+                for row in page.paginate_queryset(task.lines.all(), request)
+            ]
+        )
 
 
 def event_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:

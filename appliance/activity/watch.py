@@ -44,7 +44,10 @@ class Watching:
         self.begin = self.sequence if resumed else sequence
         if self.epoch and not resumed:
             hub.leave(self.subscriber)
-            raise ApplianceError(Code.GONE, "What changed since then is not kept any more; read everything again and watch without since.")
+            raise ApplianceError(
+                Code.GONE,
+                "What changed since then is not kept any more; read everything again and watch without since.",
+            )
 
     async def checked_again(self, scope: Scope | None) -> None:
         """Every few seconds: the token may have ended, the roles may have changed."""
@@ -68,8 +71,14 @@ class Watching:
                 yield "event: resync\ndata: {}\n\n"
                 return
             batch = self.subscriber.take()
-            ready = [c for c in batch.changes.values() if not self.kinds or c.kind in self.kinds] if batch else []
-            texts = [f"id: {hub.epoch}.{c.sequence}\nevent: {c.kind}\ndata: {c.text}\n\n" for c in ready]
+            ready = (
+                [c for c in batch.changes.values() if not self.kinds or c.kind in self.kinds]
+                if batch
+                else []
+            )
+            texts = [
+                f"id: {hub.epoch}.{c.sequence}\nevent: {c.kind}\ndata: {c.text}\n\n" for c in ready
+            ]
             yield "".join(texts) or ": still here\n\n"
 
     async def serve(self, receive: Callable[[], Awaitable[dict[str, Any]]], send: Send) -> None:
@@ -78,7 +87,11 @@ class Watching:
         rechecking.add(self)
         watching.add(self)
         try:
-            headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+            headers = [
+                (b"content-type", b"text/event-stream"),
+                (b"cache-control", b"no-store"),
+                (b"x-content-type-options", b"nosniff"),
+            ]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             async for text in self.events():
                 await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
@@ -118,7 +131,11 @@ class WatchView(ApplianceView):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("kinds", str, description="event, task, allocation, partition, session, node, gpu; commas between; all without it."),
+            OpenApiParameter(
+                "kinds",
+                str,
+                description="event, task, allocation, partition, session, node, gpu; commas between; all without it.",
+            ),
             OpenApiParameter("since", str, description="The id of the last one that was read."),
         ],
         responses={(200, "text/event-stream"): OpenApiTypes.STR},
@@ -128,10 +145,15 @@ class WatchView(ApplianceView):
         refuse_unknown_parameters(request, ["kinds", "since"])
         kinds = frozenset(filter(None, request.query_params.get("kinds", "").split(",")))
         if unknown := kinds - hub.kinds:
-            raise ApplianceError(Code.INVALID, f"kinds: {sorted(unknown)[0][:40]} is none of {', '.join(sorted(hub.kinds))}.")
+            raise ApplianceError(
+                Code.INVALID,
+                f"kinds: {sorted(unknown)[0][:40]} is none of {', '.join(sorted(hub.kinds))}.",
+            )
         epoch, _, sequence = request.query_params.get("since", "").partition(".")
         if epoch and not (sequence.isascii() and sequence.isdigit() and len(sequence) < 20):
             raise ApplianceError(Code.INVALID, "since must be the id of an event of this stream.")
         response = Response()
-        response.watching = Watching(scope_of(caller(request)), token_of(request), kinds, epoch, int(sequence or -1))  # type: ignore[attr-defined]
+        response.watching = Watching(
+            scope_of(caller(request)), token_of(request), kinds, epoch, int(sequence or -1)
+        )  # type: ignore[attr-defined]
         return response

@@ -43,7 +43,9 @@ ROOM_COLUMNS = (
 )  # fmt: skip
 
 
-def gpus(*, gpu_ids: Iterable[UUID] | None = None, node_ids: Iterable[UUID] | None = None) -> Iterator[tuple[UUID, str, GpuRoom]]:
+def gpus(
+    *, gpu_ids: Iterable[UUID] | None = None, node_ids: Iterable[UUID] | None = None
+) -> Iterator[tuple[UUID, str, GpuRoom]]:
     """Pool, node's name and room of these GPUs, or of all that are in a pool, as the rows say. Partitions count until their node has reported them gone."""
     rows: Iterable[Sequence[Any]]
     if gpu_ids is not None and len(ids := list(gpu_ids)) <= FEW:
@@ -88,7 +90,11 @@ def room_of(
 
 def if_reachable(room: GpuRoom, node: str, unreachable: Collection[UUID]) -> GpuRoom:
     """Reachability is in no row."""
-    return replace(room, usable=False, why_not=f"node {node} is unreachable") if room.usable and room.node_id in unreachable else room
+    return (
+        replace(room, usable=False, why_not=f"node {node} is unreachable")
+        if room.usable and room.node_id in unreachable
+        else room
+    )
 
 
 def rooms() -> dict[UUID, list[GpuRoom]]:
@@ -101,10 +107,19 @@ def rooms() -> dict[UUID, list[GpuRoom]]:
     return found
 
 
-def subjects_of(project_id: UUID, owner_id: UUID, department_id: UUID | None) -> tuple[claims.Subject, ...]:
+def subjects_of(
+    project_id: UUID, owner_id: UUID, department_id: UUID | None
+) -> tuple[claims.Subject, ...]:
     """The project first: it is named before its department and the user when several limits are reached."""
-    subjects = (claims.Subject(SubjectKind.PROJECT, project_id), claims.Subject(SubjectKind.USER, owner_id))
-    return (*subjects, claims.Subject(SubjectKind.DEPARTMENT, department_id)) if department_id else subjects
+    subjects = (
+        claims.Subject(SubjectKind.PROJECT, project_id),
+        claims.Subject(SubjectKind.USER, owner_id),
+    )
+    return (
+        (*subjects, claims.Subject(SubjectKind.DEPARTMENT, department_id))
+        if department_id
+        else subjects
+    )
 
 
 def waiter_of(a: Allocation, rules: Rules) -> claims.Waiter:
@@ -133,9 +148,13 @@ def holders(allocation_ids: Iterable[UUID] | None = None) -> claims.Holders:
     shares: dict[UUID, list[Share]] = {}
     rows: dict[UUID, tuple[Any, ...]] = {}
     for allocation_id, gpu_id, node_id, memory_bytes, compute_percent, *row in rows_of:
-        shares.setdefault(allocation_id, []).append(Share(gpu_id, node_id, memory_bytes, compute_percent))
+        shares.setdefault(allocation_id, []).append(
+            Share(gpu_id, node_id, memory_bytes, compute_percent)
+        )
         rows[allocation_id] = tuple(row)
-    return claims.Holders(holder_of(i, tuple(shares[i]), *row) for i, row in rows.items() if row[0] in OCCUPYING)
+    return claims.Holders(
+        holder_of(i, tuple(shares[i]), *row) for i, row in rows.items() if row[0] in OCCUPYING
+    )
 
 
 def shares_of() -> QuerySet[Partition, tuple[Any, ...]]:
@@ -168,14 +187,25 @@ def holder_of(
 
 
 def entitlements() -> dict[claims.Subject, claims.Entitlement]:
-    models: dict[str, type[User | Project | Department]] = {"user": User, "project": Project, "department": Department}
+    models: dict[str, type[User | Project | Department]] = {
+        "user": User,
+        "project": Project,
+        "department": Department,
+    }
     rows = list(Quota.objects.all())
     field = {"user": "username", "project": "name", "department": "name"}
     ids = {kind: [q.subject_id for q in rows if q.subject_kind == kind] for kind in models}
-    names = {kind: dict(model.objects.filter(pk__in=ids[kind]).values_list("pk", field[kind])) for kind, model in models.items()}
+    names = {
+        kind: dict(model.objects.filter(pk__in=ids[kind]).values_list("pk", field[kind]))
+        for kind, model in models.items()
+    }
     return {
         claims.Subject(SubjectKind(q.subject_kind), q.subject_id): claims.Entitlement(
-            names[q.subject_kind].get(q.subject_id, "that is gone"), q.quota_percent, q.limit_percent, q.borrows, q.weight
+            names[q.subject_kind].get(q.subject_id, "that is gone"),
+            q.quota_percent,
+            q.limit_percent,
+            q.borrows,
+            q.weight,
         )
         for q in rows
     }
@@ -183,7 +213,15 @@ def entitlements() -> dict[claims.Subject, claims.Entitlement]:
 
 def reservations() -> list[claims.Reservation]:
     return [
-        claims.Reservation(r.pk, r.name, r.pool_id, r.project_id, Request(r.gpu_count, r.percent), r.starts_at, r.ends_at)
+        claims.Reservation(
+            r.pk,
+            r.name,
+            r.pool_id,
+            r.project_id,
+            Request(r.gpu_count, r.percent),
+            r.starts_at,
+            r.ends_at,
+        )
         for r in Reservation.objects.order_by("pk")
     ]
 
@@ -210,7 +248,12 @@ class Rules:
 
 def rules() -> Rules:
     return Rules(
-        {p.pk: PoolRule(p.name, tuple(map(Policy, p.policies)), tuple(map(UUID, p.fallbacks)), p.audience) for p in Pool.objects.all()},
+        {
+            p.pk: PoolRule(
+                p.name, tuple(map(Policy, p.policies)), tuple(map(UUID, p.fallbacks)), p.audience
+            )
+            for p in Pool.objects.all()
+        },
         entitlements(),
         reservations(),
         past_uses(),
@@ -228,7 +271,9 @@ def waiting_rows() -> list[Allocation]:
     return WAITING.objects()
 
 
-def opened(kept: Kept | None = None, waiting: Iterable[Allocation] | None = None) -> tuple[claims.Book, dict[UUID, tuple[Allocation, claims.Waiter]]]:
+def opened(
+    kept: Kept | None = None, waiting: Iterable[Allocation] | None = None
+) -> tuple[claims.Book, dict[UUID, tuple[Allocation, claims.Waiter]]]:
     """Everything as it is now, and who waits. `kept`: rooms, holders and rules that need not be read."""
     now = timezone.now()
     free, held, rule = kept or (rooms(), holders(), rules())
@@ -240,4 +285,6 @@ def opened(kept: Kept | None = None, waiting: Iterable[Allocation] | None = None
         [r for r in rule.reservations if r.ends_at > now],
         past_use(now, rule.past),
     )
-    return book, {a.pk: (a, waiter_of(a, rule)) for a in (waiting_rows() if waiting is None else waiting)}
+    return book, {
+        a.pk: (a, waiter_of(a, rule)) for a in (waiting_rows() if waiting is None else waiting)
+    }

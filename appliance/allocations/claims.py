@@ -14,7 +14,15 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from appliance.allocations.placement import DEFAULT_POLICIES, WHOLE_PERCENT, GpuRoom, Placed, Policy, Request, Share
+from appliance.allocations.placement import (
+    DEFAULT_POLICIES,
+    WHOLE_PERCENT,
+    GpuRoom,
+    Placed,
+    Policy,
+    Request,
+    Share,
+)
 from appliance.pools.subject_kind import SubjectKind
 
 
@@ -184,12 +192,25 @@ class Book:
         """Whether all of it is owed to its project."""
         project = Subject(SubjectKind.PROJECT, waiter.project_id)
         e = self.entitlements.get(project)
-        return e is not None and e.quota_percent is not None and self.use[project] + waiter.most_percent <= e.quota_percent
+        return (
+            e is not None
+            and e.quota_percent is not None
+            and self.use[project] + waiter.most_percent <= e.quota_percent
+        )
 
     def reserved_now(self, waiter: Waiter) -> bool:
         """Whether a reservation that has begun still has so many GPUs for it."""
-        r = next((r for r in self.reservations if r.id == waiter.reservation_id and r.starts_at <= self.now < r.ends_at), None)
-        return r is not None and self.held_under(r) + waiter.request.gpu_count <= r.request.gpu_count
+        r = next(
+            (
+                r
+                for r in self.reservations
+                if r.id == waiter.reservation_id and r.starts_at <= self.now < r.ends_at
+            ),
+            None,
+        )
+        return (
+            r is not None and self.held_under(r) + waiter.request.gpu_count <= r.request.gpu_count
+        )
 
     def held_under(self, r: Reservation) -> int:
         return sum(len(h.shares) for h in self.holders.values() if h.reservation_id == r.id)
@@ -211,6 +232,12 @@ def without(rooms: Sequence[GpuRoom], shares: Iterable[Share], *, sign: int = 1)
         percent, memory = taken.get(s.gpu_id, (0, 0))
         taken[s.gpu_id] = (percent + sign * s.compute_percent, memory + sign * s.memory_bytes)
     return [
-        replace(g, free_percent=g.free_percent - taken[g.gpu_id][0], free_memory_bytes=g.free_memory_bytes - taken[g.gpu_id][1]) if g.gpu_id in taken else g
+        replace(
+            g,
+            free_percent=g.free_percent - taken[g.gpu_id][0],
+            free_memory_bytes=g.free_memory_bytes - taken[g.gpu_id][1],
+        )
+        if g.gpu_id in taken
+        else g
         for g in rooms
     ]

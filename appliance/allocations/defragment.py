@@ -35,10 +35,14 @@ def plan(rooms: Sequence[GpuRoom], shares: Mapping[UUID, Sequence[Share]]) -> li
     return moves
 
 
-def emptied(gpu_id: UUID, now: dict[UUID, GpuRoom], on: dict[UUID, dict[UUID, Share]]) -> list[Move]:
+def emptied(
+    gpu_id: UUID, now: dict[UUID, GpuRoom], on: dict[UUID, dict[UUID, Share]]
+) -> list[Move]:
     """Changes `now` and `on` when all of its partitions find a place; otherwise nothing, and an empty list."""
     source, rooms, moves = now[gpu_id], dict(now), list[Move]()
-    for allocation_id, s in sorted(on[gpu_id].items(), key=lambda item: (-item[1].compute_percent, item[0].int)):
+    for allocation_id, s in sorted(
+        on[gpu_id].items(), key=lambda item: (-item[1].compute_percent, item[0].int)
+    ):
         there = [
             g
             for g in rooms.values()
@@ -48,9 +52,15 @@ def emptied(gpu_id: UUID, now: dict[UUID, GpuRoom], on: dict[UUID, dict[UUID, Sh
         if not there:
             return []
         best = min(there, key=lambda g: (g.free_percent, g.gpu_id.int))
-        rooms[best.gpu_id] = replace(best, free_percent=best.free_percent - s.compute_percent, free_memory_bytes=best.free_memory_bytes - s.memory_bytes)
+        rooms[best.gpu_id] = replace(
+            best,
+            free_percent=best.free_percent - s.compute_percent,
+            free_memory_bytes=best.free_memory_bytes - s.memory_bytes,
+        )
         moves.append(Move(allocation_id, gpu_id, best.gpu_id, s.compute_percent, s.memory_bytes))
-    rooms[gpu_id] = replace(source, free_percent=WHOLE_PERCENT, free_memory_bytes=source.memory_bytes)
+    rooms[gpu_id] = replace(
+        source, free_percent=WHOLE_PERCENT, free_memory_bytes=source.memory_bytes
+    )
     now.update(rooms)
     for m in moves:
         on.setdefault(m.to_gpu_id, {})[m.allocation_id] = on[gpu_id].pop(m.allocation_id)

@@ -34,7 +34,15 @@ def expected_start(book: Book, waiting: Sequence[Waiter], allocation_id: UUID) -
     heapq.heapify(ends)
     for _ in range(MOST_ENDS):
         for w in list(left):
-            start = next((o for p in w.pools if p in book.pools and isinstance(o := attempt_in(book, w, p, book.pools[p], None), Start)), None)
+            start = next(
+                (
+                    o
+                    for p in w.pools
+                    if p in book.pools
+                    and isinstance(o := attempt_in(book, w, p, book.pools[p], None), Start)
+                ),
+                None,
+            )
             if start is None:
                 continue
             if w.allocation_id == allocation_id:
@@ -49,7 +57,9 @@ def expected_start(book: Book, waiting: Sequence[Waiter], allocation_id: UUID) -
         holder = book.holders[gone]
         book.holders.take_out(gone)
         pool = book.pools[holder.pool_id]
-        book.pools[holder.pool_id] = replace(pool, rooms=without(pool.rooms, holder.shares, sign=-1))
+        book.pools[holder.pool_id] = replace(
+            pool, rooms=without(pool.rooms, holder.shares, sign=-1)
+        )
         book = replace(book, now=max(at, book.now))
     return None
 
@@ -59,7 +69,9 @@ def alternatives(book: Book, waiter: Waiter) -> list[Alternative]:
     found: list[Alternative] = []
     for changed, difference in variations(book, waiter):
         for pool_id in changed.pools:
-            if pool_id in book.pools and isinstance(attempt_in(book, changed, pool_id, book.pools[pool_id], None), Start):
+            if pool_id in book.pools and isinstance(
+                attempt_in(book, changed, pool_id, book.pools[pool_id], None), Start
+            ):
                 found.append(Alternative(changed, pool_id, difference))
                 break
         if len(found) == MOST_ALTERNATIVES:
@@ -77,12 +89,23 @@ def variations(book: Book, waiter: Waiter) -> Iterator[tuple[Waiter, str]]:
         if pool_id not in waiter.pools:
             yield replace(waiter, pools=(pool_id,)), f"from pool {pool.name}"
     if r.model or r.labels:
-        yield replace(waiter, request=replace(r, model="", labels=())), "on any model" if r.model else "without labels"
+        yield (
+            replace(waiter, request=replace(r, model="", labels=())),
+            "on any model" if r.model else "without labels",
+        )
     if r.compute_mode is ComputeMode.EXCLUSIVE:
         for percent in (75, 50, 25, 10):
-            yield replace(waiter, request=replace(r, compute_mode=ComputeMode.SHARED, percent=percent)), f"{percent} % of each GPU"
+            yield (
+                replace(
+                    waiter, request=replace(r, compute_mode=ComputeMode.SHARED, percent=percent)
+                ),
+                f"{percent} % of each GPU",
+            )
     elif r.memory_bytes == 0:
-        for percent in sorted({r.percent * part // 100 for part in (90, 75, 50, 25, 10)} - {0, r.percent}, reverse=True):
+        for percent in sorted(
+            {r.percent * part // 100 for part in (90, 75, 50, 25, 10)} - {0, r.percent},
+            reverse=True,
+        ):
             yield replace(waiter, request=replace(r, percent=percent)), f"{percent} % of each GPU"
     for count in range(r.gpu_count - 1, 0, -1):
         yield replace(waiter, request=replace(r, gpu_count=count)), f"{count} GPUs"

@@ -35,9 +35,14 @@ class AlternativeSerializer(serializers.Serializer[dict[str, Any]]):
 
 class ExplanationSerializer(serializers.Serializer[dict[str, Any]]):
     state = serializers.CharField()
-    rule = serializers.CharField(allow_blank=True, help_text="room, limit, quota, reservation, ahead or reclaim; empty when it does not wait.")
+    rule = serializers.CharField(
+        allow_blank=True,
+        help_text="room, limit, quota, reservation, ahead or reclaim; empty when it does not wait.",
+    )
     reason = serializers.CharField(allow_blank=True)
-    expected_start_at = serializers.DateTimeField(allow_null=True, help_text="Null: nobody's end that it needs is known.")
+    expected_start_at = serializers.DateTimeField(
+        allow_null=True, help_text="Null: nobody's end that it needs is known."
+    )
     alternatives = AlternativeSerializer(many=True)
 
 
@@ -61,12 +66,20 @@ class AllocationExplanationView(ApplianceView):
     @extend_schema(responses=ExplanationSerializer)
     def get(self, request: Request, allocation_id: UUID) -> Response:
         """Works on what is there at this moment; nothing is promised."""
-        allocation = get_object_or_404(Allocation.objects.visible_to(caller(request)), pk=allocation_id)
-        answer: dict[str, Any] = {"state": allocation.state, "rule": allocation.waiting_rule, "reason": allocation.waiting_reason}
+        allocation = get_object_or_404(
+            Allocation.objects.visible_to(caller(request)), pk=allocation_id
+        )
+        answer: dict[str, Any] = {
+            "state": allocation.state,
+            "rule": allocation.waiting_rule,
+            "reason": allocation.waiting_reason,
+        }
         opened, waiting = book.opened()
         waiters = [w for _, w in waiting.values()]
         mine = next((w for w in waiters if w.allocation_id == allocation.pk), None)
-        answer["expected_start_at"] = forecast.expected_start(opened, waiters, allocation.pk) if mine else None
+        answer["expected_start_at"] = (
+            forecast.expected_start(opened, waiters, allocation.pk) if mine else None
+        )
         answer["alternatives"] = [
             {
                 "difference": a.difference, "pool": opened.pools[a.pool_id].name, "gpu_count": a.waiter.request.gpu_count, "percent": a.waiter.request.percent,
@@ -86,9 +99,24 @@ class PoolDefragmentationView(ApplianceView):
         pool = get_object_or_404(Pool.objects.visible_to(caller(request)), pk=pool_id)
         rooms = book.rooms().get(pool.pk, [])
         here = {g.gpu_id for g in rooms}
-        moves = defragment.plan(rooms, {a: [s for s in h.shares if s.gpu_id in here] for a, h in book.holders().items() if h.pool_id == pool.pk})
+        moves = defragment.plan(
+            rooms,
+            {
+                a: [s for s in h.shares if s.gpu_id in here]
+                for a, h in book.holders().items()
+                if h.pool_id == pool.pk
+            },
+        )
         whole = sum(g.free_percent == 100 for g in rooms)
-        return Response(DefragmentationSerializer({"whole_gpus": whole, "whole_gpus_after": whole + len({m.from_gpu_id for m in moves}), "moves": moves}).data)
+        return Response(
+            DefragmentationSerializer(
+                {
+                    "whole_gpus": whole,
+                    "whole_gpus_after": whole + len({m.from_gpu_id for m in moves}),
+                    "moves": moves,
+                }
+            ).data
+        )
 
 
 class TimeToGpuClassSerializer(serializers.Serializer[dict[str, Any]]):
@@ -116,7 +144,9 @@ class TimeToGpuView(ApplianceView):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("since", datetime, description="When it was asked for; a day ago without it."),
+            OpenApiParameter(
+                "since", datetime, description="When it was asked for; a day ago without it."
+            ),
             OpenApiParameter("until", datetime),
             OpenApiParameter("project", str, description="Its name; all that one sees without it."),
         ],
@@ -130,10 +160,20 @@ class TimeToGpuView(ApplianceView):
         until = a_time(given["until"]) if "until" in given else now
         projects = projects_with(caller(request), "allocations.view")
         if "project" in given:
-            named = Project.objects.filter(name=text(given["project"])).values_list("pk", flat=True).first()
+            named = (
+                Project.objects.filter(name=text(given["project"]))
+                .values_list("pk", flat=True)
+                .first()
+            )
             if named is None or (projects is not None and named not in projects):
                 raise Http404
             projects = [named]
         found, begin = time_to_gpu.measured(since=since, until=until, projects=projects, now=now)
-        items = [{**asdict(f.service_class), **{k: v for k, v in asdict(f).items() if k != "service_class"}} for f in found]
+        items = [
+            {
+                **asdict(f.service_class),
+                **{k: v for k, v in asdict(f).items() if k != "service_class"},
+            }
+            for f in found
+        ]
         return Response(TimeToGpuSerializer({"since": begin, "until": until, "items": items}).data)

@@ -106,7 +106,10 @@ class Index:
 
     def _show(self, gpu_id: UUID) -> None:
         node, room = self.as_rows_say[gpu_id]
-        rooms, packed = self.rooms.setdefault(pool_id := self.pool_of[gpu_id], {}), self.packed.setdefault(pool_id, PackedRooms())
+        rooms, packed = (
+            self.rooms.setdefault(pool_id := self.pool_of[gpu_id], {}),
+            self.packed.setdefault(pool_id, PackedRooms()),
+        )
         if gpu_id in rooms:
             packed.drop(rooms[gpu_id])
         rooms[gpu_id] = book.if_reachable(room, node, self.unreachable)
@@ -158,16 +161,24 @@ class Index:
         self.refreshed()
         chosen = list(islice(self.pool_of, self.checked, self.checked + CHECKED_AT_ONCE))
         self.checked = self.checked + CHECKED_AT_ONCE if len(chosen) == CHECKED_AT_ONCE else 0
-        rows = {room.gpu_id: (pool_id, node, room) for pool_id, node, room in book.gpus(gpu_ids=chosen)}
+        rows = {
+            room.gpu_id: (pool_id, node, room) for pool_id, node, room in book.gpus(gpu_ids=chosen)
+        }
         wrong = [g for g in chosen if rows.get(g) != (self.pool_of[g], *self.as_rows_say[g])]
         self.checks += 1
         if self.checks % RULES_CHECKED_EVERY == 0 and self.rules != (rules := book.rules()):
             self.mismatches += 1
             self.rules = rules
-            log.error("pools, quotas or reservations were not as the rows say; they were read again")
+            log.error(
+                "pools, quotas or reservations were not as the rows say; they were read again"
+            )
         if wrong:
             self.mismatches += len(wrong)
-            log.error("%d GPUs were not as the rows say, the first is %s; they were read again", len(wrong), wrong[0])
+            log.error(
+                "%d GPUs were not as the rows say, the first is %s; they were read again",
+                len(wrong),
+                wrong[0],
+            )
             self.stale_gpus.update(wrong)
 
 

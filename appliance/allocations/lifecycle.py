@@ -25,27 +25,58 @@ from appliance.prepared import Delete, Select, Update, insert
 from appliance.telemetry import series
 
 TRANSITION = Update(
-    lambda allocation_id, old, known, **changes: (Allocation.objects.filter(pk=allocation_id, state__in=old, version=known), changes),
+    lambda allocation_id, old, known, **changes: (
+        Allocation.objects.filter(pk=allocation_id, state__in=old, version=known),
+        changes,
+    ),
 )
 TAKE = Update(
     lambda gpu_id, percent, memory_bytes: (
         Gpu.objects.filter(pk=gpu_id),
-        {"taken_percent": F("taken_percent") + percent, "taken_memory_bytes": F("taken_memory_bytes") + memory_bytes},
+        {
+            "taken_percent": F("taken_percent") + percent,
+            "taken_memory_bytes": F("taken_memory_bytes") + memory_bytes,
+        },
     )
 )
 DELETE_PARTITION = Delete(lambda partition_id: Partition.objects.filter(pk=partition_id))
-SET_GENERATION = Update(lambda partition_id, generation: (Partition.objects.filter(pk=partition_id), {"generation": generation}))
+SET_GENERATION = Update(
+    lambda partition_id, generation: (
+        Partition.objects.filter(pk=partition_id),
+        {"generation": generation},
+    )
+)
 
 
-def transition(allocation: Allocation, old: Iterable[str], new: AllocationState, *, message: str, actor: str = SYSTEM, **changes: object) -> bool:
+def transition(
+    allocation: Allocation,
+    old: Iterable[str],
+    new: AllocationState,
+    *,
+    message: str,
+    actor: str = SYSTEM,
+    **changes: object,
+) -> bool:
     """True when this call made the change: one row, or it did not happen."""
     after = {"state": str(new), "version": allocation.version + 1, **changes}
-    won = TRANSITION(allocation_id=allocation.pk, old=[str(state) for state in old], known=allocation.version, **after)
+    won = TRANSITION(
+        allocation_id=allocation.pk,
+        old=[str(state) for state in old],
+        known=allocation.version,
+        **after,
+    )
     if won:
         touch_allocation(allocation.pk)
         if new == AllocationState.ACTIVE:
             idleness.began(allocation.pk)
-        emit(f"allocation.{new}", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
+        emit(
+            f"allocation.{new}",
+            path=allocation.path,
+            object_id=allocation.pk,
+            project_id=allocation.project_id,
+            actor=actor,
+            message=message,
+        )
         for name, value in after.items():
             setattr(allocation, name, value)
     return bool(won)
@@ -105,13 +136,40 @@ def partitions_on(node_id: UUID, states: Collection[str]) -> dict[UUID, list[Gra
     return found
 
 
-COLUMNS = ("pk", "allocation_id", "gpu_id", "gpu__node_id", "memory_bytes", "compute_percent", "generation", "gpu__node__applied_generation")
-GRANTED = Select(lambda allocation_ids: Partition.objects.filter(allocation_id__in=allocation_ids).order_by("position").values_list(*COLUMNS))
-GRANTED_ON = Select(lambda node_id: Partition.objects.filter(gpu__node_id=node_id).order_by("position").values_list(*COLUMNS, "allocation__state"))
+COLUMNS = (
+    "pk",
+    "allocation_id",
+    "gpu_id",
+    "gpu__node_id",
+    "memory_bytes",
+    "compute_percent",
+    "generation",
+    "gpu__node__applied_generation",
+)
+GRANTED = Select(
+    lambda allocation_ids: (
+        Partition.objects.filter(allocation_id__in=allocation_ids)
+        .order_by("position")
+        .values_list(*COLUMNS)
+    )
+)
+GRANTED_ON = Select(
+    lambda node_id: (
+        Partition.objects.filter(gpu__node_id=node_id)
+        .order_by("position")
+        .values_list(*COLUMNS, "allocation__state")
+    )
+)
 
 
 def activate(allocation: Allocation, partitions: Iterable[Granted]) -> None:
-    if transition(allocation, [AllocationState.PREPARING], AllocationState.ACTIVE, message="Ready for sessions.", active_at=timezone.now()):
+    if transition(
+        allocation,
+        [AllocationState.PREPARING],
+        AllocationState.ACTIVE,
+        message="Ready for sessions.",
+        active_at=timezone.now(),
+    ):
         show(partitions)
         task_end(path=allocation.path, kind=PREPARE_TASK)
 
@@ -154,16 +212,32 @@ def announce_end(allocation: Allocation, *, reason: str, actor: str, seconds: fl
     touch_allocation(allocation.pk)
     if held.update(evict_at=at, end_reason=reason[:500], version=F("version") + 1):
         message = f"It ends in {seconds:.0f} s: {reason}"
-        emit("allocation.evicting", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
+        emit(
+            "allocation.evicting",
+            path=allocation.path,
+            object_id=allocation.pk,
+            project_id=allocation.project_id,
+            actor=actor,
+            message=message,
+        )
 
 
 def withdraw_end(allocation: Allocation, *, actor: str) -> None:
     """The reason for the notice is gone."""
-    held = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE).exclude(evict_at=None)
+    held = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE).exclude(
+        evict_at=None
+    )
     touch_allocation(allocation.pk)
     if held.update(evict_at=None, end_reason="", version=F("version") + 1):
         message = "It may stay: the notice was withdrawn."
-        emit("allocation.eviction_withdrawn", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor, message=message)
+        emit(
+            "allocation.eviction_withdrawn",
+            path=allocation.path,
+            object_id=allocation.pk,
+            project_id=allocation.project_id,
+            actor=actor,
+            message=message,
+        )
 
 
 def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
@@ -171,7 +245,9 @@ def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
     old = [AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED]
     changes = {"end_reason": reason[:500], "fence_counter": allocation.fence_counter + 1}
     prepared = allocation.state != AllocationState.PREPARING
-    if transition(allocation, old, AllocationState.RELEASING, message=reason, actor=actor, **changes):
+    if transition(
+        allocation, old, AllocationState.RELEASING, message=reason, actor=actor, **changes
+    ):
         if not prepared:  # otherwise that task has ended
             task_end(path=allocation.path, kind=PREPARE_TASK, error=reason)
         mine = partitions_of([allocation.pk]).get(allocation.pk, [])
@@ -183,7 +259,13 @@ def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
 
 def finish_release(allocation: Allocation) -> bool:
     message, ended_at = f"Released: {allocation.end_reason}", timezone.now()
-    if not transition(allocation, [AllocationState.RELEASING], AllocationState.RELEASED, message=message, ended_at=ended_at):
+    if not transition(
+        allocation,
+        [AllocationState.RELEASING],
+        AllocationState.RELEASED,
+        message=message,
+        ended_at=ended_at,
+    ):
         return False
     task_end(path=allocation.path, kind=EVICT_TASK)
     transaction.on_commit(partial(holding.forget, allocation.pk))

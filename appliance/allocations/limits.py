@@ -14,16 +14,25 @@ def over_limit(book: Book, waiter: Waiter, placed: Placed) -> Wait | None:
             continue
         used = book.use[subject]
         if e.limit_percent is not None and used + size > e.limit_percent:
-            return Wait(Rule.LIMIT, f"The limit of {subject.kind} {e.name} is {gpus(e.limit_percent)}, {gpus(used)} are in use, and this needs {gpus(size)}.")
+            return Wait(
+                Rule.LIMIT,
+                f"The limit of {subject.kind} {e.name} is {gpus(e.limit_percent)}, {gpus(used)} are in use, and this needs {gpus(size)}.",
+            )
         if e.quota_percent is None:
             continue
         in_use = f"{gpus(used)} are in use, and this needs {gpus(size)}"
         if not e.borrows and used + size > e.quota_percent:
-            return Wait(Rule.QUOTA, f"The quota of {subject.kind} {e.name} is {gpus(e.quota_percent)} without borrowing; {in_use}.")
+            return Wait(
+                Rule.QUOTA,
+                f"The quota of {subject.kind} {e.name} is {gpus(e.quota_percent)} without borrowing; {in_use}.",
+            )
         fixed = book.holders.fixed_use[subject]
         if not waiter.preemptible and fixed + size > e.quota_percent:
             kept = f"What cannot be preempted must stay within the quota of {subject.kind} {e.name}, {gpus(e.quota_percent)}"
-            return Wait(Rule.QUOTA, f"{kept}; {gpus(fixed)} are in use so, and this needs {gpus(size)}. A preemptible request may borrow.")
+            return Wait(
+                Rule.QUOTA,
+                f"{kept}; {gpus(fixed)} are in use so, and this needs {gpus(size)}. A preemptible request may borrow.",
+            )
     return None
 
 

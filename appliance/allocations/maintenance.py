@@ -31,20 +31,44 @@ def blockers(node: Node) -> QuerySet[Allocation]:
 def enter(*, node_id: UUID, grace_seconds: float, initiator: User) -> Task:
     """Allocations there get notice for so long. The task ends when the node is empty."""
     node = Node.objects.get(pk=node_id)
-    if not Node.objects.filter(pk=node_id, state__in=[NodeState.READY, NodeState.CORDONED], version=node.version).update(
-        state=NodeState.DRAINING, version=F("version") + 1
-    ):
-        raise ApplianceError(Code.CONFLICT, f"Node {node.name} is {node.state}; only a node that is ready or cordoned can enter maintenance mode.")
+    if not Node.objects.filter(
+        pk=node_id, state__in=[NodeState.READY, NodeState.CORDONED], version=node.version
+    ).update(state=NodeState.DRAINING, version=F("version") + 1):
+        raise ApplianceError(
+            Code.CONFLICT,
+            f"Node {node.name} is {node.state}; only a node that is ready or cordoned can enter maintenance mode.",
+        )
     changes.node_changed(node_id)
     actor = initiator.username
-    emit("node.draining", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} gets nothing new and is being emptied.")
-    task = task_start(kind=TASK, path=node.path, initiator=initiator, message=f"Node {node.name} is being emptied.")
+    emit(
+        "node.draining",
+        path=node.path,
+        object_id=node.pk,
+        actor=actor,
+        message=f"Node {node.name} gets nothing new and is being emptied.",
+    )
+    task = task_start(
+        kind=TASK,
+        path=node.path,
+        initiator=initiator,
+        message=f"Node {node.name} is being emptied.",
+    )
     for allocation in blockers(node):
         size = allocation.name or f"{allocation.pk}"
         task_start(
-            kind=EVICT_TASK, path=allocation.path, initiator=initiator, project_id=allocation.project_id, parent=task, message=f"Allocation {size} is to leave."
+            kind=EVICT_TASK,
+            path=allocation.path,
+            initiator=initiator,
+            project_id=allocation.project_id,
+            parent=task,
+            message=f"Allocation {size} is to leave.",
         )
-        evict(allocation_id=allocation.pk, reason=f"node {node.name} enters maintenance mode", actor=actor, grace_seconds=grace_seconds)
+        evict(
+            allocation_id=allocation.pk,
+            reason=f"node {node.name} enters maintenance mode",
+            actor=actor,
+            grace_seconds=grace_seconds,
+        )
     advance()
     task.refresh_from_db()
     return task
@@ -56,9 +80,16 @@ def advance() -> None:
     for node in Node.objects.filter(state=NodeState.DRAINING):
         left = list(blockers(node).values_list("state", flat=True))
         if not left:
-            if Node.objects.filter(pk=node.pk, state=NodeState.DRAINING).update(state=NodeState.MAINTENANCE, version=F("version") + 1):
+            if Node.objects.filter(pk=node.pk, state=NodeState.DRAINING).update(
+                state=NodeState.MAINTENANCE, version=F("version") + 1
+            ):
                 changes.node_changed(node.pk)
-                emit("node.maintenance", path=node.path, object_id=node.pk, message=f"Node {node.name} is empty and in maintenance mode.")
+                emit(
+                    "node.maintenance",
+                    path=node.path,
+                    object_id=node.pk,
+                    message=f"Node {node.name} is empty and in maintenance mode.",
+                )
                 task_end(path=node.path, kind=TASK)
             continue
         releasing = left.count(AllocationState.RELEASING)
@@ -70,16 +101,24 @@ def advance() -> None:
 def leave(*, node_id: UUID, actor: str) -> Node:
     """Back to work, or never mind: what had notice because of it, and is still there, may stay."""
     node = Node.objects.get(pk=node_id)
-    if not Node.objects.filter(pk=node_id, state__in=[NodeState.DRAINING, NodeState.MAINTENANCE], version=node.version).update(
-        state=NodeState.READY, version=F("version") + 1
-    ):
-        raise ApplianceError(Code.CONFLICT, f"Node {node.name} is {node.state}; it is not in maintenance mode.")
+    if not Node.objects.filter(
+        pk=node_id, state__in=[NodeState.DRAINING, NodeState.MAINTENANCE], version=node.version
+    ).update(state=NodeState.READY, version=F("version") + 1):
+        raise ApplianceError(
+            Code.CONFLICT, f"Node {node.name} is {node.state}; it is not in maintenance mode."
+        )
     changes.node_changed(node_id)
     for allocation in blockers(node).filter(state=AllocationState.ACTIVE).exclude(evict_at=None):
         lifecycle.withdraw_end(allocation, actor=actor)
         task_cancel(path=allocation.path, kind=EVICT_TASK, actor=actor)
     task_cancel(path=node.path, kind=TASK, actor=actor)
-    emit("node.ready", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} left maintenance mode.")
+    emit(
+        "node.ready",
+        path=node.path,
+        object_id=node.pk,
+        actor=actor,
+        message=f"Node {node.name} left maintenance mode.",
+    )
     node.refresh_from_db()
     return node
 

@@ -20,11 +20,25 @@ from appliance.inventory.models import Node, NodeState
 from appliance.inventory.views import NodeSerializer
 from appliance.pools.models import Pool
 from appliance.pools.views import PoolView
-from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters, shown
+from appliance.rest import (
+    ApplianceView,
+    CursorPage,
+    caller,
+    check_version,
+    plain,
+    refuse_unknown_parameters,
+    shown,
+)
 
 
 class MaintenanceSerializer(serializers.Serializer[dict[str, Any]]):
-    grace_seconds = serializers.FloatField(min_value=0, max_value=7 * 86400, required=False, default=300.0, help_text="Notice that allocations there get.")
+    grace_seconds = serializers.FloatField(
+        min_value=0,
+        max_value=7 * 86400,
+        required=False,
+        default=300.0,
+        help_text="Notice that allocations there get.",
+    )
 
 
 class BlockerSerializer(serializers.ModelSerializer[Allocation]):
@@ -40,9 +54,15 @@ class BlockerSerializer(serializers.ModelSerializer[Allocation]):
 def pool_blockers(pool: Pool) -> list[dict[str, object]]:
     """What is in the pool, or asks for it."""
     gpus = pool.gpus.exclude(node__state=NodeState.REMOVED).select_related("node")[:100]
-    waiting = Allocation.objects.filter(Q(pool=pool) | Q(placed_pool=pool)).exclude(state__in=[AllocationState.RELEASED, AllocationState.FAILED])[:100]
-    found: list[dict[str, object]] = [{"kind": "gpu", "id": str(g.pk), "name": f"GPU {g.index} of {g.node.name}"} for g in gpus]
-    found += [{"kind": "allocation", "id": str(a.pk), "name": a.name, "state": a.state} for a in waiting]
+    waiting = Allocation.objects.filter(Q(pool=pool) | Q(placed_pool=pool)).exclude(
+        state__in=[AllocationState.RELEASED, AllocationState.FAILED]
+    )[:100]
+    found: list[dict[str, object]] = [
+        {"kind": "gpu", "id": str(g.pk), "name": f"GPU {g.index} of {g.node.name}"} for g in gpus
+    ]
+    found += [
+        {"kind": "allocation", "id": str(a.pk), "name": a.name, "state": a.state} for a in waiting
+    ]
     return found
 
 
@@ -61,7 +81,11 @@ class NodeEnterMaintenanceView(ApplianceView):
         form.is_valid(raise_exception=True)
 
         def effect() -> tuple[int, dict[str, Any]]:
-            task = maintenance.enter(node_id=node.pk, grace_seconds=form.validated_data["grace_seconds"], initiator=caller(request))
+            task = maintenance.enter(
+                node_id=node.pk,
+                grace_seconds=form.validated_data["grace_seconds"],
+                initiator=caller(request),
+            )
             return 202, plain(shown(TaskSerializer, task))
 
         response = idempotent(request, effect)
@@ -76,7 +100,11 @@ class NodeExitMaintenanceView(ApplianceView):
     def post(self, request: Request, node_id: UUID) -> Response:
         node = get_object_or_404(Node.objects.visible_to(caller(request)).present(), pk=node_id)
         check_version(node, request)
-        return Response(shown(NodeSerializer, maintenance.leave(node_id=node.pk, actor=caller(request).username)))
+        return Response(
+            shown(
+                NodeSerializer, maintenance.leave(node_id=node.pk, actor=caller(request).username)
+            )
+        )
 
 
 class NodeBlockerListView(ApplianceView):
@@ -88,5 +116,7 @@ class NodeBlockerListView(ApplianceView):
         refuse_unknown_parameters(request, [])
         node = get_object_or_404(Node.objects.visible_to(caller(request)).present(), pk=node_id)
         page = CursorPage()
-        rows = page.paginate_queryset(maintenance.blockers(node).select_related("owner", "project"), request)
+        rows = page.paginate_queryset(
+            maintenance.blockers(node).select_related("owner", "project"), request
+        )
         return page.get_paginated_response(BlockerSerializer(rows, many=True).data)

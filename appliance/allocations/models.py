@@ -39,17 +39,30 @@ class AllocationQuerySet(models.QuerySet["Allocation"]):
 
     def with_names(self) -> AllocationQuerySet:
         """Of whom and what they belong to."""
-        names = {"owner_name": "owner__username", "project_name": "project__name", "pool_name": "pool__name", "placed_pool_name": "placed_pool__name"}
+        names = {
+            "owner_name": "owner__username",
+            "project_name": "project__name",
+            "pool_name": "pool__name",
+            "placed_pool_name": "placed_pool__name",
+        }
         return self.annotate(**{name: F(column) for name, column in names.items()})
 
 
 class Allocation(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="allocations")
-    project = models.ForeignKey("accounts.Project", on_delete=models.PROTECT, related_name="allocations")
-    pool = models.ForeignKey("pools.Pool", null=True, on_delete=models.SET_NULL, related_name="allocations")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="allocations"
+    )
+    project = models.ForeignKey(
+        "accounts.Project", on_delete=models.PROTECT, related_name="allocations"
+    )
+    pool = models.ForeignKey(
+        "pools.Pool", null=True, on_delete=models.SET_NULL, related_name="allocations"
+    )
     name = models.CharField(max_length=100, blank=True)
-    state = models.CharField(max_length=20, choices=AllocationState.choices, default=AllocationState.WAITING)
+    state = models.CharField(
+        max_length=20, choices=AllocationState.choices, default=AllocationState.WAITING
+    )
     gpu_count = models.PositiveSmallIntegerField(default=1)
     percent = models.PositiveSmallIntegerField(default=0)
     """Of compute and, without `memory_bytes`, of memory of each GPU. 0: in proportion to the memory."""
@@ -66,8 +79,20 @@ class Allocation(models.Model):
     preemptible = models.BooleanField(default=True)
     lifetime_seconds = models.PositiveIntegerField(null=True, blank=True)
     """It ends so long after it became active; null: when it is released."""
-    reservation = models.ForeignKey("pools.Reservation", null=True, blank=True, on_delete=models.SET_NULL, related_name="allocations")
-    placed_pool = models.ForeignKey("pools.Pool", null=True, blank=True, on_delete=models.SET_NULL, related_name="placed_allocations")
+    reservation = models.ForeignKey(
+        "pools.Reservation",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="allocations",
+    )
+    placed_pool = models.ForeignKey(
+        "pools.Pool",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="placed_allocations",
+    )
     """Where its GPUs are: its pool, or one that stands in."""
     waiting_rule = models.CharField(max_length=20, blank=True)
     waiting_reason = models.CharField(max_length=500, blank=True)
@@ -86,7 +111,9 @@ class Allocation(models.Model):
     objects = AllocationQuerySet.as_manager()
 
     class Meta:
-        indexes: ClassVar[list[models.Index]] = [models.Index(fields=["state"], name="allocation_by_state")]  # the queue and desired state
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["state"], name="allocation_by_state")
+        ]  # the queue and desired state
 
     @property
     def path(self) -> str:
@@ -96,7 +123,11 @@ class Allocation(models.Model):
 class PartitionQuerySet(models.QuerySet["Partition"]):
     def with_names(self) -> PartitionQuerySet:
         """Of its place, and the state of its allocation."""
-        return self.annotate(gpu_index=F("gpu__index"), node_name=F("gpu__node__name"), allocation_state=F("allocation__state"))
+        return self.annotate(
+            gpu_index=F("gpu__index"),
+            node_name=F("gpu__node__name"),
+            allocation_state=F("allocation__state"),
+        )
 
 
 class Partition(models.Model):
@@ -116,7 +147,10 @@ class Partition(models.Model):
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(fields=["allocation", "gpu"], name="partition_once_a_gpu"),
-            models.CheckConstraint(condition=models.Q(compute_percent__gte=1, compute_percent__lte=100), name="partition_percent_range"),
+            models.CheckConstraint(
+                condition=models.Q(compute_percent__gte=1, compute_percent__lte=100),
+                name="partition_percent_range",
+            ),
         ]
 
 

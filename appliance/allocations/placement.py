@@ -168,11 +168,21 @@ def dotted(version: Iterable[int]) -> str:
 
 def candidates(gpus: Sequence[GpuRoom], request: Request, exclusive: bool) -> list[GpuRoom]:
     """What fits now. Ten thousand GPUs come through here, so a size is worked out once for each size of memory."""
-    picky = bool(request.model or request.labels or request.min_driver_version or request.min_cuda_version)
+    picky = bool(
+        request.model or request.labels or request.min_driver_version or request.min_cuda_version
+    )
     least = WHOLE_PERCENT if exclusive else 0
-    sizes = {memory: size_on(memory, request) for memory in set(map(attrgetter("memory_bytes"), gpus))}
+    sizes = {
+        memory: size_on(memory, request) for memory in set(map(attrgetter("memory_bytes"), gpus))
+    }
     percents = {memory: max(percent, least) for memory, (percent, _) in sizes.items()}
-    fitting = [g for g in gpus if g.free_percent >= percents[m := g.memory_bytes] and g.usable and g.free_memory_bytes >= sizes[m][1]]
+    fitting = [
+        g
+        for g in gpus
+        if g.free_percent >= percents[m := g.memory_bytes]
+        and g.usable
+        and g.free_memory_bytes >= sizes[m][1]
+    ]
     return [g for g in fitting if not suits(g, request)] if picky else fitting
 
 
@@ -193,9 +203,16 @@ def order_of(policies: Sequence[Policy]) -> Callable[[GpuRoom], Key]:
 DEFAULT_POLICIES = (Policy.PACK,)
 
 
-def place(gpus: Sequence[GpuRoom], request: Request, policies: Sequence[Policy] = DEFAULT_POLICIES) -> Placed | Waiting:
+def place(
+    gpus: Sequence[GpuRoom], request: Request, policies: Sequence[Policy] = DEFAULT_POLICIES
+) -> Placed | Waiting:
     """All of its GPUs or none, no GPU twice, on one node if possible, otherwise on as few as possible."""
-    if request.gpu_count == 1 and isinstance(gpus, PackedRooms) and tuple(policies) == DEFAULT_POLICIES and (g := gpus.first_fit(request)):
+    if (
+        request.gpu_count == 1
+        and isinstance(gpus, PackedRooms)
+        and tuple(policies) == DEFAULT_POLICIES
+        and (g := gpus.first_fit(request))
+    ):
         return Placed((share_on(g, request),))
     fitting = candidates(gpus, request, Policy.EXCLUSIVE in policies)
     if len(fitting) >= request.gpu_count:
@@ -217,7 +234,9 @@ def groups(fitting: Sequence[GpuRoom], policies: Sequence[Policy]) -> Iterable[S
     yield fitting
 
 
-def choose(fitting: Sequence[GpuRoom], request: Request, policies: Sequence[Policy]) -> list[GpuRoom]:
+def choose(
+    fitting: Sequence[GpuRoom], request: Request, policies: Sequence[Policy]
+) -> list[GpuRoom]:
     """An empty list when it cannot be done with these."""
     count, key = request.gpu_count, order_of(policies)
     if len(fitting) < count:
@@ -243,7 +262,12 @@ def choose(fitting: Sequence[GpuRoom], request: Request, policies: Sequence[Poli
     return chosen
 
 
-def explain(gpus: Sequence[GpuRoom], request: Request, fitting: Sequence[GpuRoom], policies: Sequence[Policy] = DEFAULT_POLICIES) -> str:
+def explain(
+    gpus: Sequence[GpuRoom],
+    request: Request,
+    fitting: Sequence[GpuRoom],
+    policies: Sequence[Policy] = DEFAULT_POLICIES,
+) -> str:
     """One sentence: what was asked for, and what stands in its way."""
     asked = f"{request} was asked for"
     if not gpus:
@@ -255,11 +279,17 @@ def explain(gpus: Sequence[GpuRoom], request: Request, fitting: Sequence[GpuRoom
     suiting = [g for g in gpus if not suits(g, request)]
     if unfit and len(suiting) < request.gpu_count:
         others = "; ".join(f"{n} {why}" for why, n in unfit.most_common(3))
-        return f"{asked}, and {len(suiting)} of the pool's {len(gpus)} GPUs can ever do it: {others}."
+        return (
+            f"{asked}, and {len(suiting)} of the pool's {len(gpus)} GPUs can ever do it: {others}."
+        )
     unusable = Counter(g.why_not for g in suiting if not g.usable)
     if len(suiting) - unusable.total() < request.gpu_count:
         why = f" ({unusable.most_common(1)[0][0]})" if unusable else ""
         return f"{asked}, and the pool has {len(suiting) - unusable.total()} usable GPUs{why}."
     most = max(g.free_percent for g in suiting if g.usable)
-    shared = " The pool is exclusive: a GPU with a partition on it gets no other." if Policy.EXCLUSIVE in policies else ""
+    shared = (
+        " The pool is exclusive: a GPU with a partition on it gets no other."
+        if Policy.EXCLUSIVE in policies
+        else ""
+    )
     return f"{asked}; {len(fitting)} GPUs have that much free, the most free on one GPU is {most} %.{shared} It starts when an allocation ends."

@@ -8,7 +8,17 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
-from appliance.allocations.claims import Book, PoolRooms, Reservation, Rule, Start, Subject, Wait, Waiter, without
+from appliance.allocations.claims import (
+    Book,
+    PoolRooms,
+    Reservation,
+    Rule,
+    Start,
+    Subject,
+    Wait,
+    Waiter,
+    without,
+)
 from appliance.allocations.limits import over_limit
 from appliance.allocations.placement import Placed, Waiting, place
 from appliance.allocations.reclaim import reclaim
@@ -26,7 +36,9 @@ def decide(book: Book, waiting: Sequence[Waiter]) -> Iterator[tuple[UUID, Start 
     while heap:
         before, waiter = heapq.heappop(heap)
         now = standing(book, waiter)
-        if now > before:  # its project got something meanwhile; it is never less deserving of its turn than that
+        if (
+            now > before
+        ):  # its project got something meanwhile; it is never less deserving of its turn than that
             heapq.heappush(heap, (now, waiter))
             continue
         outcome = attempt(book, waiter, first)
@@ -47,7 +59,13 @@ def standing(book: Book, waiter: Waiter) -> tuple[float, ...]:
     project = Subject(SubjectKind.PROJECT, waiter.project_id)
     weight = book.entitlements[project].weight if project in book.entitlements else 1.0
     share = (book.use[project] + book.past.get(waiter.project_id, 0.0)) / max(weight, 0.001)
-    return (not book.within_quota(waiter), -waiter.priority, share, waiter.created_at.timestamp(), waiter.allocation_id.int)
+    return (
+        not book.within_quota(waiter),
+        -waiter.priority,
+        share,
+        waiter.created_at.timestamp(),
+        waiter.allocation_id.int,
+    )
 
 
 def attempt(book: Book, waiter: Waiter, first: Mapping[UUID, Waiter]) -> Start | Wait:
@@ -67,7 +85,9 @@ def attempt(book: Book, waiter: Waiter, first: Mapping[UUID, Waiter]) -> Start |
     return refused
 
 
-def attempt_in(book: Book, waiter: Waiter, pool_id: UUID, pool: PoolRooms, first: Waiter | None) -> Start | Wait:
+def attempt_in(
+    book: Book, waiter: Waiter, pool_id: UUID, pool: PoolRooms, first: Waiter | None
+) -> Start | Wait:
     if known := book.no_room.get((pool_id, waiter.request)):
         return Wait(Rule.ROOM, known)
     outcome = place(pool.rooms, waiter.request, pool.policies)
@@ -76,9 +96,15 @@ def attempt_in(book: Book, waiter: Waiter, pool_id: UUID, pool: PoolRooms, first
         return Wait(Rule.ROOM, outcome.reason)
     if held_back := over_limit(book, waiter, outcome):
         return held_back
-    if first is not None and book.now - first.created_at > HOLD_ROOM_AFTER and not waiter.reservation_id and blocks(pool, first, outcome):
+    if (
+        first is not None
+        and book.now - first.created_at > HOLD_ROOM_AFTER
+        and not waiter.reservation_id
+        and blocks(pool, first, outcome)
+    ):
         return Wait(
-            Rule.AHEAD, f"{first.request} is first in pool {pool.name} and has waited for {waited(book.now - first.created_at)}; what suits it is kept for it."
+            Rule.AHEAD,
+            f"{first.request} is first in pool {pool.name} and has waited for {waited(book.now - first.created_at)}; what suits it is kept for it.",
         )
     for reservation in book.reservations:
         if held_back := reserved(book, waiter, pool_id, outcome, reservation):
@@ -93,11 +119,19 @@ def waited(time: timedelta) -> str:
 def blocks(pool: PoolRooms, first: Waiter, placed: Placed) -> bool:
     """Whether it takes a GPU that the first one could use, when empty."""
     taken = {s.gpu_id for s in placed.shares}
-    empty = [replace(g, free_percent=100, free_memory_bytes=g.memory_bytes, usable=True) for g in pool.rooms if g.gpu_id in taken]
-    return isinstance(place(empty, replace(first.request, gpu_count=1, same_node=False), pool.policies), Placed)
+    empty = [
+        replace(g, free_percent=100, free_memory_bytes=g.memory_bytes, usable=True)
+        for g in pool.rooms
+        if g.gpu_id in taken
+    ]
+    return isinstance(
+        place(empty, replace(first.request, gpu_count=1, same_node=False), pool.policies), Placed
+    )
 
 
-def reserved(book: Book, waiter: Waiter, pool_id: UUID, placed: Placed, r: Reservation) -> Wait | None:
+def reserved(
+    book: Book, waiter: Waiter, pool_id: UUID, placed: Placed, r: Reservation
+) -> Wait | None:
     """What would still be there when the reservation begins must be free then. Preemptible work may run until it does."""
     mine = r.id == waiter.reservation_id
     if mine or r.pool_id != pool_id or book.now >= r.ends_at:
@@ -110,14 +144,21 @@ def reserved(book: Book, waiter: Waiter, pool_id: UUID, placed: Placed, r: Reser
     gone = [
         h
         for h in book.holders.values()
-        if h.pool_id == pool_id and (h.leaving or h.preemptible or (h.ends_at is not None and h.ends_at <= r.starts_at)) and h.reservation_id != r.id
+        if h.pool_id == pool_id
+        and (h.leaving or h.preemptible or (h.ends_at is not None and h.ends_at <= r.starts_at))
+        and h.reservation_id != r.id
     ]
     rest = replace(r.request, gpu_count=r.request.gpu_count - book.held_under(r))
-    if rest.gpu_count <= 0 or rest.gpu_count > len(rooms):  # it has all, or the pool could never give it: nobody waits for that
+    if rest.gpu_count <= 0 or rest.gpu_count > len(
+        rooms
+    ):  # it has all, or the pool could never give it: nobody waits for that
         return None
     if not begun:
         rooms = without(rooms, (s for h in gone for s in h.shares), sign=-1)
     if isinstance(place(rooms, rest, book.pools[pool_id].policies), Placed):
         return None
     window = f"from {r.starts_at:%Y-%m-%d %H:%M} to {r.ends_at:%Y-%m-%d %H:%M} UTC"
-    return Wait(Rule.RESERVATION, f"{r.request} are kept for the reservation {r.name} {window}. Preemptible or shorter work may start before.")
+    return Wait(
+        Rule.RESERVATION,
+        f"{r.request} are kept for the reservation {r.name} {window}. Preemptible or shorter work may start before.",
+    )

@@ -21,7 +21,9 @@ from appliance.writer import writes
 
 COUNTERS = ("memory_bytes", "launches", "bytes_in", "bytes_out")
 COUNTERS_SECONDS = 5.0
-OPEN_SESSIONS = Select(lambda node_id: Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED))
+OPEN_SESSIONS = Select(
+    lambda node_id: Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED)
+)
 _counted: dict[UUID, float] = {}
 
 
@@ -67,18 +69,27 @@ def count_partitions(node_id: UUID, reported: Iterable[ReportedSession]) -> None
         held.setdefault(r.allocation_id, []).append(r)
     readings: dict[UUID, list[float]] = {}
     position: Counter[UUID] = Counter()
-    for partition_id, allocation_id in Partition.objects.filter(gpu__node_id=node_id).order_by("position").values_list("pk", "allocation_id"):
+    for partition_id, allocation_id in (
+        Partition.objects.filter(gpu__node_id=node_id)
+        .order_by("position")
+        .values_list("pk", "allocation_id")
+    ):
         here = held.get(allocation_id, [])
         index, position[allocation_id] = position[allocation_id], position[allocation_id] + 1
         used = sum(r.partition_bytes[index] for r in here if index < len(r.partition_bytes))
-        readings[partition_id] = [float(used), float(sum(r.state != SessionState.CLOSED for r in here))]
+        readings[partition_id] = [
+            float(used),
+            float(sum(r.state != SessionState.CLOSED for r in here)),
+        ]
     series.record(("memory_bytes", "sessions"), readings, time.time())
 
 
 def record_session(node_id: UUID, r: ReportedSession) -> None:
     known = Session.objects.filter(pk=r.session_id, node_id=node_id).first()
     if known is None:
-        allocation = Allocation.objects.filter(pk=r.allocation_id, partitions__gpu__node_id=node_id).first()
+        allocation = Allocation.objects.filter(
+            pk=r.allocation_id, partitions__gpu__node_id=node_id
+        ).first()
         if allocation is None:
             return  # not of this node, or of an allocation that is gone: an agent speaks for its own rows only
         known = Session.objects.create(
@@ -104,7 +115,11 @@ def record_session(node_id: UUID, r: ReportedSession) -> None:
     }
     count(known, news)
     idleness.worked(known.allocation_id, known.pk, r.launches + r.bytes_in + r.bytes_out)
-    if all(getattr(known, name) == value for name, value in news.items() if name not in COUNTERS or due(known)):
+    if all(
+        getattr(known, name) == value
+        for name, value in news.items()
+        if name not in COUNTERS or due(known)
+    ):
         return
     _counted[known.pk] = time.monotonic()
     if Session.objects.filter(pk=known.pk).exclude(state=SessionState.CLOSED).update(**news):
@@ -135,7 +150,12 @@ def close_session(session: Session, reason: str) -> None:
     if (
         Session.objects.filter(pk=session.pk)
         .exclude(state=SessionState.CLOSED)
-        .update(state=SessionState.CLOSED, closed_at=timezone.now(), end_reason=reason[:200], memory_bytes=0)
+        .update(
+            state=SessionState.CLOSED,
+            closed_at=timezone.now(),
+            end_reason=reason[:200],
+            memory_bytes=0,
+        )
     ):
         _counted.pop(session.pk, None)
         series.end(session.pk)

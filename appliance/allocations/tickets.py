@@ -40,7 +40,9 @@ class SigningKey:
 
 def signing_key() -> SigningKey:
     """Made at first use; 0600, outside the database."""
-    from django.conf import settings  # here: `./bench gpu` issues tickets on machines without Django
+    from django.conf import (
+        settings,
+    )  # here: `./bench gpu` issues tickets on machines without Django
 
     return signing_key_in(Path(settings.DATA_DIR) / "ticket_key")
 
@@ -65,7 +67,18 @@ def issue(
 ) -> bytes:
     """`client_public_key` is Ed25519, 32 bytes; the client proves it in its handshake with the node."""
     body = _BODY.pack(
-        b"BBT1", len(partitions), key.key_id, allocation_id.bytes, node_id.bytes, now_seconds, now_seconds + LIFE_SECONDS, fence[0], fence[1], client_public_key
+        b"BBT1",
+        len(partitions),
+        key.key_id,
+        allocation_id.bytes,
+        node_id.bytes,
+        now_seconds,
+        now_seconds + LIFE_SECONDS,
+        fence[0],
+        fence[1],
+        client_public_key,
     )
-    body += b"".join(_PARTITION.pack(p.gpu_uuid.bytes, p.memory_bytes, p.compute_percent, 0) for p in partitions)
+    body += b"".join(
+        _PARTITION.pack(p.gpu_uuid.bytes, p.memory_bytes, p.compute_percent, 0) for p in partitions
+    )
     return body + key.private.sign(body)

@@ -24,7 +24,11 @@ class ServiceClass:
     """None: nothing is promised."""
 
 
-CLASSES = (ServiceClass("interactive", 75, 10.0), ServiceClass("normal", 25, 60.0), ServiceClass("background", 0, None))
+CLASSES = (
+    ServiceClass("interactive", 75, 10.0),
+    ServiceClass("normal", 25, 60.0),
+    ServiceClass("background", 0, None),
+)
 """By priority; 50, which everybody has who asks for nothing else, is normal."""
 
 
@@ -50,10 +54,14 @@ def quantile(ordered: Sequence[float], q: float) -> float | None:
 
 
 def share_within(ordered: Sequence[float], target: float | None) -> float | None:
-    return None if target is None or not ordered else sum(s <= target for s in ordered) / len(ordered)
+    return (
+        None if target is None or not ordered else sum(s <= target for s in ordered) / len(ordered)
+    )
 
 
-def figures(started: Iterable[tuple[int, float]], waiting: Iterable[tuple[int, float]]) -> list[Figures]:
+def figures(
+    started: Iterable[tuple[int, float]], waiting: Iterable[tuple[int, float]]
+) -> list[Figures]:
     """Of priorities with the seconds from asking to ready, and with the seconds that those who wait have waited. Pure."""
     waits: dict[str, list[float]] = {c.name: [] for c in CLASSES}
     still: dict[str, list[float]] = {c.name: [] for c in CLASSES}
@@ -64,16 +72,41 @@ def figures(started: Iterable[tuple[int, float]], waiting: Iterable[tuple[int, f
     for c in CLASSES:
         ordered = sorted(waits[c.name])
         p50, p90, p99 = (quantile(ordered, q) for q in (0.5, 0.9, 0.99))
-        found.append(Figures(c, len(ordered), p50, p90, p99, share_within(ordered, c.target_seconds), len(still[c.name]), max(still[c.name], default=None)))
+        found.append(
+            Figures(
+                c,
+                len(ordered),
+                p50,
+                p90,
+                p99,
+                share_within(ordered, c.target_seconds),
+                len(still[c.name]),
+                max(still[c.name], default=None),
+            )
+        )
     return found
 
 
-def measured(*, since: datetime, until: datetime, projects: Sequence[UUID] | None, now: datetime) -> tuple[list[Figures], datetime]:
+def measured(
+    *, since: datetime, until: datetime, projects: Sequence[UUID] | None, now: datetime
+) -> tuple[list[Figures], datetime]:
     """Of what was asked for in that time by these projects (None: all), and from when on it counts. Reads the database."""
     whose = Q() if projects is None else Q(project_id__in=projects)
-    rows = Allocation.objects.filter(whose, created_at__gte=since, created_at__lt=until).exclude(active_at=None).order_by("-created_at")
+    rows = (
+        Allocation.objects.filter(whose, created_at__gte=since, created_at__lt=until)
+        .exclude(active_at=None)
+        .order_by("-created_at")
+    )
     started = list(rows.values_list("priority", "created_at", "active_at")[:MOST_ROWS])
-    waiting = Allocation.objects.filter(whose, state=AllocationState.WAITING).values_list("priority", "created_at")
+    waiting = Allocation.objects.filter(whose, state=AllocationState.WAITING).values_list(
+        "priority", "created_at"
+    )
     begin = started[-1][1] if len(started) == MOST_ROWS else since
-    ready = [(priority, (active_at - created_at).total_seconds()) for priority, created_at, active_at in started if active_at is not None]
-    return figures(ready, [(priority, (now - created_at).total_seconds()) for priority, created_at in waiting]), begin
+    ready = [
+        (priority, (active_at - created_at).total_seconds())
+        for priority, created_at, active_at in started
+        if active_at is not None
+    ]
+    return figures(
+        ready, [(priority, (now - created_at).total_seconds()) for priority, created_at in waiting]
+    ), begin

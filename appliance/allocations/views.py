@@ -25,7 +25,13 @@ from appliance.accounts.services import DEFAULT_PROJECT
 from appliance.activity.feed import NO_PROJECT, Audience, hub
 from appliance.activity.idempotency import idempotent
 from appliance.allocations import book, holding, services, tickets
-from appliance.allocations.models import Allocation, AllocationState, Partition, Session, SessionState
+from appliance.allocations.models import (
+    Allocation,
+    AllocationState,
+    Partition,
+    Session,
+    SessionState,
+)
 from appliance.allocations.placement import ComputeMode
 from appliance.encoding import moment
 from appliance.errors import ApplianceError, Code
@@ -34,7 +40,21 @@ from appliance.inventory.endpoints import Way, in_order
 from appliance.inventory.models import Endpoint, Gpu
 from appliance.pools.models import DEFAULT_POOL, Pool
 from appliance.prepared import Select
-from appliance.rest import WAIT, ApplianceView, CursorPage, Filter, an_id, caller, check_version, filter_parameters, filtered, one_of, plain, shown, wait_for
+from appliance.rest import (
+    WAIT,
+    ApplianceView,
+    CursorPage,
+    Filter,
+    an_id,
+    caller,
+    check_version,
+    filter_parameters,
+    filtered,
+    one_of,
+    plain,
+    shown,
+    wait_for,
+)
 from appliance.telemetry import series
 from appliance.telemetry.views import MetricHistoryView
 
@@ -46,7 +66,15 @@ class PartitionSerializer(serializers.ModelSerializer[Partition]):
 
     class Meta:
         model = Partition
-        fields = ("id", "gpu_id", "gpu_index", "node", "position", "memory_bytes", "compute_percent")
+        fields = (
+            "id",
+            "gpu_id",
+            "gpu_index",
+            "node",
+            "position",
+            "memory_bytes",
+            "compute_percent",
+        )
 
     def to_representation(self, p: Partition) -> dict[str, Any]:
         """What the fields say, without asking each of them. Of rows `with_names`."""
@@ -58,13 +86,19 @@ class PartitionSerializer(serializers.ModelSerializer[Partition]):
 
 class OccupiedPartitionSerializer(PartitionSerializer):
     allocation_id = serializers.UUIDField(read_only=True)
-    state = serializers.CharField(source="allocation.state", read_only=True, help_text="Of its allocation.")
+    state = serializers.CharField(
+        source="allocation.state", read_only=True, help_text="Of its allocation."
+    )
 
     class Meta(PartitionSerializer.Meta):
         fields = (*PartitionSerializer.Meta.fields, "allocation_id", "state")  # type: ignore[assignment]
 
     def to_representation(self, p: Partition) -> dict[str, Any]:
-        return {**super().to_representation(p), "allocation_id": str(p.allocation_id), "state": p.allocation_state}  # type: ignore[attr-defined]
+        return {
+            **super().to_representation(p),
+            "allocation_id": str(p.allocation_id),
+            "state": p.allocation_state,
+        }  # type: ignore[attr-defined]
 
 
 def moment_or_none(value: datetime | None) -> str | None:
@@ -74,12 +108,24 @@ def moment_or_none(value: datetime | None) -> str | None:
 class AllocationSerializer(serializers.ModelSerializer[Allocation]):
     owner = serializers.CharField(source="owner.username", read_only=True)
     project = NameField(source="project.name", read_only=True)
-    pool = serializers.CharField(source="pool.name", default=None, allow_null=True, read_only=True, help_text="null: it was deleted since.")
+    pool = serializers.CharField(
+        source="pool.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="null: it was deleted since.",
+    )
     placed_pool = serializers.CharField(
-        source="placed_pool.name", default=None, allow_null=True, read_only=True, help_text="Where its GPUs are: its pool, or a fallback of it."
+        source="placed_pool.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Where its GPUs are: its pool, or a fallback of it.",
     )
     reservation_id = serializers.UUIDField(read_only=True, allow_null=True)
-    selector = serializers.DictField(child=serializers.CharField(), read_only=True, help_text="Labels that its GPUs have.")
+    selector = serializers.DictField(
+        child=serializers.CharField(), read_only=True, help_text="Labels that its GPUs have."
+    )
     partitions = PartitionSerializer(many=True, read_only=True)
 
     class Meta:
@@ -113,20 +159,66 @@ class AllocationRequestSerializer(serializers.Serializer[dict[str, Any]]):
     pool = NameField(max_length=100, required=False, default=DEFAULT_POOL)
     gpu_count = serializers.IntegerField(min_value=1, max_value=16, required=False, default=1)
     percent = serializers.IntegerField(
-        min_value=1, max_value=100, required=False, default=0, help_text="Of compute and, without memory_bytes, of memory of each GPU. Without both: 100."
+        min_value=1,
+        max_value=100,
+        required=False,
+        default=0,
+        help_text="Of compute and, without memory_bytes, of memory of each GPU. Without both: 100.",
     )
     memory_bytes = serializers.IntegerField(
-        min_value=1, max_value=1 << 50, required=False, default=0, help_text="Of each GPU. Without percent, compute is in proportion."
+        min_value=1,
+        max_value=1 << 50,
+        required=False,
+        default=0,
+        help_text="Of each GPU. Without percent, compute is in proportion.",
     )
-    compute_mode = serializers.ChoiceField([m.value for m in ComputeMode], required=False, default="shared", help_text="exclusive: whole GPUs.")
-    same_node = serializers.BooleanField(required=False, default=False, help_text="All GPUs on one node.")
-    model = serializers.CharField(max_length=100, required=False, default="", allow_blank=True, help_text="Part of the GPU model's name, in any case.")
-    selector = serializers.DictField(child=serializers.CharField(max_length=200), required=False, default=dict, help_text="Labels that GPU or node must have.")
-    min_cuda_version = serializers.RegexField(r"^(\d{1,3}(\.\d{1,3})?)?$", required=False, default="", allow_blank=True, help_text="Such as 12.4.")
-    min_driver_version = serializers.RegexField(r"^(\d{1,5}(\.\d{1,5}){0,3})?$", required=False, default="", allow_blank=True)
-    priority = serializers.IntegerField(min_value=0, max_value=200, required=False, default=50, help_text="From 100 on, an operator's to give.")
-    preemptible = serializers.BooleanField(required=False, default=True, help_text="May be asked to leave for who has the better claim; only so it may borrow.")
-    lifetime_seconds = serializers.IntegerField(min_value=1, max_value=366 * 86400, required=False, default=None, allow_null=True)
+    compute_mode = serializers.ChoiceField(
+        [m.value for m in ComputeMode],
+        required=False,
+        default="shared",
+        help_text="exclusive: whole GPUs.",
+    )
+    same_node = serializers.BooleanField(
+        required=False, default=False, help_text="All GPUs on one node."
+    )
+    model = serializers.CharField(
+        max_length=100,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Part of the GPU model's name, in any case.",
+    )
+    selector = serializers.DictField(
+        child=serializers.CharField(max_length=200),
+        required=False,
+        default=dict,
+        help_text="Labels that GPU or node must have.",
+    )
+    min_cuda_version = serializers.RegexField(
+        r"^(\d{1,3}(\.\d{1,3})?)?$",
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Such as 12.4.",
+    )
+    min_driver_version = serializers.RegexField(
+        r"^(\d{1,5}(\.\d{1,5}){0,3})?$", required=False, default="", allow_blank=True
+    )
+    priority = serializers.IntegerField(
+        min_value=0,
+        max_value=200,
+        required=False,
+        default=50,
+        help_text="From 100 on, an operator's to give.",
+    )
+    preemptible = serializers.BooleanField(
+        required=False,
+        default=True,
+        help_text="May be asked to leave for who has the better claim; only so it may borrow.",
+    )
+    lifetime_seconds = serializers.IntegerField(
+        min_value=1, max_value=366 * 86400, required=False, default=None, allow_null=True
+    )
     reservation_id = serializers.UUIDField(required=False, default=None, allow_null=True)
 
 
@@ -134,7 +226,9 @@ class SessionSerializer(serializers.ModelSerializer[Session]):
     allocation_id = serializers.UUIDField(read_only=True)
     node = serializers.CharField(source="node.name", read_only=True)
     refused_calls = serializers.ListField(
-        child=serializers.CharField(), read_only=True, help_text="Functions of the driver API that it called and that are not there."
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Functions of the driver API that it called and that are not there.",
     )
 
     class Meta:
@@ -148,12 +242,20 @@ class SessionSerializer(serializers.ModelSerializer[Session]):
         """Counters are fresher in memory than in the row."""
         row: dict[str, Any] = super().to_representation(session)
         if session.state != SessionState.CLOSED:
-            row.update({name: int(value) for name, value in series.newest(session.pk).items() if name in row})
+            row.update(
+                {
+                    name: int(value)
+                    for name, value in series.newest(session.pk).items()
+                    if name in row
+                }
+            )
         return row
 
 
 class TicketRequestSerializer(serializers.Serializer[dict[str, str]]):
-    client_public_key = serializers.RegexField(r"^[A-Za-z0-9+/]{43}=$", help_text="Ed25519, 32 bytes, base64.")
+    client_public_key = serializers.RegexField(
+        r"^[A-Za-z0-9+/]{43}=$", help_text="Ed25519, 32 bytes, base64."
+    )
 
 
 class TicketSerializer(serializers.Serializer[dict[str, Any]]):
@@ -172,11 +274,15 @@ class TicketsSerializer(serializers.Serializer[dict[str, Any]]):
 
 def with_rows() -> Any:
     """All that is shown of them."""
-    return Allocation.objects.with_names().prefetch_related(Prefetch("partitions", Partition.objects.with_names().order_by("position")))
+    return Allocation.objects.with_names().prefetch_related(
+        Prefetch("partitions", Partition.objects.with_names().order_by("position"))
+    )
 
 
 BY_ID = Select(lambda ids: Allocation.objects.with_names().filter(pk__in=ids))
-PARTITIONS_OF = Select(lambda ids: Partition.objects.with_names().filter(allocation_id__in=ids).order_by("position"))
+PARTITIONS_OF = Select(
+    lambda ids: Partition.objects.with_names().filter(allocation_id__in=ids).order_by("position")
+)
 
 
 def read(ids: Sequence[UUID]) -> list[Allocation]:
@@ -185,7 +291,9 @@ def read(ids: Sequence[UUID]) -> list[Allocation]:
     for p in PARTITIONS_OF.objects(ids=ids):
         partitions.setdefault(p.allocation_id, []).append(p)
     for allocation in found:
-        allocation.__dict__["_prefetched_objects_cache"] = {"partitions": partitions.get(allocation.pk, [])}
+        allocation.__dict__["_prefetched_objects_cache"] = {
+            "partitions": partitions.get(allocation.pk, [])
+        }
     return found
 
 
@@ -193,7 +301,9 @@ def now_of(allocation_id: UUID) -> dict[str, Any]:
     return shown(AllocationSerializer, read([allocation_id])[0])
 
 
-def visible(request: Request, allocation_id: UUID, of: Callable[[Sequence[UUID]], list[Allocation]] = read) -> Allocation:
+def visible(
+    request: Request, allocation_id: UUID, of: Callable[[Sequence[UUID]], list[Allocation]] = read
+) -> Allocation:
     projects = projects_with(caller(request), "allocations.view")
     for found in of([allocation_id]):
         if projects is None or found.project_id in projects:
@@ -202,11 +312,17 @@ def visible(request: Request, allocation_id: UUID, of: Callable[[Sequence[UUID]]
 
 
 def own_or_managed(request: Request, allocation: Allocation) -> None:
-    if allocation.owner_id != caller(request).pk and not can(caller(request), "allocations.manage", allocation.project_id):
-        raise ApplianceError(Code.DENIED, "The allocation is somebody else's; its owner or an operator may do this.")
+    if allocation.owner_id != caller(request).pk and not can(
+        caller(request), "allocations.manage", allocation.project_id
+    ):
+        raise ApplianceError(
+            Code.DENIED, "The allocation is somebody else's; its owner or an operator may do this."
+        )
 
 
-STATE_OF = Select(lambda allocation_id: Allocation.objects.filter(pk=allocation_id).values_list("state"))
+STATE_OF = Select(
+    lambda allocation_id: Allocation.objects.filter(pk=allocation_id).values_list("state")
+)
 TRANSIENT = (AllocationState.WAITING, AllocationState.PREPARING, AllocationState.RELEASING)
 
 
@@ -214,27 +330,44 @@ def is_past(allocation_id: UUID, states: Collection[str]) -> bool:
     return all(state not in states for (state,) in STATE_OF.rows(allocation_id=allocation_id))
 
 
-def wait_while(request: Request, answer: Response, allocation_id: UUID, states: Collection[str]) -> Response:
+def wait_while(
+    request: Request, answer: Response, allocation_id: UUID, states: Collection[str]
+) -> Response:
     over = partial(is_past, allocation_id, [str(state) for state in states])
-    return wait_for(request, answer, "allocation", allocation_id, over, partial(now_of, allocation_id))
+    return wait_for(
+        request, answer, "allocation", allocation_id, over, partial(now_of, allocation_id)
+    )
 
 
-ALLOCATION_FILTERS: dict[str, tuple[str, Filter]] = {"state": ("state", one_of(*AllocationState.values))}
+ALLOCATION_FILTERS: dict[str, tuple[str, Filter]] = {
+    "state": ("state", one_of(*AllocationState.values))
+}
 PARTITION_FILTERS: dict[str, tuple[str, Filter]] = {"gpu_id": ("gpu_id", an_id)}
-SESSION_FILTERS: dict[str, tuple[str, Filter]] = {"state": ("state", one_of(*SessionState.values)), "allocation_id": ("allocation_id", an_id)}
+SESSION_FILTERS: dict[str, tuple[str, Filter]] = {
+    "state": ("state", one_of(*SessionState.values)),
+    "allocation_id": ("allocation_id", an_id),
+}
 
 
 class AllocationListView(ApplianceView):
     quick: ClassVar[bool] = True
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "POST": "allocations.create"}
 
-    @extend_schema(parameters=filter_parameters(ALLOCATION_FILTERS), responses=AllocationSerializer(many=True))
+    @extend_schema(
+        parameters=filter_parameters(ALLOCATION_FILTERS), responses=AllocationSerializer(many=True)
+    )
     def get(self, request: Request) -> Response:
         rows = filtered(request, with_rows().visible_to(caller(request)), ALLOCATION_FILTERS)
         page = CursorPage()
-        return page.get_paginated_response([shown(AllocationSerializer, row) for row in page.paginate_queryset(rows, request)])
+        return page.get_paginated_response(
+            [shown(AllocationSerializer, row) for row in page.paginate_queryset(rows, request)]
+        )
 
-    @extend_schema(parameters=[WAIT], request=AllocationRequestSerializer, responses={202: AllocationSerializer})
+    @extend_schema(
+        parameters=[WAIT],
+        request=AllocationRequestSerializer,
+        responses={202: AllocationSerializer},
+    )
     def post(self, request: Request) -> Response:
         form = AllocationRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
@@ -242,11 +375,20 @@ class AllocationListView(ApplianceView):
         project, pool = wanted.pop("project"), wanted.pop("pool")
 
         def effect() -> tuple[int, dict[str, Any]]:
-            allocation = services.allocation_create(owner=caller(request), project_name=project, wanted=services.Wanted(pool_name=pool, **wanted))
+            allocation = services.allocation_create(
+                owner=caller(request),
+                project_name=project,
+                wanted=services.Wanted(pool_name=pool, **wanted),
+            )
             return 202, plain(now_of(allocation.pk))
 
         answer = idempotent(request, effect)
-        return wait_while(request, answer, UUID(answer.data["id"]), (AllocationState.WAITING, AllocationState.PREPARING))
+        return wait_while(
+            request,
+            answer,
+            UUID(answer.data["id"]),
+            (AllocationState.WAITING, AllocationState.PREPARING),
+        )
 
 
 class AllocationView(ApplianceView):
@@ -256,7 +398,9 @@ class AllocationView(ApplianceView):
     @extend_schema(parameters=[WAIT], responses=AllocationSerializer)
     def get(self, request: Request, allocation_id: UUID) -> Response:
         allocation = visible(request, allocation_id)
-        answer = Response(shown(AllocationSerializer, allocation), headers={"ETag": f'"{allocation.version}"'})
+        answer = Response(
+            shown(AllocationSerializer, allocation), headers={"ETag": f'"{allocation.version}"'}
+        )
         return wait_while(request, answer, allocation_id, TRANSIENT)
 
     @extend_schema(parameters=[WAIT], responses={202: AllocationSerializer})
@@ -265,8 +409,14 @@ class AllocationView(ApplianceView):
         allocation = visible(request, allocation_id)
         own_or_managed(request, allocation)
         check_version(allocation, request)
-        services.evict(allocation_id=allocation.pk, reason=f"released by {caller(request).username}", actor=caller(request).username)
-        return wait_while(request, Response(now_of(allocation_id), status=202), allocation_id, TRANSIENT)
+        services.evict(
+            allocation_id=allocation.pk,
+            reason=f"released by {caller(request).username}",
+            actor=caller(request).username,
+        )
+        return wait_while(
+            request, Response(now_of(allocation_id), status=202), allocation_id, TRANSIENT
+        )
 
 
 class AllocationForceReleaseView(ApplianceView):
@@ -303,26 +453,46 @@ class AllocationTicketView(ApplianceView):
         form.is_valid(raise_exception=True)
         allocation = visible(request, allocation_id, lambda ids: services.BY_ID.objects(ids=ids))
         if allocation.owner_id != caller(request).pk:
-            raise ApplianceError(Code.DENIED, "Only the owner of an allocation may open sessions under it.")
+            raise ApplianceError(
+                Code.DENIED, "Only the owner of an allocation may open sessions under it."
+            )
         if allocation.state != AllocationState.ACTIVE:
-            raise ApplianceError(Code.NOT_ACTIVE, f"The allocation is {allocation.state}; tickets are given while it is active.")
+            raise ApplianceError(
+                Code.NOT_ACTIVE,
+                f"The allocation is {allocation.state}; tickets are given while it is active.",
+            )
         try:
             public_key = base64.b64decode(form.validated_data["client_public_key"], validate=True)
         except binascii.Error:
             public_key = b""
         if len(public_key) != 32:
             raise ApplianceError(Code.INVALID, "client_public_key must be 32 bytes in base64.")
-        return Response(tickets_for(allocation, public_key, client_address=request.META.get("REMOTE_ADDR", "")))
+        return Response(
+            tickets_for(allocation, public_key, client_address=request.META.get("REMOTE_ADDR", ""))
+        )
 
 
 TICKETED = Select(
     lambda allocation_id: (
         Partition.objects.filter(allocation_id=allocation_id)
         .order_by("position")
-        .values_list("gpu__node_id", "gpu__node__name", "gpu__node__software", "gpu__uuid", "memory_bytes", "compute_percent")
+        .values_list(
+            "gpu__node_id",
+            "gpu__node__name",
+            "gpu__node__software",
+            "gpu__uuid",
+            "memory_bytes",
+            "compute_percent",
+        )
     )
 )
-ENDPOINTS = Select(lambda node_ids: Endpoint.objects.filter(node_id__in=node_ids).order_by("position").values_list("node_id", "address", "port", "network"))
+ENDPOINTS = Select(
+    lambda node_ids: (
+        Endpoint.objects.filter(node_id__in=node_ids)
+        .order_by("position")
+        .values_list("node_id", "address", "port", "network")
+    )
+)
 
 
 NETWORK_OF = Select(lambda ids: Pool.objects.filter(pk__in=ids).values_list("network"))
@@ -336,15 +506,32 @@ def tickets_for(allocation: Allocation, public_key: bytes, client_address: str) 
     ways: dict[UUID, list[Way]] = {}
     for node_id, *way in ENDPOINTS.rows(node_ids=[node_id for node_id, _, _ in nodes]):
         ways.setdefault(node_id, []).append(Way(*way))
-    network = next((network for (network,) in NETWORK_OF.rows(ids=[allocation.placed_pool_id])), "") if allocation.placed_pool_id else ""
+    network = (
+        next((network for (network,) in NETWORK_OF.rows(ids=[allocation.placed_pool_id])), "")
+        if allocation.placed_pool_id
+        else ""
+    )
     out = []
     for (node_id, name, software), partitions in nodes.items():
         ticket = tickets.issue(
             key=key, allocation_id=allocation.pk, node_id=node_id, fence=(allocation.fence_epoch, allocation.fence_counter), client_public_key=public_key,
             partitions=partitions, now_seconds=now,
         )  # fmt: skip
-        found = [way._asdict() for way in in_order(ways.get(node_id, []), network=network, client_address=client_address)]
-        out.append({"node_id": node_id, "node": name, "software": software, "endpoints": found, "ticket": base64.b64encode(ticket).decode()})
+        found = [
+            way._asdict()
+            for way in in_order(
+                ways.get(node_id, []), network=network, client_address=client_address
+            )
+        ]
+        out.append(
+            {
+                "node_id": node_id,
+                "node": name,
+                "software": software,
+                "endpoints": found,
+                "ticket": base64.b64encode(ticket).decode(),
+            }
+        )
     ca_pem = (settings.DATA_DIR / "ca.pem").read_text()
     return {"ca_pem": ca_pem, "expires_seconds": tickets.LIFE_SECONDS, "tickets": out}
 
@@ -354,11 +541,23 @@ class PartitionListView(ApplianceView):
 
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
 
-    @extend_schema(parameters=filter_parameters(PARTITION_FILTERS), responses=OccupiedPartitionSerializer(many=True))
+    @extend_schema(
+        parameters=filter_parameters(PARTITION_FILTERS),
+        responses=OccupiedPartitionSerializer(many=True),
+    )
     def get(self, request: Request) -> Response:
-        rows = filtered(request, Partition.objects.filter(gpu__in=Gpu.objects.visible_to(caller(request))).with_names(), PARTITION_FILTERS)
+        rows = filtered(
+            request,
+            Partition.objects.filter(gpu__in=Gpu.objects.visible_to(caller(request))).with_names(),
+            PARTITION_FILTERS,
+        )
         page = CursorPage()
-        return page.get_paginated_response([shown(OccupiedPartitionSerializer, row) for row in page.paginate_queryset(rows, request)])
+        return page.get_paginated_response(
+            [
+                shown(OccupiedPartitionSerializer, row)
+                for row in page.paginate_queryset(rows, request)
+            ]
+        )
 
 
 class PartitionMetricHistoryView(MetricHistoryView):
@@ -381,11 +580,19 @@ class SessionMetricHistoryView(MetricHistoryView):
 class SessionListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
 
-    @extend_schema(parameters=filter_parameters(SESSION_FILTERS), responses=SessionSerializer(many=True))
+    @extend_schema(
+        parameters=filter_parameters(SESSION_FILTERS), responses=SessionSerializer(many=True)
+    )
     def get(self, request: Request) -> Response:
-        rows = filtered(request, Session.objects.visible_to(caller(request)).select_related("node"), SESSION_FILTERS)
+        rows = filtered(
+            request,
+            Session.objects.visible_to(caller(request)).select_related("node"),
+            SESSION_FILTERS,
+        )
         page = CursorPage()
-        return page.get_paginated_response([shown(SessionSerializer, row) for row in page.paginate_queryset(rows, request)])
+        return page.get_paginated_response(
+            [shown(SessionSerializer, row) for row in page.paginate_queryset(rows, request)]
+        )
 
 
 class SessionView(ApplianceView):
@@ -393,7 +600,11 @@ class SessionView(ApplianceView):
 
     @extend_schema(responses=SessionSerializer)
     def get(self, request: Request, session_id: UUID) -> Response:
-        return Response(SessionSerializer(get_object_or_404(Session.objects.visible_to(caller(request)), pk=session_id)).data)
+        return Response(
+            SessionSerializer(
+                get_object_or_404(Session.objects.visible_to(caller(request)), pk=session_id)
+            ).data
+        )
 
 
 Rows = Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]
@@ -401,18 +612,33 @@ Rows = Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]
 
 def allocation_rows(ids: Sequence[UUID]) -> Rows:
     for allocation in read(ids) if len(ids) <= book.FEW else with_rows().filter(pk__in=ids):
-        yield allocation.pk, "allocations.view", allocation.project_id, shown(AllocationSerializer, allocation)
+        yield (
+            allocation.pk,
+            "allocations.view",
+            allocation.project_id,
+            shown(AllocationSerializer, allocation),
+        )
 
 
 def partition_rows(ids: Sequence[UUID]) -> Rows:
     for partition in Partition.objects.select_related("gpu__pool").with_names().filter(pk__in=ids):
         pool = partition.gpu.pool
-        yield partition.pk, "inventory.view", pool.audience if pool else NO_PROJECT, shown(OccupiedPartitionSerializer, partition)
+        yield (
+            partition.pk,
+            "inventory.view",
+            pool.audience if pool else NO_PROJECT,
+            shown(OccupiedPartitionSerializer, partition),
+        )
 
 
 def session_rows(ids: Sequence[UUID]) -> Rows:
     for session in Session.objects.select_related("node", "allocation").filter(pk__in=ids):
-        yield session.pk, "allocations.view", session.allocation.project_id, shown(SessionSerializer, session)
+        yield (
+            session.pk,
+            "allocations.view",
+            session.allocation.project_id,
+            shown(SessionSerializer, session),
+        )
 
 
 hub.register("allocation", allocation_rows)

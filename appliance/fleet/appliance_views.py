@@ -31,10 +31,14 @@ class ApplianceSerializer(serializers.Serializer[dict[str, Any]]):
     database = serializers.CharField()
     nodes = serializers.IntegerField(help_text="Enrolled and not removed.")
     reachable_nodes = serializers.IntegerField()
-    loop_lag_p50_ms = serializers.FloatField(help_text="How late the event loops were in the last minute: that of the two which was later.")
+    loop_lag_p50_ms = serializers.FloatField(
+        help_text="How late the event loops were in the last minute: that of the two which was later."
+    )
     loop_lag_p99_ms = serializers.FloatField()
     waiting_writes = serializers.IntegerField(help_text="Changes that wait for the one writer.")
-    index_mismatches = serializers.IntegerField(help_text="GPUs that the scheduler had otherwise in memory than in their rows; each was mended.")
+    index_mismatches = serializers.IntegerField(
+        help_text="GPUs that the scheduler had otherwise in memory than in their rows; each was mended."
+    )
 
 
 class Decides(NamedTuple):

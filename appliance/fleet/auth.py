@@ -22,7 +22,11 @@ def node_of(serial: str, method: str) -> UUID | None:
     purpose = POLICY.get(method)
     if purpose is None or not serial:
         return None
-    row = NodeCertificate.objects.select_related("node").filter(serial=serial, purpose=purpose, revoked_at=None, not_after__gt=timezone.now()).first()
+    row = (
+        NodeCertificate.objects.select_related("node")
+        .filter(serial=serial, purpose=purpose, revoked_at=None, not_after__gt=timezone.now())
+        .first()
+    )
     if row is None or row.node.state == NodeState.REMOVED:
         return None
     node_id: UUID = row.node_id

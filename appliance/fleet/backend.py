@@ -61,7 +61,9 @@ class FleetBackend:
         if not self._ready.wait(START_SECONDS) or self._socket is None:
             taken = self._process is not None and self._process.poll() == PORT_TAKEN
             port = f"Port {self._options.port} on {self._options.address} is taken; set BUSBAR_FLEET_PORT."
-            raise SystemExit(port if taken else "The agents' gateway does not start; its log says why.")
+            raise SystemExit(
+                port if taken else "The agents' gateway does not start; its log says why."
+            )
 
     def stop(self) -> None:
         self._stopping.set()
@@ -71,7 +73,9 @@ class FleetBackend:
 
     def _supervise(self) -> None:
         while not self._stopping.is_set():
-            self._process, ours = pipe.start(lambda end: replace(self._options, pipe=end).arguments())
+            self._process, ours = pipe.start(
+                lambda end: replace(self._options, pipe=end).arguments()
+            )
             pipe.impatient(ours)
             self.serve(ours)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -83,7 +87,10 @@ class FleetBackend:
             if first:
                 return
             if not self._stopping.is_set():
-                log.error("the agents' gateway ended with status %d; it is started again, and the agents come back", status)
+                log.error(
+                    "the agents' gateway ended with status %d; it is started again, and the agents come back",
+                    status,
+                )
             self._stopping.wait(RESTART_SECONDS)
 
     def serve(self, connection: socket.socket) -> None:
@@ -115,22 +122,37 @@ class FleetBackend:
 
     def _decide(self, connection: socket.socket, question: Frame) -> None:
         """On the thread that writes, and answered after the commit: threads that take turns wait longer for the interpreter than they work."""
-        decided = submit(lambda: self._answers[question.kind](UUID(bytes=question.node), question.body), must=True)
+        decided = submit(
+            lambda: self._answers[question.kind](UUID(bytes=question.node), question.body),
+            must=True,
+        )
         decided.add_done_callback(lambda future: self._reply(connection, question, future.result))
 
     def _answer(self, connection: socket.socket, question: Frame) -> None:
-        self._reply(connection, question, lambda: self._answers[question.kind](UUID(bytes=question.node), question.body))
+        self._reply(
+            connection,
+            question,
+            lambda: self._answers[question.kind](UUID(bytes=question.node), question.body),
+        )
 
-    def _reply(self, connection: socket.socket, question: Frame, answered: Callable[[], bytes]) -> None:
+    def _reply(
+        self, connection: socket.socket, question: Frame, answered: Callable[[], bytes]
+    ) -> None:
         try:
             answer = Frame(Kind.ANSWER, question.call, body=answered())
         except ApplianceError as error:
-            answer = Frame(Kind.REFUSED, question.call, body=f"{error.code} {error.detail}".encode())
+            answer = Frame(
+                Kind.REFUSED, question.call, body=f"{error.code} {error.detail}".encode()
+            )
         except ValueError as error:
             answer = Frame(Kind.REFUSED, question.call, body=f"invalid {error}".encode())
         except Exception:
             log.exception("node %s: %s failed", question.node.hex(), question.kind.name)
-            answer = Frame(Kind.REFUSED, question.call, body=b"internal It failed here; the appliance's log says why.")
+            answer = Frame(
+                Kind.REFUSED,
+                question.call,
+                body=b"internal It failed here; the appliance's log says why.",
+            )
         self._send(connection, answer)
         if question.kind in REACHED:
             reach(REACHED[question.kind])
@@ -145,7 +167,9 @@ class FleetBackend:
 
     def _inventory(self, node_id: UUID, body: bytes) -> bytes:
         latest.heard_of(node_id)
-        inventory.node_report(node_id=node_id, report=reports.node(fleet_pb2.AgentMessage.FromString(body)))
+        inventory.node_report(
+            node_id=node_id, report=reports.node(fleet_pb2.AgentMessage.FromString(body))
+        )
         samples.forget_gpus(node_id)
         return b""
 
@@ -160,8 +184,14 @@ class FleetBackend:
 
     def _renew(self, node_id: UUID, body: bytes) -> bytes:
         request = fleet_pb2.RenewRequest.FromString(body)
-        answer = enrolment.renew(node_id=node_id, agent_csr=request.agent_csr, launcher_csr=request.launcher_csr)
-        reply = fleet_pb2.RenewReply(ca_pem=answer["ca_pem"], agent_pem=answer["agent_pem"], launcher_pem=answer["launcher_pem"])
+        answer = enrolment.renew(
+            node_id=node_id, agent_csr=request.agent_csr, launcher_csr=request.launcher_csr
+        )
+        reply = fleet_pb2.RenewReply(
+            ca_pem=answer["ca_pem"],
+            agent_pem=answer["agent_pem"],
+            launcher_pem=answer["launcher_pem"],
+        )
         encoded: bytes = reply.SerializeToString()
         return encoded
 
@@ -185,7 +215,11 @@ class FleetBackend:
         begun = time.monotonic()
         if changed := self._rollcall.take():
             self._look(changed)
-        ended = [serial for serial, since in list(self._admitted.items()) if since < begun and serial not in self._rollcall.serials]
+        ended = [
+            serial
+            for serial, since in list(self._admitted.items())
+            if since < begun and serial not in self._rollcall.serials
+        ]
         if ended:
             self.say(Frame(Kind.ENDED, body=" ".join(ended).encode()))
         for serial in ended:

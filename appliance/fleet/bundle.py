@@ -14,7 +14,10 @@ from appliance.errors import ApplianceError, Code
 def folder() -> Path:
     found: Path = settings.ENVIRONMENT.bundle
     if not (found / "programs" / "digest").exists():
-        raise ApplianceError(Code.NOT_FOUND, "This appliance holds no bundle for nodes; `./run` builds one, or set BUSBAR_BUNDLE.")
+        raise ApplianceError(
+            Code.NOT_FOUND,
+            "This appliance holds no bundle for nodes; `./run` builds one, or set BUSBAR_BUNDLE.",
+        )
     return found
 
 
@@ -24,7 +27,10 @@ def digest() -> str:
 
 
 def pythons() -> list[str]:
-    return sorted((p.name for p in (folder() / "wheels").iterdir()), key=lambda v: tuple(map(int, v.split("."))))
+    return sorted(
+        (p.name for p in (folder() / "wheels").iterdir()),
+        key=lambda v: tuple(map(int, v.split("."))),
+    )
 
 
 def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -42,7 +48,10 @@ def tar(python: str | None) -> bytes:
         if python is None:
             return out.getvalue()
         if python not in pythons():
-            raise ApplianceError(Code.NOT_FOUND, f"There is no bundle for Python {python}; there are {', '.join(pythons())}.")
+            raise ApplianceError(
+                Code.NOT_FOUND,
+                f"There is no bundle for Python {python}; there are {', '.join(pythons())}.",
+            )
         for name in ("bin", "softgpu", "digest"):
             archive.add(programs / name, name, filter=plain)
         for wheel in sorted((folder() / "wheels" / python).glob("*.whl")):

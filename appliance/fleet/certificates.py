@@ -42,7 +42,9 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def load_authority(folder: Path) -> Authority:
@@ -54,7 +56,9 @@ def load_authority(folder: Path) -> Authority:
         builder = base(name, name, key.public_key(), CA_LIFE)
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         certificate = (
-            builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).add_extension(usage, critical=True).sign(key, hashes.SHA256())
+            builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(usage, critical=True)
+            .sign(key, hashes.SHA256())
         )
         pem_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         write_private(key_path, private_pem(key))
@@ -63,7 +67,9 @@ def load_authority(folder: Path) -> Authority:
     return Authority(x509.load_pem_x509_certificate(pem_path.read_bytes()), loaded)
 
 
-def base(subject: x509.Name, issuer: x509.Name, public_key: object, life: timedelta) -> x509.CertificateBuilder:
+def base(
+    subject: x509.Name, issuer: x509.Name, public_key: object, life: timedelta
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -81,7 +87,9 @@ def sign_node(authority: Authority, csr_pem: str, node_id: UUID, purpose: str) -
     csr = x509.load_pem_x509_csr(csr_pem.encode())
     if not csr.is_signature_valid:
         raise ValueError("the CSR's signature is wrong")
-    usage = ExtendedKeyUsageOID.CLIENT_AUTH if purpose == "agent" else ExtendedKeyUsageOID.SERVER_AUTH
+    usage = (
+        ExtendedKeyUsageOID.CLIENT_AUTH if purpose == "agent" else ExtendedKeyUsageOID.SERVER_AUTH
+    )
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(node_id))])
     return (
         base(name, authority.certificate.subject, csr.public_key(), NODE_LIFE)
@@ -108,11 +116,18 @@ def server_certificate(authority: Authority, folder: Path, names: list[str]) -> 
         except ValueError:
             alternatives.append(x509.DNSName(n))
     certificate = (
-        base(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Busbar appliance")]), authority.certificate.subject, key.public_key(), SERVER_LIFE)
+        base(
+            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Busbar appliance")]),
+            authority.certificate.subject,
+            key.public_key(),
+            SERVER_LIFE,
+        )
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(authority.key, hashes.SHA256())
     )
     write_private(key_path, private_pem(key))
-    pem_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM) + authority.pem.encode())
+    pem_path.write_bytes(
+        certificate.public_bytes(serialization.Encoding.PEM) + authority.pem.encode()
+    )
     return pem_path, key_path

@@ -15,7 +15,13 @@ COLUMNS = (
     "allocation__state",
     "allocation_id", "allocation__project_id", "allocation__fence_epoch", "allocation__fence_counter", "gpu__uuid", "memory_bytes", "compute_percent",
 )  # fmt: skip
-GRANTS = Select(lambda node_id: Partition.objects.filter(gpu__node_id=node_id).order_by("allocation_id", "position").values_list(*COLUMNS))
+GRANTS = Select(
+    lambda node_id: (
+        Partition.objects.filter(gpu__node_id=node_id)
+        .order_by("allocation_id", "position")
+        .values_list(*COLUMNS)
+    )
+)
 
 
 def desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
@@ -27,14 +33,30 @@ def desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
         appliance_seconds=int(time.time()),
     )
     grants: dict[UUID, fleet_pb2.Grant] = {}
-    for state_of, allocation_id, tenant_id, epoch, counter, gpu_uuid, memory_bytes, compute_percent in GRANTS.rows(node_id=node_id):
+    for (
+        state_of,
+        allocation_id,
+        tenant_id,
+        epoch,
+        counter,
+        gpu_uuid,
+        memory_bytes,
+        compute_percent,
+    ) in GRANTS.rows(node_id=node_id):
         if state_of not in HOLDING:
             continue
         grant = grants.get(allocation_id)
         if grant is None:
             grant = grants[allocation_id] = fleet_pb2.Grant(
-                allocation_id=allocation_id.bytes, tenant_id=tenant_id.bytes, fence_epoch=epoch, fence_counter=counter
+                allocation_id=allocation_id.bytes,
+                tenant_id=tenant_id.bytes,
+                fence_epoch=epoch,
+                fence_counter=counter,
             )
-        grant.partitions.append(fleet_pb2.Partition(gpu_uuid=gpu_uuid.bytes, memory_bytes=memory_bytes, compute_percent=compute_percent))
+        grant.partitions.append(
+            fleet_pb2.Partition(
+                gpu_uuid=gpu_uuid.bytes, memory_bytes=memory_bytes, compute_percent=compute_percent
+            )
+        )
     state.grants.extend(grants.values())
     return state

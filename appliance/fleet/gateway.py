@@ -35,8 +35,14 @@ NODES_AT_FULL_CADENCE = 200
 TOGETHER_SECONDS, HEARD_SECONDS = 0.015, 0.25
 """So long what comes from all nodes is collected: the others then wake up fifty times a second instead of once for each of a thousand nodes."""
 MAX_MESSAGE_BYTES = 8 << 20
-_GRPC_CODE = {"denied": grpc.StatusCode.PERMISSION_DENIED, "invalid": grpc.StatusCode.INVALID_ARGUMENT, "busy": grpc.StatusCode.UNAVAILABLE}
-UNKNOWN_CERTIFICATE = "The certificate is not one of a node that is enrolled here; enrol the machine again."
+_GRPC_CODE = {
+    "denied": grpc.StatusCode.PERMISSION_DENIED,
+    "invalid": grpc.StatusCode.INVALID_ARGUMENT,
+    "busy": grpc.StatusCode.UNAVAILABLE,
+}
+UNKNOWN_CERTIFICATE = (
+    "The certificate is not one of a node that is enrolled here; enrol the machine again."
+)
 
 
 class Refused(Exception):
@@ -95,15 +101,28 @@ class Readings:
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         connection = socket.socket(socket.AF_UNIX)
-        connection.connect(self._name)  # at once: the appliance holds the other end, whoever serves it
+        connection.connect(
+            self._name
+        )  # at once: the appliance holds the other end, whoever serves it
         return await asyncio.open_connection(sock=connection)
 
 
 class Appliance:
     """The process at the other end of the pipe."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, streams: dict[bytes, Stream], readings: Readings) -> None:
-        self._reader, self._writer, self._streams, self._readings = reader, writer, streams, readings
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        streams: dict[bytes, Stream],
+        readings: Readings,
+    ) -> None:
+        self._reader, self._writer, self._streams, self._readings = (
+            reader,
+            writer,
+            streams,
+            readings,
+        )
         self._heard: set[bytes] = set()
         self._calls: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = itertools.cycle(range(1, 1 << 32))
@@ -138,7 +157,9 @@ class Appliance:
             await asyncio.sleep(TOGETHER_SECONDS)
             self._some_news.clear()
             told, self._news = self._news, []
-            answer = await self._readings.keep(pipe.packed_parts((node, body) for node, body, _ in told), len(told))
+            answer = await self._readings.keep(
+                pipe.packed_parts((node, body) for node, body, _ in told), len(told)
+            )
             for (_, _, future), kept in zip(told, answer, strict=True):
                 if not future.done():
                     future.set_result(bool(kept))
@@ -188,8 +209,14 @@ def serial_of(auth_context: Mapping[str, Any]) -> str:
 
 
 class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the generated base has no types
-    def __init__(self, appliance: Appliance, streams: dict[bytes, Stream], heartbeat_seconds: float) -> None:
-        self._appliance, self._streams, self._heartbeat_seconds = appliance, streams, heartbeat_seconds
+    def __init__(
+        self, appliance: Appliance, streams: dict[bytes, Stream], heartbeat_seconds: float
+    ) -> None:
+        self._appliance, self._streams, self._heartbeat_seconds = (
+            appliance,
+            streams,
+            heartbeat_seconds,
+        )
 
     @property
     def heartbeat_seconds(self) -> float:
@@ -198,12 +225,16 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
 
     async def _admitted(self, context: Context, method: str) -> tuple[bytes, str]:
         serial = serial_of(context.auth_context())
-        node = await self._appliance.ask(Kind.ADMIT, body=f"/busbar.fleet.v1.Fleet/{method} {serial}".encode())
+        node = await self._appliance.ask(
+            Kind.ADMIT, body=f"/busbar.fleet.v1.Fleet/{method} {serial}".encode()
+        )
         if not node:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, UNKNOWN_CERTIFICATE)
         return node, serial
 
-    async def Connect(self, request_iterator: AsyncIterator[fleet_pb2.AgentMessage], context: Context) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
+    async def Connect(
+        self, request_iterator: AsyncIterator[fleet_pb2.AgentMessage], context: Context
+    ) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
         stream = Stream(*await self._admitted(context, "Connect"))
         if older := self._streams.get(stream.node):
             older.end()
@@ -215,7 +246,9 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
             async for message in self._messages(stream):
                 yield message
             if stream.revoked:
-                await context.abort(grpc.StatusCode.UNAUTHENTICATED, "The certificate has ended or was revoked.")
+                await context.abort(
+                    grpc.StatusCode.UNAUTHENTICATED, "The certificate has ended or was revoked."
+                )
         finally:
             reader.cancel()
             if self._streams.get(stream.node) is stream:
@@ -226,7 +259,11 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
         while not stream.ended:
             stream.wake.clear()
             state = await self._changed_state(stream) if stream.look else None
-            if state is not None or stream.kept_sequence != stream.acknowledged or time.monotonic() - beat >= self.heartbeat_seconds:
+            if (
+                state is not None
+                or stream.kept_sequence != stream.acknowledged
+                or time.monotonic() - beat >= self.heartbeat_seconds
+            ):
                 beat = time.monotonic()
                 stream.acknowledged = stream.kept_sequence
                 yield self._message(state, stream.acknowledged)
@@ -234,15 +271,22 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
 
     async def _changed_state(self, stream: Stream) -> fleet_pb2.DesiredState | None:
         stream.look = False
-        state = fleet_pb2.DesiredState.FromString(await self._appliance.ask(Kind.STATE, stream.node))
+        state = fleet_pb2.DesiredState.FromString(
+            await self._appliance.ask(Kind.STATE, stream.node)
+        )
         if state.generation == stream.sent_generation:
             return None
         stream.sent_generation = state.generation
         return state
 
-    def _message(self, state: fleet_pb2.DesiredState | None, acknowledged: int) -> fleet_pb2.ApplianceMessage:
+    def _message(
+        self, state: fleet_pb2.DesiredState | None, acknowledged: int
+    ) -> fleet_pb2.ApplianceMessage:
         return fleet_pb2.ApplianceMessage(
-            appliance_seconds=int(time.time()), heartbeat_seconds=self.heartbeat_seconds, acknowledged_sequence=acknowledged, desired_state=state
+            appliance_seconds=int(time.time()),
+            heartbeat_seconds=self.heartbeat_seconds,
+            acknowledged_sequence=acknowledged,
+            desired_state=state,
         )
 
     async def _read(self, stream: Stream, messages: AsyncIterator[fleet_pb2.AgentMessage]) -> None:
@@ -280,12 +324,18 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
         else:
             await self._appliance.tell(stream.node)
 
-    async def RenewCertificates(self, request: fleet_pb2.RenewRequest, context: Context) -> fleet_pb2.RenewReply:
+    async def RenewCertificates(
+        self, request: fleet_pb2.RenewRequest, context: Context
+    ) -> fleet_pb2.RenewReply:
         node, _ = await self._admitted(context, "RenewCertificates")
         try:
-            return fleet_pb2.RenewReply.FromString(await self._appliance.ask(Kind.RENEW, node, request.SerializeToString()))
+            return fleet_pb2.RenewReply.FromString(
+                await self._appliance.ask(Kind.RENEW, node, request.SerializeToString())
+            )
         except Refused as refusal:
-            await context.abort(_GRPC_CODE.get(refusal.code, grpc.StatusCode.FAILED_PRECONDITION), refusal.sentence)
+            await context.abort(
+                _GRPC_CODE.get(refusal.code, grpc.StatusCode.FAILED_PRECONDITION), refusal.sentence
+            )
             raise
 
 
@@ -295,23 +345,32 @@ async def serve(options: Options) -> None:
     streams: dict[bytes, Stream] = {}
     appliance = Appliance(reader, writer, streams, Readings(bytes.fromhex(options.readings)))
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)])
-    fleet_pb2_grpc.add_FleetServicer_to_server(FleetServicer(appliance, streams, options.heartbeat_seconds), server)
+    fleet_pb2_grpc.add_FleetServicer_to_server(
+        FleetServicer(appliance, streams, options.heartbeat_seconds), server
+    )
     pair = (Path(options.key).read_bytes(), Path(options.certificate).read_bytes())
-    credentials = grpc.ssl_server_credentials([pair], options.authority_pem.encode(), require_client_auth=True)
+    credentials = grpc.ssl_server_credentials(
+        [pair], options.authority_pem.encode(), require_client_auth=True
+    )
     try:
         server.add_secure_port(f"{options.address}:{options.port}", credentials)
     except RuntimeError as error:
         raise SystemExit(PORT_TAKEN) from error
     await server.start()
     appliance.say(Frame(Kind.READY))
-    working = [asyncio.create_task(work) for work in (appliance.tell_news(), appliance.tell_heard(), appliance.listen())]
+    working = [
+        asyncio.create_task(work)
+        for work in (appliance.tell_news(), appliance.tell_heard(), appliance.listen())
+    ]
     done, _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()
 
 
 def main() -> None:
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    logging.basicConfig(
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO
+    )
     for s in (signal.SIGINT, signal.SIGTERM):
         signal.signal(s, signal.SIG_IGN)  # the appliance decides; its end of the pipe says so
     uvloop.run(serve(Options(**json.loads(sys.argv[1]))))

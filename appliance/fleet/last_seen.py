@@ -17,6 +17,10 @@ FLUSH_TURNS = 30
 def flush_last_seen() -> None:
     """Call every second. The database learns of each node every half minute, of a few at a time: that it was heard then or later."""
     turn = int(time.monotonic()) % FLUSH_TURNS
-    seen = {node_id: at for node_id, at in latest.all_last_seen().items() if node_id.int % FLUSH_TURNS == turn}
+    seen = {
+        node_id: at
+        for node_id, at in latest.all_last_seen().items()
+        if node_id.int % FLUSH_TURNS == turn
+    }
     if seen:
         SEEN(ids=list(seen), at=min(seen.values()))

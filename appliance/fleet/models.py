@@ -16,7 +16,9 @@ class EnrolmentToken(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     secret_sha256 = models.CharField(max_length=64, unique=True)
-    node = models.ForeignKey("inventory.Node", null=True, on_delete=models.CASCADE, related_name="+")
+    node = models.ForeignKey(
+        "inventory.Node", null=True, on_delete=models.CASCADE, related_name="+"
+    )
     """The node that the machine is again; none: it becomes a new one."""
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(default=timezone.now)
@@ -40,13 +42,19 @@ class SshHostKey(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        constraints: ClassVar[list[models.BaseConstraint]] = [models.UniqueConstraint(fields=["address", "port"], name="ssh_host_key_once")]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["address", "port"], name="ssh_host_key_once")
+        ]
 
 
 class NodeCertificate(models.Model):
     serial = models.CharField(max_length=50, primary_key=True)
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="certificates")
-    purpose = models.CharField(max_length=10, choices=[("agent", "agent"), ("launcher", "launcher")])
+    node = models.ForeignKey(
+        "inventory.Node", on_delete=models.CASCADE, related_name="certificates"
+    )
+    purpose = models.CharField(
+        max_length=10, choices=[("agent", "agent"), ("launcher", "launcher")]
+    )
     not_after = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(default=timezone.now)

@@ -55,7 +55,11 @@ def applied_by(node_id: UUID) -> int | None:
 def record(node_id: UUID, report: fleet_pb2.Report) -> None:
     listed = [session(s) for s in report.sessions]
     sessions.sessions_report(node_id=node_id, reported=listed)
-    record_applied(node_id, report.generation, {s.allocation_id for s in listed if s.state != SessionState.CLOSED})
+    record_applied(
+        node_id,
+        report.generation,
+        {s.allocation_id for s in listed if s.state != SessionState.CLOSED},
+    )
 
 
 @writes
@@ -76,7 +80,9 @@ def node(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
         software=i.software,
         boot_id=message.boot_id,
         cuda_version=i.cuda_version,
-        endpoints=tuple((e.address[:255], bounded(e.port, MAX_PORT)) for e in i.endpoints[:MAX_ENDPOINTS]),
+        endpoints=tuple(
+            (e.address[:255], bounded(e.port, MAX_PORT)) for e in i.endpoints[:MAX_ENDPOINTS]
+        ),
         gpus=tuple(
             inventory.ReportedGpu(
                 UUID(bytes=g.uuid),
@@ -86,7 +92,9 @@ def node(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
                 g.compute_capability[:10],
                 g.pci_bus_id[:20],
                 g.mig,
-                tuple(sorted((bounded(index, MAX_INDEX), way[:8]) for index, way in g.links.items()))[:MAX_GPUS],
+                tuple(
+                    sorted((bounded(index, MAX_INDEX), way[:8]) for index, way in g.links.items())
+                )[:MAX_GPUS],
             )
             for g in i.gpus[:MAX_GPUS]
         ),

@@ -12,7 +12,11 @@ from appliance.prepared import Select
 
 GENERATIONS = Select(lambda: Node.objects.present().values_list("pk", "generation"))
 GOOD_SERIALS = Select(
-    lambda now: NodeCertificate.objects.filter(revoked_at=None, not_after__gt=now, purpose="agent").exclude(node__state=NodeState.REMOVED).values_list("serial")
+    lambda now: (
+        NodeCertificate.objects.filter(revoked_at=None, not_after__gt=now, purpose="agent")
+        .exclude(node__state=NodeState.REMOVED)
+        .values_list("serial")
+    )
 )
 
 

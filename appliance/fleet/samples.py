@@ -58,16 +58,26 @@ def gpus_of(node_id: UUID, wanted: Iterable[bytes]) -> dict[bytes, UUID]:
 @lru_cache(1024)
 def names(given: tuple[str, ...]) -> tuple[str, ...]:
     """The one tuple of these names. Raises ValueError when a GPU can hardly have them."""
-    if len(given) > MAX_METRICS or len(set(given)) != len(given) or any(not 0 < len(name) <= MAX_NAME for name in given):
+    if (
+        len(given) > MAX_METRICS
+        or len(set(given)) != len(given)
+        or any(not 0 < len(name) <= MAX_NAME for name in given)
+    ):
         raise ValueError(f"{len(given)} metrics, or a name that is none")
     return given
 
 
-def readings(samples: fleet_pb2.Samples, gpu_ids: Mapping[bytes, UUID]) -> tuple[tuple[str, ...], dict[UUID, list[float]]]:
+def readings(
+    samples: fleet_pb2.Samples, gpu_ids: Mapping[bytes, UUID]
+) -> tuple[tuple[str, ...], dict[UUID, list[float]]]:
     """Metrics, and the values of each GPU that is the node's; NaN where there is none."""
     metrics, found = names(tuple(samples.metrics)), {}
     for gpu in samples.gpus:
         if (gpu_id := gpu_ids.get(gpu.gpu_uuid)) is not None and len(gpu.values) == len(metrics):
             values = list(gpu.values)
-            found[gpu_id] = values if math.isfinite(sum(values)) else [v if math.isfinite(v) else math.nan for v in values]
+            found[gpu_id] = (
+                values
+                if math.isfinite(sum(values))
+                else [v if math.isfinite(v) else math.nan for v in values]
+            )
     return metrics, found

@@ -93,7 +93,10 @@ class HostKey:
 
 
 def fingerprint(key: paramiko.PKey) -> HostKey:
-    return HostKey(key.get_name(), base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("="))
+    return HostKey(
+        key.get_name(),
+        base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("="),
+    )
 
 
 @contextlib.contextmanager
@@ -104,7 +107,10 @@ def handshake(to: Destination, seconds: float) -> Iterator[tuple[paramiko.Transp
     try:
         sock = socket.create_connection((to.address, to.port), timeout=seconds)
     except OSError as error:
-        raise ApplianceError(Code.HOST_UNREACHABLE, f"{to.address} does not answer on TCP {to.port}: {error}. Check address, port and firewall.") from None
+        raise ApplianceError(
+            Code.HOST_UNREACHABLE,
+            f"{to.address} does not answer on TCP {to.port}: {error}. Check address, port and firewall.",
+        ) from None
     transport = paramiko.Transport(sock)
     transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = seconds
     try:
@@ -113,7 +119,10 @@ def handshake(to: Destination, seconds: float) -> Iterator[tuple[paramiko.Transp
             raise TimeoutError(f"no SSH handshake within {seconds:.0f} s")
         yield transport, fingerprint(transport.get_remote_server_key())
     except (paramiko.SSHException, EOFError, OSError) as error:
-        raise ApplianceError(Code.HOST_UNREACHABLE, f"The SSH connection to {to.address}:{to.port} failed: {error or 'it was cut'}.") from None
+        raise ApplianceError(
+            Code.HOST_UNREACHABLE,
+            f"The SSH connection to {to.address}:{to.port} failed: {error or 'it was cut'}.",
+        ) from None
     finally:
         transport.close()
 
@@ -123,9 +132,14 @@ def read_key(text: str, passphrase: str) -> paramiko.PKey:
 
     for kind in (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey):
         with contextlib.suppress(paramiko.SSHException, ValueError, IndexError, TypeError):
-            key: paramiko.PKey = kind.from_private_key(io.StringIO(text), password=passphrase or None)
+            key: paramiko.PKey = kind.from_private_key(
+                io.StringIO(text), password=passphrase or None
+            )
             return key
-    raise ApplianceError(Code.SIGN_IN_REFUSED, "The private key cannot be read: it must be in OpenSSH or PEM form, and its passphrase right.")
+    raise ApplianceError(
+        Code.SIGN_IN_REFUSED,
+        "The private key cannot be read: it must be in OpenSSH or PEM form, and its passphrase right.",
+    )
 
 
 def sign_in(transport: paramiko.Transport, to: Destination, credentials: Credentials) -> None:
@@ -133,13 +147,18 @@ def sign_in(transport: paramiko.Transport, to: Destination, credentials: Credent
 
     try:
         if credentials.private_key:
-            transport.auth_publickey(to.username, read_key(credentials.private_key, credentials.passphrase))
+            transport.auth_publickey(
+                to.username, read_key(credentials.private_key, credentials.passphrase)
+            )
         elif credentials.use_agent:
             sign_in_with_agent(transport, to.username)
         else:
             transport.auth_password(to.username, credentials.password)
     except paramiko.AuthenticationException:
-        raise ApplianceError(Code.SIGN_IN_REFUSED, f"{to.address} refused to sign {to.username} in; check user name and credentials.") from None
+        raise ApplianceError(
+            Code.SIGN_IN_REFUSED,
+            f"{to.address} refused to sign {to.username} in; check user name and credentials.",
+        ) from None
 
 
 def sign_in_with_agent(transport: paramiko.Transport, username: str) -> None:
@@ -214,14 +233,22 @@ def find_python(transport: paramiko.Transport, seconds: float) -> Host:
         except TimeoutError:
             found = None
     if not found:
-        raise ApplianceError(Code.HOST_UNREACHABLE, "The machine let us in and then ran no command; its shell may be restricted.")
+        raise ApplianceError(
+            Code.HOST_UNREACHABLE,
+            "The machine let us in and then ran no command; its shell may be restricted.",
+        )
     if not found["python"]:
-        raise ApplianceError(Code.PREFLIGHT_FAILED, "The machine has no Python from 3.10 to 3.13; install one (Debian, Ubuntu: apt-get install python3).")
+        raise ApplianceError(
+            Code.PREFLIGHT_FAILED,
+            "The machine has no Python from 3.10 to 3.13; install one (Debian, Ubuntu: apt-get install python3).",
+        )
     return Host(transport, found["python"], found["version"], found["uid"] == 0)
 
 
 @contextlib.contextmanager
-def our_program(host: Host, credentials: Credentials, tar: bytes, arguments: list[str]) -> Iterator[Lines]:
+def our_program(
+    host: Host, credentials: Credentials, tar: bytes, arguments: list[str]
+) -> Iterator[Lines]:
     """Runs nodes.installation as root there, out of the tar. Leaving the block closes its stdin, which it takes as the end."""
     channel = host.transport.open_session(timeout=READY_SECONDS)
     with contextlib.closing(channel):
@@ -245,5 +272,12 @@ def wait_until_ready(lines: Lines, is_root: bool) -> None:
         ready = None
     if not ready or not ready.get("ready"):
         why = lines.last_words()
-        advice = "" if is_root else " The user must be allowed to run commands as root with sudo, and its password must be right."
-        raise ApplianceError(Code.SIGN_IN_REFUSED, f"Commands cannot be run as root there{': ' + why if why else ''}.{advice}")
+        advice = (
+            ""
+            if is_root
+            else " The user must be allowed to run commands as root with sudo, and its password must be right."
+        )
+        raise ApplianceError(
+            Code.SIGN_IN_REFUSED,
+            f"Commands cannot be run as root there{': ' + why if why else ''}.{advice}",
+        )

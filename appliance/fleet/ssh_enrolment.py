@@ -21,7 +21,17 @@ from appliance.activity.services import emit, task_start
 from appliance.errors import ApplianceError, Code
 from appliance.fleet import bundle, enrolment
 from appliance.fleet.models import EnrolmentToken, SshHostKey
-from appliance.fleet.ssh import Credentials, Destination, Host, HostKey, Lines, find_python, handshake, our_program, sign_in
+from appliance.fleet.ssh import (
+    Credentials,
+    Destination,
+    Host,
+    HostKey,
+    Lines,
+    find_python,
+    handshake,
+    our_program,
+    sign_in,
+)
 from appliance.inventory import endpoints
 from appliance.inventory.models import Node, NodeState
 from appliance.telemetry import latest
@@ -77,25 +87,50 @@ def pin(*, to: Destination, shown: HostKey, actor: str) -> None:
     SshHostKey.objects.get_or_create(
         address=to.address, port=to.port, defaults={"key_type": shown.key_type, "sha256": shown.sha256, "confirmed_by": actor}
     )  # fmt: skip
-    emit("ssh_host_key.confirmed", path=f"ssh/{to.address}", actor=actor, message=f"{actor} confirmed the key SHA256:{shown.sha256} of {to.address}:{to.port}.")
+    emit(
+        "ssh_host_key.confirmed",
+        path=f"ssh/{to.address}",
+        actor=actor,
+        message=f"{actor} confirmed the key SHA256:{shown.sha256} of {to.address}:{to.port}.",
+    )
 
 
 @writes
 def forget_key(*, key_id: UUID, actor: str) -> None:
     for key in SshHostKey.objects.filter(pk=key_id):
         key.delete()
-        emit("ssh_host_key.forgotten", path=f"ssh/{key.address}", actor=actor, message=f"{actor} forgot the key of {key.address}:{key.port}.")
+        emit(
+            "ssh_host_key.forgotten",
+            path=f"ssh/{key.address}",
+            actor=actor,
+            message=f"{actor} forgot the key of {key.address}:{key.port}.",
+        )
 
 
 @writes
-def start(*, registration: Registration, credentials: Credentials, shown: HostKey, initiator: User) -> Task:
+def start(
+    *, registration: Registration, credentials: Credentials, shown: HostKey, initiator: User
+) -> Task:
     """The task; its work begins with the commit. The credentials go to this process's runner and nowhere else."""
-    task = task_start(kind=KIND, path=f"ssh/{registration.to.address}", initiator=initiator, message=f"Registering {registration.to}.")
-    transaction.on_commit(lambda: tasks.run(task, partial(register, registration, credentials, shown, initiator)))
+    task = task_start(
+        kind=KIND,
+        path=f"ssh/{registration.to.address}",
+        initiator=initiator,
+        message=f"Registering {registration.to}.",
+    )
+    transaction.on_commit(
+        lambda: tasks.run(task, partial(register, registration, credentials, shown, initiator))
+    )
     return task
 
 
-def register(registration: Registration, credentials: Credentials, shown: HostKey, initiator: User, progress: tasks.Progress) -> None:
+def register(
+    registration: Registration,
+    credentials: Credentials,
+    shown: HostKey,
+    initiator: User,
+    progress: tasks.Progress,
+) -> None:
     """The whole of it, on a thread of the task runner."""
     result: dict[str, Any] = {"destination": str(registration.to)}
     progress.say(2, f"Signing in as {registration.to}.")
@@ -118,12 +153,17 @@ def options(registration: Registration) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def preflight(host: Host, credentials: Credentials, registration: Registration) -> list[dict[str, str]]:
+def preflight(
+    host: Host, credentials: Credentials, registration: Registration
+) -> list[dict[str, str]]:
     with our_program(host, credentials, bundle.tar(None), ["preflight", "--options", "-"]) as lines:
         send(lines, options(registration))
         answer = next_line(lines)
         if "table" not in answer:
-            raise ApplianceError(Code.PREFLIGHT_FAILED, f"The checks did not run: {answer.get('error') or lines.last_words()}")
+            raise ApplianceError(
+                Code.PREFLIGHT_FAILED,
+                f"The checks did not run: {answer.get('error') or lines.last_words()}",
+            )
         table: list[dict[str, str]] = answer["table"]
         return table
 
@@ -131,7 +171,10 @@ def preflight(host: Host, credentials: Credentials, registration: Registration) 
 def refuse_failed(table: list[dict[str, str]]) -> None:
     failed = [row for row in table if row["state"] == "fail"]
     if failed:
-        raise ApplianceError(Code.PREFLIGHT_FAILED, " ".join(f"{row['check']}: {row['found']}. {row['fix']}" for row in failed))
+        raise ApplianceError(
+            Code.PREFLIGHT_FAILED,
+            " ".join(f"{row['check']}: {row['found']}. {row['fix']}" for row in failed),
+        )
 
 
 def send(lines: Lines, content: dict[str, Any]) -> None:
@@ -142,16 +185,31 @@ def next_line(lines: Lines) -> dict[str, Any]:
     try:
         return lines.next(STEP_SECONDS) or {}
     except TimeoutError:
-        raise ApplianceError(Code.INSTALLATION_FAILED, f"The machine was silent for {STEP_SECONDS:.0f} s; it undoes what was made by itself.") from None
+        raise ApplianceError(
+            Code.INSTALLATION_FAILED,
+            f"The machine was silent for {STEP_SECONDS:.0f} s; it undoes what was made by itself.",
+        ) from None
 
 
-def install(host: Host, credentials: Credentials, registration: Registration, initiator: User, progress: tasks.Progress, result: dict[str, Any]) -> None:
+def install(
+    host: Host,
+    credentials: Credentials,
+    registration: Registration,
+    initiator: User,
+    progress: tasks.Progress,
+    result: dict[str, Any],
+) -> None:
     progress.say(15, "Sending the bundle.")
     token, text = enrolment.token_create(user=initiator)
     result["token_id"] = str(token.pk)
     progress.result(result)
     try:
-        with our_program(host, credentials, bundle.tar(host.version), ["install", "--options", "-", "--bundle", "@BUNDLE"]) as lines:
+        with our_program(
+            host,
+            credentials,
+            bundle.tar(host.version),
+            ["install", "--options", "-", "--bundle", "@BUNDLE"],
+        ) as lines:
             send(lines, options(registration) | {"token": text})
             follow(lines, progress)
             node = await_node(token.pk)
@@ -160,15 +218,25 @@ def install(host: Host, credentials: Credentials, registration: Registration, in
             progress.say(95, "Confirming.")
             lines.channel.sendall(b"commit\n")
             if not next_line(lines).get("done"):
-                raise ApplianceError(Code.INSTALLATION_FAILED, f"The machine did not take the confirmation: {lines.last_words()}")
+                raise ApplianceError(
+                    Code.INSTALLATION_FAILED,
+                    f"The machine did not take the confirmation: {lines.last_words()}",
+                )
         unheard = endpoints.silent(node)
         result["silent_endpoints"] = unheard
         progress.result(result)
-        doubt = f" Its data plane does not answer from here at {', '.join(unheard)}; a firewall may be in the way of clients, too." if unheard else ""
+        doubt = (
+            f" Its data plane does not answer from here at {', '.join(unheard)}; a firewall may be in the way of clients, too."
+            if unheard
+            else ""
+        )
         progress.mention(100, f"{registration.to.address} is node {node.name}.{doubt}")
     except (OSError, EOFError) as error:
         withdraw(token.pk)
-        raise ApplianceError(Code.HOST_UNREACHABLE, f"The connection broke ({error or 'it was cut'}); the machine undoes what was made by itself.") from None
+        raise ApplianceError(
+            Code.HOST_UNREACHABLE,
+            f"The connection broke ({error or 'it was cut'}); the machine undoes what was made by itself.",
+        ) from None
     except (ApplianceError, tasks.Cancelled):
         withdraw(token.pk)
         raise
@@ -184,7 +252,12 @@ def follow(lines: Lines, progress: tasks.Progress) -> None:
                 return
         else:
             raise ApplianceError(
-                Code.INSTALLATION_FAILED, str(line.get("error") or lines.last_words() or "The installation ended without a word; it was undone.")
+                Code.INSTALLATION_FAILED,
+                str(
+                    line.get("error")
+                    or lines.last_words()
+                    or "The installation ended without a word; it was undone."
+                ),
             )
 
 
@@ -198,10 +271,19 @@ def await_node(token_id: UUID) -> Node:
     end = time.monotonic() + NODE_SECONDS
     while time.monotonic() < end:
         node = node_of(token_id)
-        if node and node.state == NodeState.READY and latest.reachable(node.pk) and node.endpoints.exists() and node.gpus.exists():
+        if (
+            node
+            and node.state == NodeState.READY
+            and latest.reachable(node.pk)
+            and node.endpoints.exists()
+            and node.gpus.exists()
+        ):
             return node
         time.sleep(0.2)
-    raise ApplianceError(Code.INSTALLATION_FAILED, f"The agent was started and did not report within {NODE_SECONDS:.0f} s; everything was undone.")
+    raise ApplianceError(
+        Code.INSTALLATION_FAILED,
+        f"The agent was started and did not report within {NODE_SECONDS:.0f} s; everything was undone.",
+    )
 
 
 def withdraw(token_id: UUID) -> None:
@@ -222,7 +304,8 @@ def settle_interrupted() -> None:
         if "token_id" in result and not result.get("confirmed"):
             withdraw(UUID(result["token_id"]))
     tasks.fail_interrupted(
-        kind=KIND, detail="The appliance was restarted meanwhile and keeps no credentials: credentials needed again. The machine undid what was made."
+        kind=KIND,
+        detail="The appliance was restarted meanwhile and keeps no credentials: credentials needed again. The machine undid what was made.",
     )
 
 

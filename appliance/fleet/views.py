@@ -21,7 +21,14 @@ from appliance.fleet.models import SshHostKey
 from appliance.fleet.ssh import Credentials, Destination
 from appliance.inventory import views as inventory
 from appliance.inventory.models import Node
-from appliance.rest import ApplianceView, CursorPage, caller, check_version, plain, refuse_unknown_parameters
+from appliance.rest import (
+    ApplianceView,
+    CursorPage,
+    caller,
+    check_version,
+    plain,
+    refuse_unknown_parameters,
+)
 
 
 class EnrolmentTokenSerializer(serializers.Serializer[dict[str, str]]):
@@ -52,18 +59,24 @@ class CaSerializer(serializers.Serializer[dict[str, str]]):
 
 class EnrolmentTokenRequestSerializer(serializers.Serializer[dict[str, Any]]):
     node_id = serializers.UUIDField(
-        required=False, allow_null=True, help_text="Of a node whose machine was installed anew: it is that node again, and its earlier certificates end."
+        required=False,
+        allow_null=True,
+        help_text="Of a node whose machine was installed anew: it is that node again, and its earlier certificates end.",
     )
 
 
 class EnrolmentTokenListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "fleet.enrol"}
 
-    @extend_schema(request=EnrolmentTokenRequestSerializer, responses={201: EnrolmentTokenSerializer})
+    @extend_schema(
+        request=EnrolmentTokenRequestSerializer, responses={201: EnrolmentTokenSerializer}
+    )
     def post(self, request: Request) -> Response:
         form = EnrolmentTokenRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        row, text = enrolment.token_create(user=caller(request), node_id=form.validated_data.get("node_id"))
+        row, text = enrolment.token_create(
+            user=caller(request), node_id=form.validated_data.get("node_id")
+        )
         return Response({"id": row.pk, "token": text, "expires_at": row.expires_at}, status=201)
 
 
@@ -92,7 +105,10 @@ class CaView(ApplianceView):
 class NodeView(inventory.NodeView):
     """Removal belongs here: it ends the node's certificates."""
 
-    privileges: ClassVar[dict[str, str]] = {**inventory.NodeView.privileges, "DELETE": "fleet.enrol"}
+    privileges: ClassVar[dict[str, str]] = {
+        **inventory.NodeView.privileges,
+        "DELETE": "fleet.enrol",
+    }
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, node_id: UUID) -> Response:
@@ -107,17 +123,50 @@ SECRETS = ("password", "private_key", "passphrase", "sudo_password")
 
 
 class SshEnrolmentSerializer(serializers.Serializer[dict[str, Any]]):
-    address = serializers.RegexField(r"^[A-Za-z0-9]([A-Za-z0-9.:_-]{0,253})$", help_text="Of the machine's SSH server.")
-    port = serializers.IntegerField(min_value=1, max_value=65535, required=False, default=22)
-    username = serializers.RegexField(r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$", required=False, default="root")
-    host_key_sha256 = serializers.CharField(
-        max_length=100, required=False, default="", allow_blank=True, help_text="Confirms the key that a first call answered with."
+    address = serializers.RegexField(
+        r"^[A-Za-z0-9]([A-Za-z0-9.:_-]{0,253})$", help_text="Of the machine's SSH server."
     )
-    password = serializers.CharField(max_length=500, required=False, default="", allow_blank=True, write_only=True, trim_whitespace=False)
-    private_key = serializers.CharField(max_length=20_000, required=False, default="", allow_blank=True, write_only=True)
-    passphrase = serializers.CharField(max_length=500, required=False, default="", allow_blank=True, write_only=True, trim_whitespace=False)
-    use_agent = serializers.BooleanField(required=False, default=False, help_text="Of the appliance's own process.")
-    sudo_password = serializers.CharField(max_length=500, required=False, default="", allow_blank=True, write_only=True, trim_whitespace=False)
+    port = serializers.IntegerField(min_value=1, max_value=65535, required=False, default=22)
+    username = serializers.RegexField(
+        r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$", required=False, default="root"
+    )
+    host_key_sha256 = serializers.CharField(
+        max_length=100,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Confirms the key that a first call answered with.",
+    )
+    password = serializers.CharField(
+        max_length=500,
+        required=False,
+        default="",
+        allow_blank=True,
+        write_only=True,
+        trim_whitespace=False,
+    )
+    private_key = serializers.CharField(
+        max_length=20_000, required=False, default="", allow_blank=True, write_only=True
+    )
+    passphrase = serializers.CharField(
+        max_length=500,
+        required=False,
+        default="",
+        allow_blank=True,
+        write_only=True,
+        trim_whitespace=False,
+    )
+    use_agent = serializers.BooleanField(
+        required=False, default=False, help_text="Of the appliance's own process."
+    )
+    sudo_password = serializers.CharField(
+        max_length=500,
+        required=False,
+        default="",
+        allow_blank=True,
+        write_only=True,
+        trim_whitespace=False,
+    )
     addresses = serializers.ListField(
         child=serializers.CharField(max_length=255),
         required=False,
@@ -125,12 +174,22 @@ class SshEnrolmentSerializer(serializers.Serializer[dict[str, Any]]):
         max_length=16,
         help_text="Under which clients reach the node; by default `address`.",
     )
-    data_port = serializers.IntegerField(min_value=1, max_value=65535, required=False, default=ssh_enrolment.DEFAULT_DATA_PORT)
-    software_gpus = serializers.IntegerField(min_value=0, max_value=16, required=False, default=0, help_text="For a machine without NVIDIA's driver.")
+    data_port = serializers.IntegerField(
+        min_value=1, max_value=65535, required=False, default=ssh_enrolment.DEFAULT_DATA_PORT
+    )
+    software_gpus = serializers.IntegerField(
+        min_value=0,
+        max_value=16,
+        required=False,
+        default=0,
+        help_text="For a machine without NVIDIA's driver.",
+    )
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
         if not (data["password"] or data["private_key"] or data["use_agent"]):
-            raise serializers.ValidationError("Give a password, a private_key, or use_agent.", code="credentials_needed")
+            raise serializers.ValidationError(
+                "Give a password, a private_key, or use_agent.", code="credentials_needed"
+            )
         return data
 
 
@@ -145,12 +204,23 @@ class SshEnrolmentView(ApplianceView):
         form.is_valid(raise_exception=True)
         v = form.validated_data
         to = Destination(v["address"], v["port"], v["username"])
-        shown = ssh_enrolment.confirm_host_key(to=to, given_sha256=v["host_key_sha256"], actor=caller(request).username)
-        credentials = Credentials(v["password"], v["private_key"], v["passphrase"], v["use_agent"], v["sudo_password"])
-        registration = ssh_enrolment.Registration(to, tuple(v["addresses"] or [to.address]), v["software_gpus"], v["data_port"])
+        shown = ssh_enrolment.confirm_host_key(
+            to=to, given_sha256=v["host_key_sha256"], actor=caller(request).username
+        )
+        credentials = Credentials(
+            v["password"], v["private_key"], v["passphrase"], v["use_agent"], v["sudo_password"]
+        )
+        registration = ssh_enrolment.Registration(
+            to, tuple(v["addresses"] or [to.address]), v["software_gpus"], v["data_port"]
+        )
 
         def effect() -> tuple[int, dict[str, Any]]:
-            task = ssh_enrolment.start(registration=registration, credentials=credentials, shown=shown, initiator=caller(request))
+            task = ssh_enrolment.start(
+                registration=registration,
+                credentials=credentials,
+                shown=shown,
+                initiator=caller(request),
+            )
             return 202, plain(TaskSerializer(task).data)
 
         response = idempotent(request, effect, secrets=SECRETS)
@@ -171,7 +241,11 @@ class SshHostKeyListView(ApplianceView):
     def get(self, request: Request) -> Response:
         refuse_unknown_parameters(request, [])
         page = CursorPage()
-        return page.get_paginated_response(SshHostKeySerializer(page.paginate_queryset(SshHostKey.objects.all(), request), many=True).data)
+        return page.get_paginated_response(
+            SshHostKeySerializer(
+                page.paginate_queryset(SshHostKey.objects.all(), request), many=True
+            ).data
+        )
 
 
 class SshHostKeyView(ApplianceView):
@@ -204,4 +278,8 @@ class BundleView(ApplianceView):
     @extend_schema(responses={(200, "application/x-tar"): OpenApiTypes.BINARY})
     def get(self, request: Request, python: str) -> HttpResponse:
         """A tar: the agent, its wheels for this Python, the data plane."""
-        return HttpResponse(bundle.tar(python), content_type="application/x-tar", headers={"ETag": f'"{bundle.digest()}"'})
+        return HttpResponse(
+            bundle.tar(python),
+            content_type="application/x-tar",
+            headers={"ETag": f'"{bundle.digest()}"'},
+        )

@@ -71,7 +71,11 @@ GROUPS: dict[str, Callable[[Row], tuple[UUID | None, str]]] = {
 def measured(gpus: GpuQuerySet, by: str) -> tuple[list[Capacity], Capacity]:
     """Each group by name, and all together. `by`: one of GROUPS. Reads the database."""
     rows = [Row(*row) for row in gpus.exclude(node__state=NodeState.REMOVED).values_list(*COLUMNS)]
-    silent, total, found = latest.unreachable({r.node_id for r in rows}), Capacity(None, "all"), dict[tuple[UUID | None, str], Capacity]()
+    silent, total, found = (
+        latest.unreachable({r.node_id for r in rows}),
+        Capacity(None, "all"),
+        dict[tuple[UUID | None, str], Capacity](),
+    )
     for r in rows:
         group = GROUPS[by](r)
         add(r, r.node_id in silent, (found.setdefault(group, Capacity(*group)), total))
@@ -80,8 +84,22 @@ def measured(gpus: GpuQuerySet, by: str) -> tuple[list[Capacity], Capacity]:
 
 def add(r: Row, silent: bool, to: Iterable[Capacity]) -> None:
     """A GPU that is gone has no capacity; what is allocated of it is still said."""
-    utilisation_percent, used_bytes = series.readings(r.id, ("utilisation_percent", "memory_used_bytes")) if r.present and not silent else (0.0, 0.0)
+    utilisation_percent, used_bytes = (
+        series.readings(r.id, ("utilisation_percent", "memory_used_bytes"))
+        if r.present and not silent
+        else (0.0, 0.0)
+    )
     given = r.present and not silent and r.node_state == NodeState.READY and r.pool_id is not None
     for c in to:
-        c.gpus.add(capacity=float(r.present), allocatable=given, allocated=r.taken_percent / 100, used=utilisation_percent / 100)
-        c.memory_bytes.add(capacity=r.memory_bytes if r.present else 0, allocatable=given, allocated=r.taken_memory_bytes, used=used_bytes)
+        c.gpus.add(
+            capacity=float(r.present),
+            allocatable=given,
+            allocated=r.taken_percent / 100,
+            used=utilisation_percent / 100,
+        )
+        c.memory_bytes.add(
+            capacity=r.memory_bytes if r.present else 0,
+            allocatable=given,
+            allocated=r.taken_memory_bytes,
+            used=used_bytes,
+        )

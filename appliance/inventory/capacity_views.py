@@ -16,7 +16,9 @@ from appliance.rest import ApplianceView, caller, one_of, parsed_filters
 
 class AmountSerializer(serializers.Serializer[Any]):
     capacity = serializers.FloatField(help_text="Of what is there.")
-    allocatable = serializers.FloatField(help_text="Of that, what lies on ready and reachable nodes, in a pool: given or not.")
+    allocatable = serializers.FloatField(
+        help_text="Of that, what lies on ready and reachable nodes, in a pool: given or not."
+    )
     allocated = serializers.FloatField()
     used = serializers.FloatField(help_text="As measured.")
     idle = serializers.FloatField(help_text="Allocated, and not used.")
@@ -40,7 +42,12 @@ BY = {"by": ("by", one_of(*capacity.GROUPS))}
 class CapacityView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
 
-    @extend_schema(parameters=[OpenApiParameter("by", str, enum=list(capacity.GROUPS), description="pool without it.")], responses=CapacitiesSerializer)
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("by", str, enum=list(capacity.GROUPS), description="pool without it.")
+        ],
+        responses=CapacitiesSerializer,
+    )
     def get(self, request: Request) -> Response:
         """What there is of the GPUs that one sees, in GPUs and in bytes: capacity, allocatable, allocated, used, idle."""
         by = parsed_filters(request, BY).get("by", "pool")

@@ -22,7 +22,10 @@ class Way(NamedTuple):
 
 def in_order(ways: Iterable[Way], *, network: str, client_address: str) -> list[Way]:
     """Those of the pool's network first; of them the nearest to the client, with the most leading bits in common; then as the node has them."""
-    return sorted(ways, key=lambda w: (network not in ("", w.network), -common_bits(w.address, client_address)))
+    return sorted(
+        ways,
+        key=lambda w: (network not in ("", w.network), -common_bits(w.address, client_address)),
+    )
 
 
 def common_bits(one: str, other: str) -> int:
@@ -38,7 +41,10 @@ def label(node_id: UUID, networks: dict[str, str]) -> bool:
     """Address to the name of its network. True when something changed. Inside a transaction."""
     known = {e.address: e for e in Endpoint.objects.filter(node_id=node_id)}
     if unknown := networks.keys() - known.keys():
-        raise ApplianceError(Code.INVALID, f"The node has no address {sorted(unknown)[0][:80]}; it has {', '.join(sorted(known)) or 'none'}.")
+        raise ApplianceError(
+            Code.INVALID,
+            f"The node has no address {sorted(unknown)[0][:80]}; it has {', '.join(sorted(known)) or 'none'}.",
+        )
     changed = [a for a, network in networks.items() if known[a].network != network]
     for address in changed:
         Endpoint.objects.filter(node_id=node_id, address=address).update(network=networks[address])

@@ -78,7 +78,9 @@ class Node(models.Model):
 
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [
-            models.UniqueConstraint(fields=["name"], condition=~models.Q(state="removed"), name="node_name_once")
+            models.UniqueConstraint(
+                fields=["name"], condition=~models.Q(state="removed"), name="node_name_once"
+            )
         ]
 
     @property
@@ -118,8 +120,12 @@ class GpuQuerySet(models.QuerySet["Gpu"]):
 
 class Gpu(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus", db_index=False)  # gpu_once_a_node serves
-    pool = models.ForeignKey("pools.Pool", null=True, on_delete=models.SET_NULL, related_name="gpus", db_index=False)
+    node = models.ForeignKey(
+        Node, on_delete=models.CASCADE, related_name="gpus", db_index=False
+    )  # gpu_once_a_node serves
+    pool = models.ForeignKey(
+        "pools.Pool", null=True, on_delete=models.SET_NULL, related_name="gpus", db_index=False
+    )
     uuid = models.UUIDField()
     """As NVML says it."""
     index = models.PositiveSmallIntegerField()
@@ -144,11 +150,18 @@ class Gpu(models.Model):
     objects = GpuQuerySet.as_manager()
 
     class Meta:
-        indexes: ClassVar[list[models.Index]] = [models.Index(fields=["pool", "id"], name="gpu_by_pool")]  # a pool's GPUs come in pages
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["pool", "id"], name="gpu_by_pool")
+        ]  # a pool's GPUs come in pages
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(fields=["node", "uuid"], name="gpu_once_a_node"),
-            models.CheckConstraint(condition=models.Q(taken_percent__lte=100), name="gpu_compute_not_given_twice"),
-            models.CheckConstraint(condition=models.Q(taken_memory_bytes__lte=models.F("memory_bytes")), name="gpu_memory_not_given_twice"),
+            models.CheckConstraint(
+                condition=models.Q(taken_percent__lte=100), name="gpu_compute_not_given_twice"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(taken_memory_bytes__lte=models.F("memory_bytes")),
+                name="gpu_memory_not_given_twice",
+            ),
         ]
 
     @property

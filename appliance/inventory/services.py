@@ -55,7 +55,12 @@ def node_create(*, name: str) -> Node:
         number += 1
         candidate = f"{base}-{number}"
     node = Node.objects.create(name=candidate)
-    emit("node.enrolling", path=node.path, object_id=node.pk, message=f"Node {candidate} redeemed its enrolment token.")
+    emit(
+        "node.enrolling",
+        path=node.path,
+        object_id=node.pk,
+        message=f"Node {candidate} redeemed its enrolment token.",
+    )
     return node
 
 
@@ -68,7 +73,9 @@ def node_report(*, node_id: UUID, report: ReportedNode) -> None:
 
 def as_known(node_id: UUID, report: ReportedNode) -> bool:
     node = Node.objects.get(pk=node_id)
-    if node.state == NodeState.ENROLLING or any(getattr(node, name) != value for name, value in facts_of(report).items()):
+    if node.state == NodeState.ENROLLING or any(
+        getattr(node, name) != value for name, value in facts_of(report).items()
+    ):
         return False
     gpus = {as_reported(g) for g in node.gpus.all() if g.present}
     return gpus == set(report.gpus) and list(report.endpoints) == endpoints_of(node)
@@ -76,7 +83,9 @@ def as_known(node_id: UUID, report: ReportedNode) -> bool:
 
 def as_reported(g: Gpu) -> ReportedGpu:
     links = tuple(sorted((int(index), way) for index, way in g.links.items()))
-    return ReportedGpu(g.uuid, g.index, g.model, g.memory_bytes, g.compute_capability, g.pci_bus_id, g.mig, links)
+    return ReportedGpu(
+        g.uuid, g.index, g.model, g.memory_bytes, g.compute_capability, g.pci_bus_id, g.mig, links
+    )
 
 
 def facts_of(report: ReportedNode) -> dict[str, object]:
@@ -94,8 +103,15 @@ def endpoints_of(node: Node) -> list[tuple[str, int]]:
 def record_report(*, node_id: UUID, report: ReportedNode) -> None:
     node = Node.objects.get(pk=node_id)
     Node.objects.filter(pk=node_id).update(**facts_of(report))
-    if Node.objects.filter(pk=node_id, state=NodeState.ENROLLING).update(state=NodeState.READY, version=F("version") + 1):
-        emit("node.ready", path=node.path, object_id=node.pk, message=f"Node {node.name} is ready with {len(report.gpus)} GPUs.")
+    if Node.objects.filter(pk=node_id, state=NodeState.ENROLLING).update(
+        state=NodeState.READY, version=F("version") + 1
+    ):
+        emit(
+            "node.ready",
+            path=node.path,
+            object_id=node.pk,
+            message=f"Node {node.name} is ready with {len(report.gpus)} GPUs.",
+        )
     changes.node_changed(node_id)
     record_endpoints(node, report.endpoints)
     record_gpus(node, report.gpus)
@@ -107,7 +123,10 @@ def record_endpoints(node: Node, reported: Iterable[tuple[str, int]]) -> None:
         return
     networks = dict(node.endpoints.values_list("address", "network"))  # people named them
     node.endpoints.all().delete()
-    made = (Endpoint(node=node, address=a, port=p, position=i, network=networks.get(a, DEFAULT_NETWORK)) for i, (a, p) in enumerate(wanted))
+    made = (
+        Endpoint(node=node, address=a, port=p, position=i, network=networks.get(a, DEFAULT_NETWORK))
+        for i, (a, p) in enumerate(wanted)
+    )
     Endpoint.objects.bulk_create(made)
 
 
@@ -129,17 +148,31 @@ def record_gpus(node: Node, reported: Iterable[ReportedGpu]) -> None:
                 mig=r.mig,
                 links={str(index): way for index, way in r.links},
             )
-            emit("gpu.found", path=gpu.path, object_id=gpu.pk, message=f"GPU {r.index} of {node.name}: {r.model}.")
+            emit(
+                "gpu.found",
+                path=gpu.path,
+                object_id=gpu.pk,
+                message=f"GPU {r.index} of {node.name}: {r.model}.",
+            )
         else:
             gpu_again(node, gpu, r)
     for gone in known.values():
-        if Gpu.objects.filter(pk=gone.pk, present=True).update(present=False, version=F("version") + 1):
-            emit("gpu.gone", path=gone.path, object_id=gone.pk, message=f"GPU {gone.index} of {node.name} is no longer there.")
+        if Gpu.objects.filter(pk=gone.pk, present=True).update(
+            present=False, version=F("version") + 1
+        ):
+            emit(
+                "gpu.gone",
+                path=gone.path,
+                object_id=gone.pk,
+                message=f"GPU {gone.index} of {node.name} is no longer there.",
+            )
 
 
 def gpu_again(node: Node, gpu: Gpu, r: ReportedGpu) -> None:
     """One that is known: it may have moved to another slot, come back, or been cut into instances behind our back."""
-    memory = max(r.memory_bytes, gpu.taken_memory_bytes)  # what was given from it before it shrank stays counted
+    memory = max(
+        r.memory_bytes, gpu.taken_memory_bytes
+    )  # what was given from it before it shrank stays counted
     now = {
         "index": r.index, "model": r.model[:100], "memory_bytes": memory, "compute_capability": r.compute_capability[:10], "pci_bus_id": r.pci_bus_id,
         "mig": r.mig, "links": {str(index): way for index, way in r.links}, "present": True,
@@ -149,10 +182,24 @@ def gpu_again(node: Node, gpu: Gpu, r: ReportedGpu) -> None:
         Gpu.objects.filter(pk=gpu.pk).update(version=F("version") + 1, **changed)
         changes.gpus_changed([gpu.pk])
     if "present" in changed:
-        emit("gpu.returned", path=gpu.path, object_id=gpu.pk, message=f"GPU {r.index} of {node.name} is there again.")
+        emit(
+            "gpu.returned",
+            path=gpu.path,
+            object_id=gpu.pk,
+            message=f"GPU {r.index} of {node.name} is there again.",
+        )
     if "mig" in changed:
-        how = "is in MIG mode now: nothing new starts on it" if r.mig else "left MIG mode: it can be given again"
-        emit("gpu.mig", path=gpu.path, object_id=gpu.pk, message=f"GPU {r.index} of {node.name} {how}.")
+        how = (
+            "is in MIG mode now: nothing new starts on it"
+            if r.mig
+            else "left MIG mode: it can be given again"
+        )
+        emit(
+            "gpu.mig",
+            path=gpu.path,
+            object_id=gpu.pk,
+            message=f"GPU {r.index} of {node.name} {how}.",
+        )
 
 
 def gpu_ids(node_id: UUID) -> dict[UUID, UUID]:
@@ -160,7 +207,10 @@ def gpu_ids(node_id: UUID) -> dict[UUID, UUID]:
     return dict(Gpu.objects.filter(node_id=node_id).values_list("uuid", "pk"))
 
 
-RAISE_GENERATION = Update(lambda ids: (Node.objects.filter(pk__in=ids), {"generation": F("generation") + 1}), returning=("id", "generation"))
+RAISE_GENERATION = Update(
+    lambda ids: (Node.objects.filter(pk__in=ids), {"generation": F("generation") + 1}),
+    returning=("id", "generation"),
+)
 GENERATIONS = Select(lambda ids: Node.objects.filter(pk__in=ids).values_list("pk", "generation"))
 
 
@@ -183,14 +233,28 @@ def raise_generation(node_ids: Iterable[UUID]) -> dict[UUID, int]:
 @writes
 def node_set_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Node:
     """Cordon and uncordon: present allocations stay, new ones do not come."""
-    old, new = (NodeState.CORDONED, NodeState.READY) if schedulable else (NodeState.READY, NodeState.CORDONED)
+    old, new = (
+        (NodeState.CORDONED, NodeState.READY)
+        if schedulable
+        else (NodeState.READY, NodeState.CORDONED)
+    )
     node = Node.objects.get(pk=node_id)
     if node.state == new:
         return node
-    if not Node.objects.filter(pk=node_id, state=old, version=node.version).update(state=new, version=F("version") + 1):
-        raise ApplianceError(Code.CONFLICT, f"Node {node.name} is {node.state}; it must be {old} for this.")
+    if not Node.objects.filter(pk=node_id, state=old, version=node.version).update(
+        state=new, version=F("version") + 1
+    ):
+        raise ApplianceError(
+            Code.CONFLICT, f"Node {node.name} is {node.state}; it must be {old} for this."
+        )
     changes.node_changed(node_id)
-    emit(f"node.{new}", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} is {new}.")
+    emit(
+        f"node.{new}",
+        path=node.path,
+        object_id=node.pk,
+        actor=actor,
+        message=f"Node {node.name} is {new}.",
+    )
     node.refresh_from_db()
     return node
 
@@ -202,7 +266,11 @@ def node_change(
 ) -> Node:  # fmt: skip
     """What people say of it. `site`: a name; empty: none. `networks`: of its addresses."""
     node = Node.objects.select_related("site").get(pk=node_id)
-    changed: dict[str, Any] = {key: value for key, value in (("labels", labels), ("notes", notes)) if value is not None and value != getattr(node, key)}
+    changed: dict[str, Any] = {
+        key: value
+        for key, value in (("labels", labels), ("notes", notes))
+        if value is not None and value != getattr(node, key)
+    }
     if site is not None and site != (node.site.name if node.site else ""):
         changed["site"] = site_named(site)
     labelled = endpoints.label(node_id, networks or {})
@@ -211,34 +279,85 @@ def node_change(
         changes.node_changed(node_id)
         node.refresh_from_db()
         if "labels" in changed:
-            emit("node.labelled", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} has the labels {labels}.")
+            emit(
+                "node.labelled",
+                path=node.path,
+                object_id=node.pk,
+                actor=actor,
+                message=f"Node {node.name} has the labels {labels}.",
+            )
         if "site" in changed:
             where = f"stands at site {site} now" if site else "stands at no site now"
-            emit("node.moved", path=node.path, object_id=node.pk, actor=actor, message=f"Node {node.name} {where}.")
+            emit(
+                "node.moved",
+                path=node.path,
+                object_id=node.pk,
+                actor=actor,
+                message=f"Node {node.name} {where}.",
+            )
         if labelled:
-            emit("node.networks", path=node.path, object_id=node.pk, actor=actor, message=f"Addresses of node {node.name} are of the networks {networks}.")
+            emit(
+                "node.networks",
+                path=node.path,
+                object_id=node.pk,
+                actor=actor,
+                message=f"Addresses of node {node.name} are of the networks {networks}.",
+            )
         if "notes" in changed:
-            emit("node.noted", path=node.path, object_id=node.pk, actor=actor, message=f"The notes on node {node.name} were changed.")
+            emit(
+                "node.noted",
+                path=node.path,
+                object_id=node.pk,
+                actor=actor,
+                message=f"The notes on node {node.name} were changed.",
+            )
     return node
 
 
 @writes
-def gpu_change(*, gpu_id: UUID, labels: dict[str, str] | None = None, pool_name: str | None = None, notes: str | None = None, actor: str) -> Gpu:
+def gpu_change(
+    *,
+    gpu_id: UUID,
+    labels: dict[str, str] | None = None,
+    pool_name: str | None = None,
+    notes: str | None = None,
+    actor: str,
+) -> Gpu:
     """Another pool takes effect for what starts from now on; what runs on it stays."""
     gpu = Gpu.objects.select_related("node", "pool").get(pk=gpu_id)
     if labels is not None and labels != gpu.labels:
         Gpu.objects.filter(pk=gpu_id).update(labels=labels, version=F("version") + 1)
-        emit("gpu.labelled", path=gpu.path, object_id=gpu.pk, actor=actor, message=f"GPU {gpu.index} of {gpu.node.name} has the labels {labels}.")
+        emit(
+            "gpu.labelled",
+            path=gpu.path,
+            object_id=gpu.pk,
+            actor=actor,
+            message=f"GPU {gpu.index} of {gpu.node.name} has the labels {labels}.",
+        )
     if pool_name is not None and pool_name != (gpu.pool.name if gpu.pool else ""):
         pool = Pool.objects.filter(name=pool_name).first()
         if pool is None and pool_name:
-            raise ApplianceError(Code.NOT_FOUND, f"There is no pool {pool_name}; `busbar pool list` shows them.")
+            raise ApplianceError(
+                Code.NOT_FOUND, f"There is no pool {pool_name}; `busbar pool list` shows them."
+            )
         Gpu.objects.filter(pk=gpu_id).update(pool=pool, version=F("version") + 1)
         where = f"is in pool {pool_name} now" if pool_name else "is in no pool now"
-        emit("gpu.moved", path=gpu.path, object_id=gpu.pk, actor=actor, message=f"GPU {gpu.index} of {gpu.node.name} {where}.")
+        emit(
+            "gpu.moved",
+            path=gpu.path,
+            object_id=gpu.pk,
+            actor=actor,
+            message=f"GPU {gpu.index} of {gpu.node.name} {where}.",
+        )
     if notes is not None and notes != gpu.notes:
         Gpu.objects.filter(pk=gpu_id).update(notes=notes, version=F("version") + 1)
-        emit("gpu.noted", path=gpu.path, object_id=gpu.pk, actor=actor, message=f"The notes on GPU {gpu.index} of {gpu.node.name} were changed.")
+        emit(
+            "gpu.noted",
+            path=gpu.path,
+            object_id=gpu.pk,
+            actor=actor,
+            message=f"The notes on GPU {gpu.index} of {gpu.node.name} were changed.",
+        )
     changes.gpus_changed([gpu_id])
     gpu.refresh_from_db()
     return gpu
@@ -252,7 +371,10 @@ _started = time.monotonic()
 def announce_reachability() -> None:
     """Reachable is computed, so no row changes: browsers and the events learn of it here, once a second."""
     ids = [node_id for (node_id,) in PRESENT.rows()]
-    silent, young = latest.unreachable(ids), time.monotonic() - _started < settings.ENVIRONMENT.unreachable_seconds
+    silent, young = (
+        latest.unreachable(ids),
+        time.monotonic() - _started < settings.ENVIRONMENT.unreachable_seconds,
+    )
     changed = {}
     for node_id in ids:
         now, before = node_id not in silent, _reachable.get(node_id)
@@ -269,5 +391,9 @@ def announce_reachability() -> None:
 def reachability_changed(*, reachable: Mapping[UUID, bool]) -> None:
     for node in Node.objects.filter(pk__in=reachable):
         known = reachable[node.pk]
-        kind, message = ("node.reachable", "reports again") if known else ("node.unreachable", "does not report; its sessions go on, it gets nothing new")
+        kind, message = (
+            ("node.reachable", "reports again")
+            if known
+            else ("node.unreachable", "does not report; its sessions go on, it gets nothing new")
+        )
         emit(kind, path=node.path, object_id=node.pk, message=f"Node {node.name} {message}.")

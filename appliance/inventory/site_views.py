@@ -14,7 +14,17 @@ from rest_framework.response import Response
 from appliance.fields import NameField
 from appliance.inventory import sites
 from appliance.inventory.models import MAX_NOTES, Site
-from appliance.rest import ApplianceView, CursorPage, Filter, caller, check_version, filter_parameters, filtered, shown, text
+from appliance.rest import (
+    ApplianceView,
+    CursorPage,
+    Filter,
+    caller,
+    check_version,
+    filter_parameters,
+    filtered,
+    shown,
+    text,
+)
 
 
 class SiteSerializer(serializers.ModelSerializer[Site]):
@@ -25,7 +35,9 @@ class SiteSerializer(serializers.ModelSerializer[Site]):
 
 class SiteRequestSerializer(serializers.Serializer[dict[str, Any]]):
     name = NameField(max_length=100)
-    notes = serializers.CharField(max_length=MAX_NOTES, required=False, default="", allow_blank=True)
+    notes = serializers.CharField(
+        max_length=MAX_NOTES, required=False, default="", allow_blank=True
+    )
 
 
 class SiteChangeSerializer(serializers.Serializer[dict[str, Any]]):
@@ -49,11 +61,21 @@ class SiteListView(ApplianceView):
     def post(self, request: Request) -> Response:
         form = SiteRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(shown(SiteSerializer, sites.site_create(**form.validated_data, actor=caller(request).username)), status=201)
+        return Response(
+            shown(
+                SiteSerializer,
+                sites.site_create(**form.validated_data, actor=caller(request).username),
+            ),
+            status=201,
+        )
 
 
 class SiteView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "PATCH": "inventory.manage", "DELETE": "inventory.manage"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "inventory.view",
+        "PATCH": "inventory.manage",
+        "DELETE": "inventory.manage",
+    }
 
     @extend_schema(responses=SiteSerializer)
     def get(self, request: Request, site_id: UUID) -> Response:
@@ -65,7 +87,14 @@ class SiteView(ApplianceView):
         check_version(get_object_or_404(Site, pk=site_id), request)
         form = SiteChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(shown(SiteSerializer, sites.site_change(site_id=site_id, **form.validated_data, actor=caller(request).username)))
+        return Response(
+            shown(
+                SiteSerializer,
+                sites.site_change(
+                    site_id=site_id, **form.validated_data, actor=caller(request).username
+                ),
+            )
+        )
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, site_id: UUID) -> Response:

@@ -17,7 +17,9 @@ def site_named(name: str) -> Site | None:
     """None for an empty name."""
     site = Site.objects.filter(name=name).first() if name else None
     if name and site is None:
-        raise ApplianceError(Code.NOT_FOUND, f"There is no site {name}; `busbar site list` shows them.")
+        raise ApplianceError(
+            Code.NOT_FOUND, f"There is no site {name}; `busbar site list` shows them."
+        )
     return site
 
 
@@ -30,15 +32,27 @@ def refuse_taken(name: str) -> None:
 def site_create(*, name: str, notes: str, actor: str) -> Site:
     refuse_taken(name)
     site = Site.objects.create(name=name, notes=notes)
-    emit("site.created", path=site.path, object_id=site.pk, actor=actor, message=f"Site {name} was made.")
+    emit(
+        "site.created",
+        path=site.path,
+        object_id=site.pk,
+        actor=actor,
+        message=f"Site {name} was made.",
+    )
     return site
 
 
 @writes
-def site_change(*, site_id: UUID, name: str | None = None, notes: str | None = None, actor: str) -> Site:
+def site_change(
+    *, site_id: UUID, name: str | None = None, notes: str | None = None, actor: str
+) -> Site:
     """A new name is what requests must ask for from now on."""
     site = Site.objects.get(pk=site_id)
-    changed = {key: value for key, value in (("name", name), ("notes", notes)) if value is not None and value != getattr(site, key)}
+    changed = {
+        key: value
+        for key, value in (("name", name), ("notes", notes))
+        if value is not None and value != getattr(site, key)
+    }
     if not changed:
         return site
     if "name" in changed:
@@ -46,7 +60,13 @@ def site_change(*, site_id: UUID, name: str | None = None, notes: str | None = N
         for node_id in site.nodes.values_list("pk", flat=True):
             changes.node_changed(node_id)
     Site.objects.filter(pk=site_id).update(version=F("version") + 1, **changed)
-    emit("site.changed", path=site.path, object_id=site.pk, actor=actor, message=f"Site {site.name}: {', '.join(changed)} changed.")
+    emit(
+        "site.changed",
+        path=site.path,
+        object_id=site.pk,
+        actor=actor,
+        message=f"Site {site.name}: {', '.join(changed)} changed.",
+    )
     site.refresh_from_db()
     return site
 
@@ -58,6 +78,16 @@ def site_delete(*, site_id: UUID, actor: str) -> None:
     nodes = list(Node.objects.present().filter(site=site))
     if nodes:
         names = [{"kind": "node", "id": str(n.pk), "name": n.name, "state": n.state} for n in nodes]
-        raise ApplianceError(Code.IN_USE, f"{len(nodes)} nodes stand at site {site.name}; move them first.", blockers=names)
-    emit("site.deleted", path=site.path, object_id=site.pk, actor=actor, message=f"Site {site.name} was deleted.")
+        raise ApplianceError(
+            Code.IN_USE,
+            f"{len(nodes)} nodes stand at site {site.name}; move them first.",
+            blockers=names,
+        )
+    emit(
+        "site.deleted",
+        path=site.path,
+        object_id=site.pk,
+        actor=actor,
+        message=f"Site {site.name} was deleted.",
+    )
     site.delete()

@@ -81,7 +81,9 @@ class GpuSerializer(serializers.ModelSerializer[Gpu]):
     node_id = serializers.UUIDField(read_only=True)
     pool = serializers.CharField(source="pool.name", default=None, allow_null=True, read_only=True)
     links = serializers.DictField(
-        child=serializers.CharField(), read_only=True, help_text="Index of another GPU of its node to how it is reached, as `nvidia-smi topo -m` says it."
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Index of another GPU of its node to how it is reached, as `nvidia-smi topo -m` says it.",
     )
     metrics = serializers.SerializerMethodField()
 
@@ -135,18 +137,31 @@ def gpu_shown(
 
 
 class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
-    labels = serializers.DictField(child=serializers.CharField(max_length=200, allow_blank=True), required=False)
+    labels = serializers.DictField(
+        child=serializers.CharField(max_length=200, allow_blank=True), required=False
+    )
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
     networks = serializers.DictField(
-        child=serializers.CharField(max_length=50), required=False, help_text="Of its addresses: address to network. Pools prefer one by its name."
+        child=serializers.CharField(max_length=50),
+        required=False,
+        help_text="Of its addresses: address to network. Pools prefer one by its name.",
     )
-    site = serializers.CharField(max_length=100, required=False, allow_blank=True, help_text="Its name; empty: none.")
+    site = serializers.CharField(
+        max_length=100, required=False, allow_blank=True, help_text="Its name; empty: none."
+    )
 
 
 class GpuChangeSerializer(serializers.Serializer[dict[str, Any]]):
-    labels = serializers.DictField(child=serializers.CharField(max_length=200, allow_blank=True), required=False)
+    labels = serializers.DictField(
+        child=serializers.CharField(max_length=200, allow_blank=True), required=False
+    )
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
-    pool = serializers.CharField(max_length=100, required=False, allow_blank=True, help_text="Its name; empty: in no pool, so nothing starts on it.")
+    pool = serializers.CharField(
+        max_length=100,
+        required=False,
+        allow_blank=True,
+        help_text="Its name; empty: in no pool, so nothing starts on it.",
+    )
 
 
 NODE_FILTERS: dict[str, tuple[str, Filter]] = {
@@ -165,11 +180,19 @@ class NodeListView(ApplianceView):
 
     @extend_schema(parameters=filter_parameters(NODE_FILTERS), responses=NodeSerializer(many=True))
     def get(self, request: Request) -> Response:
-        rows = filtered(request, Node.objects.visible_to(caller(request)).select_related("site").prefetch_related("endpoints"), NODE_FILTERS)
+        rows = filtered(
+            request,
+            Node.objects.visible_to(caller(request))
+            .select_related("site")
+            .prefetch_related("endpoints"),
+            NODE_FILTERS,
+        )
         if "state" not in request.query_params:
             rows = rows.present()
         page = CursorPage()
-        return page.get_paginated_response([shown(NodeSerializer, row) for row in page.paginate_queryset(rows, request)])
+        return page.get_paginated_response(
+            [shown(NodeSerializer, row) for row in page.paginate_queryset(rows, request)]
+        )
 
 
 class NodeView(ApplianceView):
@@ -186,7 +209,9 @@ class NodeView(ApplianceView):
         check_version(node, request)
         form = NodeChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        changed = services.node_change(node_id=node.pk, **form.validated_data, actor=caller(request).username)
+        changed = services.node_change(
+            node_id=node.pk, **form.validated_data, actor=caller(request).username
+        )
         return Response(shown(NodeSerializer, changed))
 
 
@@ -199,7 +224,9 @@ class NodeScheduleView(ApplianceView):
     @extend_schema(request=None, responses=NodeSerializer)
     def post(self, request: Request, node_id: UUID) -> Response:
         node = get_object_or_404(Node.objects.visible_to(caller(request)), pk=node_id)
-        changed = services.node_set_schedulable(node_id=node.pk, schedulable=self.schedulable, actor=caller(request).username)
+        changed = services.node_set_schedulable(
+            node_id=node.pk, schedulable=self.schedulable, actor=caller(request).username
+        )
         return Response(shown(NodeSerializer, changed))
 
 
@@ -232,12 +259,27 @@ class GpuListView(ApplianceView):
         """Pages of GPUs are what is read most: the statement of each combination of filters is put together once."""
         page, wanted = CursorPage(), parsed_filters(request, GPU_FILTERS)
         if "labels" in wanted:
-            rows = filtered(request, Gpu.objects.visible_to(caller(request)).with_names(), GPU_FILTERS)
-            return page.get_paginated_response([shown(GpuSerializer, row) for row in page.paginate_queryset(rows, request)])
+            rows = filtered(
+                request, Gpu.objects.visible_to(caller(request)).with_names(), GPU_FILTERS
+            )
+            return page.get_paginated_response(
+                [shown(GpuSerializer, row) for row in page.paginate_queryset(rows, request)]
+            )
         limit, after = page.bounds(request)
         mine = projects_with(caller(request), "inventory.view")
-        scope = {} if mine is None else {"hidden": [pk for pk, kept_for in KEPT_POOLS.rows() if not open_to(kept_for, mine)]}
-        given = {"of_all": mine is None, **{k: v for k, v in scope.items() if v}, **({"after": after} if after else {}), **wanted}
+        scope = (
+            {}
+            if mine is None
+            else {
+                "hidden": [pk for pk, kept_for in KEPT_POOLS.rows() if not open_to(kept_for, mine)]
+            }
+        )
+        given = {
+            "of_all": mine is None,
+            **{k: v for k, v in scope.items() if v},
+            **({"after": after} if after else {}),
+            **wanted,
+        }
         found = page.cut(gpu_pages(limit).rows(**given), limit, lambda row: row[0])
         return page.get_paginated_response([gpu_shown(*row) for row in found])
 
@@ -246,12 +288,19 @@ class GpuListView(ApplianceView):
 def gpu_pages(limit: int) -> Select[Gpu]:
     """One more than a page has, newest first."""
 
-    def build(of_all: bool, hidden: Collection[UUID] = (), after: UUID | None = None, **wanted: Any) -> QuerySet[Gpu, Any]:
+    def build(
+        of_all: bool, hidden: Collection[UUID] = (), after: UUID | None = None, **wanted: Any
+    ) -> QuerySet[Gpu, Any]:
         rows = Gpu.objects.exclude(node__state=NodeState.REMOVED)
         rows = rows if of_all else rows.outside(hidden)
         rows = rows if after is None else rows.filter(pk__lt=after)
         lookups = {GPU_FILTERS[name][0]: value for name, value in wanted.items()}
-        return rows.filter(**lookups).with_names().order_by("-pk").values_list(*GPU_COLUMNS)[: limit + 1]
+        return (
+            rows.filter(**lookups)
+            .with_names()
+            .order_by("-pk")
+            .values_list(*GPU_COLUMNS)[: limit + 1]
+        )
 
     return Select(build)
 
@@ -271,7 +320,13 @@ class GpuView(ApplianceView):
         form = GpuChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         wanted = form.validated_data
-        services.gpu_change(gpu_id=gpu.pk, labels=wanted.get("labels"), pool_name=wanted.get("pool"), notes=wanted.get("notes"), actor=caller(request).username)
+        services.gpu_change(
+            gpu_id=gpu.pk,
+            labels=wanted.get("labels"),
+            pool_name=wanted.get("pool"),
+            notes=wanted.get("notes"),
+            actor=caller(request).username,
+        )
         return Response(shown(GpuSerializer, Gpu.objects.with_names().get(pk=gpu_id)))
 
 
@@ -283,18 +338,31 @@ class GpuMetricHistoryView(MetricHistoryView):
 
 
 def node_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
-    for node in Node.objects.filter(pk__in=ids).select_related("site").prefetch_related("endpoints"):
+    for node in (
+        Node.objects.filter(pk__in=ids).select_related("site").prefetch_related("endpoints")
+    ):
         yield node.pk, "inventory.view", None, shown(NodeSerializer, node)
 
 
 def gpu_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
     for gpu in Gpu.objects.select_related("pool").with_names().filter(pk__in=ids):
-        yield gpu.pk, "inventory.view", gpu.pool.audience if gpu.pool else NO_PROJECT, shown(GpuSerializer, gpu)
+        yield (
+            gpu.pk,
+            "inventory.view",
+            gpu.pool.audience if gpu.pool else NO_PROJECT,
+            shown(GpuSerializer, gpu),
+        )
 
 
 def watchable(user: User, gpus: Collection[str]) -> set[str]:
     ids = [g for g in gpus if is_uuid(g)]
-    found = {str(pk) for n in range(0, len(ids), 500) for pk in Gpu.objects.visible_to(user).filter(pk__in=ids[n : n + 500]).values_list("pk", flat=True)}
+    found = {
+        str(pk)
+        for n in range(0, len(ids), 500)
+        for pk in Gpu.objects.visible_to(user)
+        .filter(pk__in=ids[n : n + 500])
+        .values_list("pk", flat=True)
+    }
     return found.intersection(gpus)
 
 

@@ -23,13 +23,20 @@ PastUse = tuple[UUID, float, datetime]
 
 
 def past_uses() -> list[PastUse]:
-    return list(ProjectUse.objects.order_by("project_id").values_list("project_id", "percent_seconds", "counted_at"))
+    return list(
+        ProjectUse.objects.order_by("project_id").values_list(
+            "project_id", "percent_seconds", "counted_at"
+        )
+    )
 
 
 def past_use(now: datetime, uses: Sequence[PastUse]) -> dict[UUID, float]:
     """Project to its mean use over about one half-life, in percent of a GPU."""
     half_life = settings.ENVIRONMENT.fair_share_half_life_seconds
-    return {project_id: decayed(percent_seconds, (now - at).total_seconds(), half_life) / half_life for project_id, percent_seconds, at in uses}
+    return {
+        project_id: decayed(percent_seconds, (now - at).total_seconds(), half_life) / half_life
+        for project_id, percent_seconds, at in uses
+    }
 
 
 @writes
@@ -40,6 +47,8 @@ def count_use(*, use: Mapping[UUID, int], now: datetime) -> None:
     for project_id in use.keys() | known.keys():
         row = known.get(project_id) or ProjectUse(project_id=project_id, counted_at=now)
         seconds = max(0.0, (now - row.counted_at).total_seconds())
-        row.percent_seconds = decayed(row.percent_seconds, seconds, half_life) + use.get(project_id, 0) * seconds
+        row.percent_seconds = (
+            decayed(row.percent_seconds, seconds, half_life) + use.get(project_id, 0) * seconds
+        )
         row.counted_at = now
         row.save()

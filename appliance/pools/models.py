@@ -27,7 +27,13 @@ class PoolQuerySet(models.QuerySet["Pool"]):
     def visible_to(self, user: User) -> PoolQuerySet:
         """Pools that are kept for some projects are seen by those projects' people only."""
         mine = projects_with(user, "pools.view")
-        return self if mine is None else self.exclude(pk__in=self.kept_from(mine)) if mine else self.none()
+        return (
+            self
+            if mine is None
+            else self.exclude(pk__in=self.kept_from(mine))
+            if mine
+            else self.none()
+        )
 
     def kept(self) -> PoolQuerySet:
         """Those that are for some projects only."""
@@ -35,7 +41,11 @@ class PoolQuerySet(models.QuerySet["Pool"]):
 
     def kept_from(self, project_ids: Collection[UUID]) -> list[UUID]:
         """The pools that are kept for other projects than these."""
-        return [pk for pk, kept_for in self.kept().values_list("pk", "project_ids") if not open_to(kept_for, project_ids)]
+        return [
+            pk
+            for pk, kept_for in self.kept().values_list("pk", "project_ids")
+            if not open_to(kept_for, project_ids)
+        ]
 
 
 def open_to(kept_for: Sequence[str], project_ids: Collection[UUID]) -> bool:
@@ -82,7 +92,9 @@ class Quota(models.Model):
     """What a user, project or department is owed, and the most it gets. In percent of a GPU's compute: 230 are 2.3 GPUs."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    subject_kind = models.CharField(max_length=20, choices=[(k.value, k.value) for k in SubjectKind])
+    subject_kind = models.CharField(
+        max_length=20, choices=[(k.value, k.value) for k in SubjectKind]
+    )
     subject_id = models.UUIDField()
     quota_percent = models.PositiveIntegerField(null=True, blank=True)
     """Null: nothing is owed; it lives on what others leave."""
@@ -97,7 +109,9 @@ class Quota(models.Model):
     objects = QuotaQuerySet.as_manager()
 
     class Meta:
-        constraints: ClassVar[list[models.BaseConstraint]] = [models.UniqueConstraint(fields=["subject_kind", "subject_id"], name="quota_once")]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["subject_kind", "subject_id"], name="quota_once")
+        ]
 
     @property
     def path(self) -> str:
@@ -115,7 +129,9 @@ class Reservation(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.CharField(max_length=100)
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="reservations")
-    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="reservations")
+    project = models.ForeignKey(
+        "accounts.Project", on_delete=models.CASCADE, related_name="reservations"
+    )
     gpu_count = models.PositiveSmallIntegerField()
     percent = models.PositiveSmallIntegerField(default=100)
     starts_at = models.DateTimeField()

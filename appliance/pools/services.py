@@ -48,8 +48,16 @@ def pool_create(*, name: str, rules: PoolRules, actor: str) -> Pool:
         with transaction.atomic():
             pool = Pool.objects.create(name=name)
     except IntegrityError:
-        raise ApplianceError(Code.CONFLICT, f"There is a pool {name} already; choose another name.") from None
-    emit("pool.created", path=pool.path, object_id=pool.pk, actor=actor, message=f"Pool {name} was created.")
+        raise ApplianceError(
+            Code.CONFLICT, f"There is a pool {name} already; choose another name."
+        ) from None
+    emit(
+        "pool.created",
+        path=pool.path,
+        object_id=pool.pk,
+        actor=actor,
+        message=f"Pool {name} was created.",
+    )
     if changes_of(pool, rules):
         pool_change(pool_id=pool.pk, rules=rules, actor=actor)
         pool.refresh_from_db()
@@ -62,7 +70,13 @@ def pool_change(*, pool_id: UUID, rules: PoolRules, actor: str) -> Pool:
     changes = changes_of(pool, rules)
     if changes:
         save_changes(pool, changes)
-        emit("pool.changed", path=pool.path, object_id=pool.pk, actor=actor, message=f"Pool {pool.name}: {', '.join(sorted(changes))} changed.")
+        emit(
+            "pool.changed",
+            path=pool.path,
+            object_id=pool.pk,
+            actor=actor,
+            message=f"Pool {pool.name}: {', '.join(sorted(changes))} changed.",
+        )
     return pool
 
 
@@ -78,12 +92,24 @@ def save_changes(row: Pool | Quota, changes: Mapping[str, object]) -> None:
 def pool_delete(*, pool: Pool, blockers: Sequence[Mapping[str, object]], actor: str) -> None:
     """`blockers`: what is in it or waits for it, as the floor above knows."""
     if pool.name == DEFAULT_POOL:
-        raise ApplianceError(Code.IN_USE, "The default pool stays: new GPUs come into it.", blockers=[])
+        raise ApplianceError(
+            Code.IN_USE, "The default pool stays: new GPUs come into it.", blockers=[]
+        )
     if blockers:
-        raise ApplianceError(Code.IN_USE, f"Pool {pool.name} is in use; move its GPUs and release its allocations first.", blockers=list(blockers))
+        raise ApplianceError(
+            Code.IN_USE,
+            f"Pool {pool.name} is in use; move its GPUs and release its allocations first.",
+            blockers=list(blockers),
+        )
     Reservation.objects.filter(pool=pool).delete()
     Pool.objects.filter(pk=pool.pk).delete()
-    emit("pool.deleted", path=pool.path, object_id=None, actor=actor, message=f"Pool {pool.name} was deleted.")
+    emit(
+        "pool.deleted",
+        path=pool.path,
+        object_id=None,
+        actor=actor,
+        message=f"Pool {pool.name} was deleted.",
+    )
     hub.gone("pool", pool.pk, "pools.view")
 
 
@@ -92,7 +118,9 @@ def changes_of(pool: Pool, rules: PoolRules) -> dict[str, object]:
     if rules.policies is not None:
         wanted["policies"] = list(rules.policies)
     if rules.fallbacks is not None:
-        wanted["fallbacks"] = [str(pool_named(name).pk) for name in rules.fallbacks if name != pool.name]
+        wanted["fallbacks"] = [
+            str(pool_named(name).pk) for name in rules.fallbacks if name != pool.name
+        ]
     if rules.max_lifetime_seconds is not None:
         wanted["max_lifetime_seconds"] = rules.max_lifetime_seconds or None
     if rules.max_idle_seconds is not None:
@@ -100,14 +128,18 @@ def changes_of(pool: Pool, rules: PoolRules) -> dict[str, object]:
     if rules.network is not None:
         wanted["network"] = rules.network
     if rules.projects is not None:
-        wanted["project_ids"] = sorted(str(subject_id_of(SubjectKind.PROJECT, name)) for name in set(rules.projects))
+        wanted["project_ids"] = sorted(
+            str(subject_id_of(SubjectKind.PROJECT, name)) for name in set(rules.projects)
+        )
     return {key: value for key, value in wanted.items() if getattr(pool, key) != value}
 
 
 def pool_named(name: str) -> Pool:
     pool = Pool.objects.filter(name=name).first()
     if pool is None:
-        raise ApplianceError(Code.NOT_FOUND, f"There is no pool {name}; `busbar pool list` shows them.")
+        raise ApplianceError(
+            Code.NOT_FOUND, f"There is no pool {name}; `busbar pool list` shows them."
+        )
     return pool
 
 
@@ -139,10 +171,21 @@ def quota_create(*, kind: SubjectKind, subject: str, actor: str, **values: objec
     """`values` are columns of Quota."""
     try:
         with transaction.atomic():
-            quota = Quota.objects.create(subject_kind=kind, subject_id=subject_id_of(kind, subject), **values)
+            quota = Quota.objects.create(
+                subject_kind=kind, subject_id=subject_id_of(kind, subject), **values
+            )
     except IntegrityError:
-        raise ApplianceError(Code.CONFLICT, f"The {kind} {subject} has a quota already; change that one.") from None
-    emit("quota.created", path=quota.path, object_id=quota.pk, actor=actor, message=f"The {kind} {subject} has a quota now.", values=plain_values(values))
+        raise ApplianceError(
+            Code.CONFLICT, f"The {kind} {subject} has a quota already; change that one."
+        ) from None
+    emit(
+        "quota.created",
+        path=quota.path,
+        object_id=quota.pk,
+        actor=actor,
+        message=f"The {kind} {subject} has a quota now.",
+        values=plain_values(values),
+    )
     return quota
 
 
@@ -170,21 +213,51 @@ def quota_change(*, quota_id: UUID, actor: str, **values: object) -> Quota:
 def quota_delete(*, quota_id: UUID, actor: str) -> None:
     quota = Quota.objects.get(pk=quota_id)
     quota.delete()
-    emit("quota.deleted", path=f"quotas/{quota_id}", object_id=quota_id, actor=actor, message=f"The quota of a {quota.subject_kind} is gone.")
+    emit(
+        "quota.deleted",
+        path=f"quotas/{quota_id}",
+        object_id=quota_id,
+        actor=actor,
+        message=f"The quota of a {quota.subject_kind} is gone.",
+    )
 
 
 @writes
-def reservation_create(*, name: str, pool: str, project: str, gpu_count: int, percent: int, starts_at: datetime, ends_at: datetime, actor: str) -> Reservation:
+def reservation_create(
+    *,
+    name: str,
+    pool: str,
+    project: str,
+    gpu_count: int,
+    percent: int,
+    starts_at: datetime,
+    ends_at: datetime,
+    actor: str,
+) -> Reservation:
     owner = Project.objects.filter(name=project).first()
     if owner is None:
         raise ApplianceError(Code.NOT_FOUND, f"There is no project {project}.")
     if ends_at <= starts_at or ends_at <= timezone.now():
-        raise ApplianceError(Code.INVALID, "A reservation must end after it starts, and in the future.")
+        raise ApplianceError(
+            Code.INVALID, "A reservation must end after it starts, and in the future."
+        )
     row = Reservation.objects.create(
-        name=name, pool=pool_named(pool), project=owner, gpu_count=gpu_count, percent=percent, starts_at=starts_at, ends_at=ends_at
+        name=name,
+        pool=pool_named(pool),
+        project=owner,
+        gpu_count=gpu_count,
+        percent=percent,
+        starts_at=starts_at,
+        ends_at=ends_at,
     )
     window = f"{starts_at:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC"
-    emit("reservation.created", path=row.path, object_id=row.pk, actor=actor, message=f"{name}: {gpu_count} x {percent} % of pool {pool}, {window}.")
+    emit(
+        "reservation.created",
+        path=row.path,
+        object_id=row.pk,
+        actor=actor,
+        message=f"{name}: {gpu_count} x {percent} % of pool {pool}, {window}.",
+    )
     return row
 
 
@@ -193,4 +266,10 @@ def reservation_delete(*, reservation_id: UUID, actor: str) -> None:
     row = Reservation.objects.get(pk=reservation_id)
     path = row.path
     row.delete()
-    emit("reservation.deleted", path=path, object_id=reservation_id, actor=actor, message=f"The reservation {row.name} is gone.")
+    emit(
+        "reservation.deleted",
+        path=path,
+        object_id=reservation_id,
+        actor=actor,
+        message=f"The reservation {row.name} is gone.",
+    )

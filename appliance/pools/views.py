@@ -18,7 +18,18 @@ from appliance.fields import NameField
 from appliance.pools import services
 from appliance.pools.models import Pool, Quota, Reservation
 from appliance.pools.subject_kind import SubjectKind
-from appliance.rest import ApplianceView, CursorPage, Filter, caller, check_version, filter_parameters, filtered, one_of, plain, refuse_unknown_parameters
+from appliance.rest import (
+    ApplianceView,
+    CursorPage,
+    Filter,
+    caller,
+    check_version,
+    filter_parameters,
+    filtered,
+    one_of,
+    plain,
+    refuse_unknown_parameters,
+)
 
 POLICIES = ("pack", "spread", "model_affinity", "exclusive")
 """Names of allocations.placement.Policy, which is above this floor; a test compares them."""
@@ -35,14 +46,33 @@ def project_names() -> dict[str, str]:
 
 class PoolSerializer(serializers.ModelSerializer[Pool]):
     policies = serializers.ListField(
-        child=serializers.ChoiceField(POLICIES), min_length=1, required=False, help_text="The next decides where the one before sees no difference."
+        child=serializers.ChoiceField(POLICIES),
+        min_length=1,
+        required=False,
+        help_text="The next decides where the one before sees no difference.",
     )
-    fallbacks = serializers.SerializerMethodField(help_text="Names of the pools that are tried after this one.")
-    projects = serializers.SerializerMethodField(help_text="Names of those it is kept for; none: open to all.")
+    fallbacks = serializers.SerializerMethodField(
+        help_text="Names of the pools that are tried after this one."
+    )
+    projects = serializers.SerializerMethodField(
+        help_text="Names of those it is kept for; none: open to all."
+    )
 
     class Meta:
         model = Pool
-        fields = ("id", "name", "labels", "policies", "fallbacks", "max_lifetime_seconds", "max_idle_seconds", "network", "projects", "version", "created_at")
+        fields = (
+            "id",
+            "name",
+            "labels",
+            "policies",
+            "fallbacks",
+            "max_lifetime_seconds",
+            "max_idle_seconds",
+            "network",
+            "projects",
+            "version",
+            "created_at",
+        )
 
     def get_fallbacks(self, pool: Pool) -> list[str]:
         names = self.context.get("names") or pool_names()
@@ -56,13 +86,32 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
 
 
 class PoolRulesSerializer(serializers.Serializer[dict[str, Any]]):
-    policies = serializers.ListField(child=serializers.ChoiceField(POLICIES), min_length=1, required=False)
-    fallbacks = serializers.ListField(child=NameField(max_length=100), required=False, max_length=16, help_text="Names, in order.")
-    max_lifetime_seconds = serializers.IntegerField(min_value=0, max_value=366 * 86400, required=False, help_text="0: no end.")
-    max_idle_seconds = serializers.IntegerField(min_value=0, max_value=366 * 86400, required=False, help_text="Without a launch or a copy. 0: no end.")
-    network = serializers.CharField(max_length=50, required=False, allow_blank=True, help_text="Whose addresses of a node are tried first.")
+    policies = serializers.ListField(
+        child=serializers.ChoiceField(POLICIES), min_length=1, required=False
+    )
+    fallbacks = serializers.ListField(
+        child=NameField(max_length=100), required=False, max_length=16, help_text="Names, in order."
+    )
+    max_lifetime_seconds = serializers.IntegerField(
+        min_value=0, max_value=366 * 86400, required=False, help_text="0: no end."
+    )
+    max_idle_seconds = serializers.IntegerField(
+        min_value=0,
+        max_value=366 * 86400,
+        required=False,
+        help_text="Without a launch or a copy. 0: no end.",
+    )
+    network = serializers.CharField(
+        max_length=50,
+        required=False,
+        allow_blank=True,
+        help_text="Whose addresses of a node are tried first.",
+    )
     projects = serializers.ListField(
-        child=NameField(max_length=100), required=False, max_length=256, help_text="Names of those it is kept for; none: open to all."
+        child=NameField(max_length=100),
+        required=False,
+        max_length=256,
+        help_text="Names of those it is kept for; none: open to all.",
     )
 
 
@@ -78,7 +127,11 @@ class PoolListView(ApplianceView):
         refuse_unknown_parameters(request, [])
         page = CursorPage()
         found = page.paginate_queryset(Pool.objects.visible_to(caller(request)), request)
-        return page.get_paginated_response(PoolSerializer(found, many=True, context={"names": pool_names(), "projects": project_names()}).data)
+        return page.get_paginated_response(
+            PoolSerializer(
+                found, many=True, context={"names": pool_names(), "projects": project_names()}
+            ).data
+        )
 
     @extend_schema(request=PoolRequestSerializer, responses={201: PoolSerializer})
     def post(self, request: Request) -> Response:
@@ -88,14 +141,20 @@ class PoolListView(ApplianceView):
         name = wanted.pop("name")
 
         def effect() -> tuple[int, dict[str, Any]]:
-            pool = services.pool_create(name=name, rules=services.PoolRules(**wanted), actor=caller(request).username)
+            pool = services.pool_create(
+                name=name, rules=services.PoolRules(**wanted), actor=caller(request).username
+            )
             return 201, plain(PoolSerializer(pool).data)
 
         return idempotent(request, effect)
 
 
 class PoolView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "PATCH": "pools.manage", "DELETE": "pools.manage"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "pools.view",
+        "PATCH": "pools.manage",
+        "DELETE": "pools.manage",
+    }
     blockers: ClassVar[Callable[[Pool], list[dict[str, object]]]] = staticmethod(lambda pool: [])
     """What keeps a pool from being deleted: its GPUs and allocations, which the floors above know."""
 
@@ -110,7 +169,11 @@ class PoolView(ApplianceView):
         check_version(pool, request)
         form = PoolRulesSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        changed = services.pool_change(pool_id=pool.pk, rules=services.PoolRules(**form.validated_data), actor=caller(request).username)
+        changed = services.pool_change(
+            pool_id=pool.pk,
+            rules=services.PoolRules(**form.validated_data),
+            actor=caller(request).username,
+        )
         return Response(PoolSerializer(changed).data)
 
     @extend_schema(responses={204: None})
@@ -118,7 +181,9 @@ class PoolView(ApplianceView):
         """Refused while GPUs are in it or allocations use it; those are named."""
         pool = get_object_or_404(Pool.objects.visible_to(caller(request)), pk=pool_id)
         check_version(pool, request)
-        services.pool_delete(pool=pool, blockers=type(self).blockers(pool), actor=caller(request).username)
+        services.pool_delete(
+            pool=pool, blockers=type(self).blockers(pool), actor=caller(request).username
+        )
         return Response(status=204)
 
 
@@ -136,10 +201,27 @@ class GpusField(serializers.Field[int, float, float | None, Any]):
 
 
 class QuotaRulesSerializer(serializers.Serializer[dict[str, Any]]):
-    quota_gpus = GpusField(source="quota_percent", required=False, allow_null=True, help_text="What it may always have; null: nothing is owed to it.")
-    limit_gpus = GpusField(source="limit_percent", required=False, allow_null=True, help_text="Never more; null: no limit.")
-    borrows = serializers.BooleanField(required=False, help_text="May go beyond its quota while others do not use theirs.")
-    weight = serializers.FloatField(min_value=0.01, max_value=1000, required=False, help_text="Twice the weight, twice the share of what is over.")
+    quota_gpus = GpusField(
+        source="quota_percent",
+        required=False,
+        allow_null=True,
+        help_text="What it may always have; null: nothing is owed to it.",
+    )
+    limit_gpus = GpusField(
+        source="limit_percent",
+        required=False,
+        allow_null=True,
+        help_text="Never more; null: no limit.",
+    )
+    borrows = serializers.BooleanField(
+        required=False, help_text="May go beyond its quota while others do not use theirs."
+    )
+    weight = serializers.FloatField(
+        min_value=0.01,
+        max_value=1000,
+        required=False,
+        help_text="Twice the weight, twice the share of what is over.",
+    )
 
 
 class QuotaRequestSerializer(QuotaRulesSerializer):
@@ -155,7 +237,17 @@ class QuotaSerializer(serializers.ModelSerializer[Quota]):
 
     class Meta:
         model = Quota
-        fields = ("id", "subject_kind", "subject", "quota_gpus", "limit_gpus", "borrows", "weight", "version", "created_at")
+        fields = (
+            "id",
+            "subject_kind",
+            "subject",
+            "quota_gpus",
+            "limit_gpus",
+            "borrows",
+            "weight",
+            "version",
+            "created_at",
+        )
 
     def get_subject(self, quota: Quota) -> str | None:
         names: dict[UUID, str] = self.context.get("names") or services.subject_names([quota])
@@ -168,12 +260,16 @@ QUOTA_FILTERS: dict[str, tuple[str, Filter]] = {"subject_kind": ("subject_kind",
 class QuotaListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
 
-    @extend_schema(parameters=filter_parameters(QUOTA_FILTERS), responses=QuotaSerializer(many=True))
+    @extend_schema(
+        parameters=filter_parameters(QUOTA_FILTERS), responses=QuotaSerializer(many=True)
+    )
     def get(self, request: Request) -> Response:
         rows = filtered(request, Quota.objects.visible_to(caller(request)), QUOTA_FILTERS)
         page = CursorPage()
         found = page.paginate_queryset(rows, request)
-        return page.get_paginated_response(QuotaSerializer(found, many=True, context={"names": services.subject_names(found)}).data)
+        return page.get_paginated_response(
+            QuotaSerializer(found, many=True, context={"names": services.subject_names(found)}).data
+        )
 
     @extend_schema(request=QuotaRequestSerializer, responses={201: QuotaSerializer})
     def post(self, request: Request) -> Response:
@@ -183,13 +279,23 @@ class QuotaListView(ApplianceView):
         kind, subject = SubjectKind(wanted.pop("subject_kind")), wanted.pop("subject")
 
         def effect() -> tuple[int, dict[str, Any]]:
-            return 201, plain(QuotaSerializer(services.quota_create(kind=kind, subject=subject, actor=caller(request).username, **wanted)).data)
+            return 201, plain(
+                QuotaSerializer(
+                    services.quota_create(
+                        kind=kind, subject=subject, actor=caller(request).username, **wanted
+                    )
+                ).data
+            )
 
         return idempotent(request, effect)
 
 
 class QuotaView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "PATCH": "pools.manage", "DELETE": "pools.manage"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "pools.view",
+        "PATCH": "pools.manage",
+        "DELETE": "pools.manage",
+    }
 
     @extend_schema(responses=QuotaSerializer)
     def get(self, request: Request, quota_id: UUID) -> Response:
@@ -202,7 +308,13 @@ class QuotaView(ApplianceView):
         check_version(quota, request)
         form = QuotaRulesSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(QuotaSerializer(services.quota_change(quota_id=quota.pk, actor=caller(request).username, **form.validated_data)).data)
+        return Response(
+            QuotaSerializer(
+                services.quota_change(
+                    quota_id=quota.pk, actor=caller(request).username, **form.validated_data
+                )
+            ).data
+        )
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, quota_id: UUID) -> Response:
@@ -218,7 +330,18 @@ class ReservationSerializer(serializers.ModelSerializer[Reservation]):
 
     class Meta:
         model = Reservation
-        fields = ("id", "name", "pool", "project", "gpu_count", "percent", "starts_at", "ends_at", "version", "created_at")
+        fields = (
+            "id",
+            "name",
+            "pool",
+            "project",
+            "gpu_count",
+            "percent",
+            "starts_at",
+            "ends_at",
+            "version",
+            "created_at",
+        )
 
 
 class ReservationRequestSerializer(serializers.Serializer[dict[str, Any]]):
@@ -239,7 +362,9 @@ class ReservationListView(ApplianceView):
         refuse_unknown_parameters(request, [])
         page = CursorPage()
         rows = Reservation.objects.visible_to(caller(request)).select_related("pool", "project")
-        return page.get_paginated_response(ReservationSerializer(page.paginate_queryset(rows, request), many=True).data)
+        return page.get_paginated_response(
+            ReservationSerializer(page.paginate_queryset(rows, request), many=True).data
+        )
 
     @extend_schema(request=ReservationRequestSerializer, responses={201: ReservationSerializer})
     def post(self, request: Request) -> Response:
@@ -247,7 +372,13 @@ class ReservationListView(ApplianceView):
         form.is_valid(raise_exception=True)
 
         def effect() -> tuple[int, dict[str, Any]]:
-            return 201, plain(ReservationSerializer(services.reservation_create(actor=caller(request).username, **form.validated_data)).data)
+            return 201, plain(
+                ReservationSerializer(
+                    services.reservation_create(
+                        actor=caller(request).username, **form.validated_data
+                    )
+                ).data
+            )
 
         return idempotent(request, effect)
 
@@ -257,7 +388,13 @@ class ReservationView(ApplianceView):
 
     @extend_schema(responses=ReservationSerializer)
     def get(self, request: Request, reservation_id: UUID) -> Response:
-        return Response(ReservationSerializer(get_object_or_404(Reservation.objects.visible_to(caller(request)), pk=reservation_id)).data)
+        return Response(
+            ReservationSerializer(
+                get_object_or_404(
+                    Reservation.objects.visible_to(caller(request)), pk=reservation_id
+                )
+            ).data
+        )
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, reservation_id: UUID) -> Response:

@@ -36,7 +36,10 @@ def record_gpus(metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[floa
     """GPU id to its newest values. Never blocks: the event loop calls it."""
     now, chosen = time.time(), columns(metrics)
     series.record(metrics, values_of, now)
-    rows = {gpu_id: [now, *(math.nan if i is None else values[i] for i in chosen)] for gpu_id, values in values_of.items()}
+    rows = {
+        gpu_id: [now, *(math.nan if i is None else values[i] for i in chosen)]
+        for gpu_id, values in values_of.items()
+    }
     with _lock:
         for gpu_id, row in rows.items():
             recent = _recent.get(gpu_id)

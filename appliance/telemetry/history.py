@@ -65,13 +65,17 @@ def advance(now: float | None = None) -> None:
 def write_turns(now: float) -> tuple[set[UUID], dict[UUID, float]]:
     """The series whose turn it was, and up to when each that had anything is written."""
     global _advanced
-    seconds = range(math.floor(now) if math.isnan(_advanced) else math.floor(_advanced) + 1, math.floor(now) + 1)[-3600:]
+    seconds = range(
+        math.floor(now) if math.isnan(_advanced) else math.floor(_advanced) + 1, math.floor(now) + 1
+    )[-3600:]
     turns = {(second, i) for second in seconds for i in series.whose_turn(second)}
     whose, last_seconds = {i for _, i in turns}, dict[UUID, float]()
     Chunk.objects.bulk_create([c for i in unhurried(whose) for c in written(i, now, last_seconds)])
     for finer, tier in itertools.pairwise(TIERS):
         ids = {i for second, i in turns if (second - i.int) % tier.chunk_seconds == 0}
-        Chunk.objects.bulk_create([c for i in unhurried(ids) for c in compacted(i, finer, tier, now)])
+        Chunk.objects.bulk_create(
+            [c for i in unhurried(ids) for c in compacted(i, finer, tier, now)]
+        )
     for tier, coarser in zip(TIERS, (*TIERS[1:], None), strict=True):
         expire(tier, coarser, now)
     _advanced = now
@@ -100,7 +104,9 @@ def write_everything() -> None:
     last_seconds = dict[UUID, float]()
     with _writing:
         with transaction.atomic(using=router.db_for_write(Chunk)):
-            Chunk.objects.bulk_create([c for i in series.known() for c in written(i, math.inf, last_seconds)])
+            Chunk.objects.bulk_create(
+                [c for i in series.known() for c in written(i, math.inf, last_seconds)]
+            )
         series.drop(last_seconds)
 
 
@@ -109,10 +115,15 @@ def compacted(series_id: UUID, finer: Tier, tier: Tier, now: float) -> list[Chun
     earliest = edge("MIN", series_id, finer)
     if earliest is None:
         return []
-    begin = math.floor(max(compacted_until(series_id, tier), earliest) / tier.chunk_seconds) * tier.chunk_seconds
+    begin = (
+        math.floor(max(compacted_until(series_id, tier), earliest) / tier.chunk_seconds)
+        * tier.chunk_seconds
+    )
     until = math.floor((now - margin(finer)) / tier.chunk_seconds) * tier.chunk_seconds
     points = rollups.rolled(stored(series_id, finer, begin, until), tier.resolution_seconds)
-    stretches = (points.between(s, s + tier.chunk_seconds) for s in range(begin, until, tier.chunk_seconds))
+    stretches = (
+        points.between(s, s + tier.chunk_seconds) for s in range(begin, until, tier.chunk_seconds)
+    )
     return [chunk_of(series_id, tier, p) for p in stretches if len(p)]
 
 
@@ -137,25 +148,36 @@ EDGE = f"SELECT {{which}}(start_seconds) FROM {Chunk._meta.db_table} WHERE serie
 def compacted_until(series_id: UUID, tier: Tier) -> float:
     """The end of its last chunk; -inf when it has none."""
     last = edge("MAX", series_id, tier)
-    return -math.inf if last is None else math.floor(last / tier.chunk_seconds + 1) * tier.chunk_seconds
+    return (
+        -math.inf
+        if last is None
+        else math.floor(last / tier.chunk_seconds + 1) * tier.chunk_seconds
+    )
 
 
 def stored(series_id: UUID, tier: Tier, since: float, until: float) -> Points:
     """What lies on disk of one tier; since <= time < until."""
     earliest = int(max(since - 2 * tier.chunk_seconds, 0))
-    rows = Chunk.objects.filter(series_id=series_id, resolution_seconds=tier.resolution_seconds, start_seconds__gte=earliest)
+    rows = Chunk.objects.filter(
+        series_id=series_id, resolution_seconds=tier.resolution_seconds, start_seconds__gte=earliest
+    )
     if not math.isinf(until):
         rows = rows.filter(start_seconds__lt=math.ceil(until))
     chunks = [
         rollups.unpacked(bytes(data), names_of(set_id), raw=not tier.resolution_seconds)
-        for set_id, data in rows.order_by("start_seconds", "pk").values_list("metric_set_id", "data")
+        for set_id, data in rows.order_by("start_seconds", "pk").values_list(
+            "metric_set_id", "data"
+        )
     ]
     return rollups.joined(chunks).between(since, until)
 
 
 def expire(tier: Tier, coarser: Tier | None, now: float) -> None:
     """Drops what is old. A series that ended, or was last heard of by an earlier process, is rolled up only here."""
-    old = Chunk.objects.filter(resolution_seconds=tier.resolution_seconds, start_seconds__lt=int(now - tier.kept_seconds - tier.chunk_seconds))
+    old = Chunk.objects.filter(
+        resolution_seconds=tier.resolution_seconds,
+        start_seconds__lt=int(now - tier.kept_seconds - tier.chunk_seconds),
+    )
     rows = list(old.order_by("start_seconds").values_list("pk", "series_id")[:EXPIRE_ROWS])
     if not rows:
         return
@@ -169,13 +191,20 @@ def expire(tier: Tier, coarser: Tier | None, now: float) -> None:
 def points(series_id: UUID, tier: Tier, since: float, until: float) -> Points:
     """Of one resolution: what lies on disk, and after it what the finer tiers know already."""
     if tier is TIERS[0]:
-        memory = series.open_points(series_id)  # before the disk: what is written meanwhile is then in both, not in neither
+        memory = series.open_points(
+            series_id
+        )  # before the disk: what is written meanwhile is then in both, not in neither
         disk = stored(series_id, tier, since, until)
         newer = memory.between(max(since, disk.seconds[-1] + 1e-6 if len(disk) else since), until)
         return rollups.joined([disk, newer])
     done = max(since, compacted_until(series_id, tier))
     finer = TIERS[TIERS.index(tier) - 1]
-    return rollups.joined([stored(series_id, tier, since, min(done, until)), rollups.rolled(points(series_id, finer, done, until), tier.resolution_seconds)])
+    return rollups.joined(
+        [
+            stored(series_id, tier, since, min(done, until)),
+            rollups.rolled(points(series_id, finer, done, until), tier.resolution_seconds),
+        ]
+    )
 
 
 def tier_for(since: float, until: float, now: float, resolution_seconds: int | None) -> Tier:
@@ -183,9 +212,20 @@ def tier_for(since: float, until: float, now: float, resolution_seconds: int | N
     if resolution_seconds is not None:
         tier = next((t for t in TIERS if t.resolution_seconds == resolution_seconds), None)
         if tier is None:
-            raise ApplianceError(Code.INVALID, f"resolution_seconds must be one of {', '.join(str(t.resolution_seconds) for t in TIERS)}.")
+            raise ApplianceError(
+                Code.INVALID,
+                f"resolution_seconds must be one of {', '.join(str(t.resolution_seconds) for t in TIERS)}.",
+            )
         if (until - since) / max(tier.resolution_seconds, 1) > MAX_POINTS:
-            raise ApplianceError(Code.INVALID, f"That would be more than {MAX_POINTS} points; ask for less time or a coarser resolution_seconds.")
+            raise ApplianceError(
+                Code.INVALID,
+                f"That would be more than {MAX_POINTS} points; ask for less time or a coarser resolution_seconds.",
+            )
         return tier
-    fitting: Iterable[Tier] = (t for t in TIERS if now - since <= t.kept_seconds and (until - since) / max(t.resolution_seconds, 1) <= 4 * WANTED_POINTS)
+    fitting: Iterable[Tier] = (
+        t
+        for t in TIERS
+        if now - since <= t.kept_seconds
+        and (until - since) / max(t.resolution_seconds, 1) <= 4 * WANTED_POINTS
+    )
     return next(iter(fitting), TIERS[-1])

@@ -23,4 +23,6 @@ async def watch_loop() -> None:
 def lag_seconds(quantile: float) -> float:
     """Of the last minute; 0 before the loop has run."""
     ordered = sorted(_lags)
-    return max(ordered[min(int(len(ordered) * quantile), len(ordered) - 1)], 0.0) if ordered else 0.0
+    return (
+        max(ordered[min(int(len(ordered) * quantile), len(ordered) - 1)], 0.0) if ordered else 0.0
+    )

@@ -25,6 +25,8 @@ class Chunk(models.Model):
 
     class Meta:
         indexes: ClassVar[list[models.Index]] = [
-            models.Index(fields=["series_id", "resolution_seconds", "start_seconds"], name="chunk_by_series"),
+            models.Index(
+                fields=["series_id", "resolution_seconds", "start_seconds"], name="chunk_by_series"
+            ),
             models.Index(fields=["resolution_seconds", "start_seconds"], name="chunk_by_age"),
         ]

@@ -48,13 +48,27 @@ class Points:
     def between(self, since: float, until: float) -> Points:
         """since <= time < until."""
         chosen = (self.seconds >= since) & (self.seconds < until)
-        return Points(self.metrics, self.seconds[chosen], self.counts[chosen], self.mean[chosen], self.least[chosen], self.most[chosen])
+        return Points(
+            self.metrics,
+            self.seconds[chosen],
+            self.counts[chosen],
+            self.mean[chosen],
+            self.least[chosen],
+            self.most[chosen],
+        )
 
 
 def samples(metrics: Sequence[str], seconds: Sequence[float], values: Sequence[float]) -> Points:
     """Values: one sample after the other."""
     table = np.array(values, dtype=np.float64).reshape(len(seconds), len(metrics))
-    return Points(tuple(metrics), np.array(seconds, dtype=np.float64), (~np.isnan(table)).astype(np.float64), table, table, table)
+    return Points(
+        tuple(metrics),
+        np.array(seconds, dtype=np.float64),
+        (~np.isnan(table)).astype(np.float64),
+        table,
+        table,
+        table,
+    )
 
 
 def nothing() -> Points:
@@ -70,7 +84,13 @@ def joined(parts: Iterable[Points]) -> Points:
         return filled[0]
     metrics = tuple(dict.fromkeys(m for p in filled for m in p.metrics))
     wide = [p if p.metrics == metrics else widened(p, metrics) for p in filled]
-    return Points(metrics, *(np.concatenate([getattr(p, name) for p in wide]) for name in ("seconds", "counts", "mean", "least", "most")))
+    return Points(
+        metrics,
+        *(
+            np.concatenate([getattr(p, name) for p in wide])
+            for name in ("seconds", "counts", "mean", "least", "most")
+        ),
+    )
 
 
 def widened(p: Points, metrics: tuple[str, ...]) -> Points:
@@ -92,12 +112,23 @@ def rolled(p: Points, resolution_seconds: int) -> Points:
     counts = np.add.reduceat(p.counts, starts, axis=0)
     total = np.add.reduceat(np.nan_to_num(p.mean, nan=0.0) * p.counts, starts, axis=0)
     mean = np.divide(total, counts, out=np.full_like(total, np.nan), where=counts > 0)
-    return Points(p.metrics, steps[starts], counts, mean, np.fmin.reduceat(p.least, starts, axis=0), np.fmax.reduceat(p.most, starts, axis=0))
+    return Points(
+        p.metrics,
+        steps[starts],
+        counts,
+        mean,
+        np.fmin.reduceat(p.least, starts, axis=0),
+        np.fmax.reduceat(p.most, starts, axis=0),
+    )
 
 
 # Bytes of equal weight lie together: readings that hardly change then compress to a tenth.
 def packed(p: Points, *, raw: bool) -> bytes:
-    tables = [p.seconds[:, None], p.mean] if raw else [p.seconds[:, None], p.counts, p.mean, p.least, p.most]
+    tables = (
+        [p.seconds[:, None], p.mean]
+        if raw
+        else [p.seconds[:, None], p.counts, p.mean, p.least, p.most]
+    )
     columns = np.ascontiguousarray(np.concatenate(tables, axis=1).T)
     return zlib.compress(columns.view(np.uint8).reshape(-1, 8).T.tobytes(), 1)
 
@@ -107,5 +138,14 @@ def unpacked(data: bytes, metrics: tuple[str, ...], *, raw: bool) -> Points:
     width, n = len(metrics), 1 + len(metrics) * (1 if raw else 4)
     table = np.ascontiguousarray(flat).view(np.float64).reshape(n, -1).T
     if raw:
-        return Points(metrics, table[:, 0], (~np.isnan(table[:, 1:])).astype(np.float64), table[:, 1:], table[:, 1:], table[:, 1:])
-    return Points(metrics, table[:, 0], *(table[:, 1 + i * width : 1 + (i + 1) * width] for i in range(4)))
+        return Points(
+            metrics,
+            table[:, 0],
+            (~np.isnan(table[:, 1:])).astype(np.float64),
+            table[:, 1:],
+            table[:, 1:],
+            table[:, 1:],
+        )
+    return Points(
+        metrics, table[:, 0], *(table[:, 1 + i * width : 1 + (i + 1) * width] for i in range(4))
+    )

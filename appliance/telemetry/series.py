@@ -53,7 +53,9 @@ class Series:
             del stretch.seconds[:half], stretch.values[: half * len(stretch.metrics)]
 
     def points(self) -> Points:
-        return rollups.joined(s.points() for s in (*self.closed, *([self.open] if self.open else [])))
+        return rollups.joined(
+            s.points() for s in (*self.closed, *([self.open] if self.open else []))
+        )
 
     def until(self, before: float) -> list[Points]:
         """What is older, each stretch by itself."""
@@ -80,7 +82,9 @@ _lock = threading.Lock()
 
 
 @in_web
-def record(metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[float]], seconds: float) -> None:
+def record(
+    metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[float]], seconds: float
+) -> None:
     """Series id to its newest values, all of the same moment. Whatever is not newer than the last one is dropped: points are in order of time."""
     with _lock:
         for series_id, values in values_of.items():

@@ -25,7 +25,12 @@ DEFAULT_SECONDS = 3600.0
 PARAMETERS = [
     OpenApiParameter("since", datetime, description="Default: an hour before `until`."),
     OpenApiParameter("until", datetime, description="Not included. Default: now."),
-    OpenApiParameter("resolution_seconds", int, enum=[t.resolution_seconds for t in TIERS], description="0: as it was sent. Default: what suits."),
+    OpenApiParameter(
+        "resolution_seconds",
+        int,
+        enum=[t.resolution_seconds for t in TIERS],
+        description="0: as it was sent. Default: what suits.",
+    ),
 ]
 
 
@@ -75,7 +80,13 @@ def answer(series_id: UUID, request: Request) -> dict[str, Any]:
 
 
 def column(points: Points, i: int) -> list[list[float]]:
-    rows = zip(points.seconds.tolist(), points.mean[:, i].tolist(), points.least[:, i].tolist(), points.most[:, i].tolist(), strict=True)
+    rows = zip(
+        points.seconds.tolist(),
+        points.mean[:, i].tolist(),
+        points.least[:, i].tolist(),
+        points.most[:, i].tolist(),
+        strict=True,
+    )
     return [list(row) for row in rows if row[1] == row[1]]
 
 

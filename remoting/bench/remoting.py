@@ -24,11 +24,21 @@ REPETITIONS = 5
 BENCH = BUILD / "bench"
 TRANSPORTS = {"shm": {}, "tls": {"BUSBAR_TRANSPORT": "tls"}}
 Values = dict[str, float]
-FLOORS = {"shm": ("spin_ping_us", "memory_stream_gib_s"), "tls": ("tls_ping_us", "tls_stream_gib_s")}
+FLOORS = {
+    "shm": ("spin_ping_us", "memory_stream_gib_s"),
+    "tls": ("tls_ping_us", "tls_stream_gib_s"),
+}
 
 
 def measure(program: str, env: dict[str, str], *arguments: str) -> Values:
-    out = subprocess.run([BENCH / program, *arguments], env=env, capture_output=True, text=True, check=True, timeout=300).stdout
+    out = subprocess.run(
+        [BENCH / program, *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    ).stdout
     values: Values = json.loads(out)
     return values
 
@@ -37,7 +47,14 @@ def median(runs: list[Values]) -> Values:
     return {name: statistics.median(r[name] for r in runs) for name in runs[0]}
 
 
-def row(name: str, unit: str, value: float, target: float | None, met: Callable[[float, float], bool], **more: object) -> dict[str, object]:
+def row(
+    name: str,
+    unit: str,
+    value: float,
+    target: float | None,
+    met: Callable[[float, float], bool],
+    **more: object,
+) -> dict[str, object]:
     out: dict[str, object] = {"name": name, "value": round(value, 3), "unit": unit} | more
     if target is not None:
         out |= {"target": target, "met": met(value, target)}
@@ -61,16 +78,57 @@ def rows_of(x: str, v: Values, direct: Values, floor: Values) -> list[dict[str, 
         ("event_record_query_ns", "ns", 500.0), ("h2d_64b_ns", "ns", 300.0), ("alloc_2mib_us", "us", 2.0), ("init_to_first_kernel_ms", "ms", 5.0),
         ("start_round_trips", "", 5.0), ("training_step_waits", "", 1.0), ("training_step_us", "us", None),
     ]  # fmt: skip
-    rows = [row(f"{x}_{name}", unit, v[name], target, at_most, direct=direct[name]) for name, unit, target in plain]
+    rows = [
+        row(f"{x}_{name}", unit, v[name], target, at_most, direct=direct[name])
+        for name, unit, target in plain
+    ]
     four = 0.9 * v["launches_per_s_1t"]
     rows.append(
-        row(f"{x}_launches_per_s_4t", "1/s", v["launches_per_s_4t"], round(four), at_least, direct=direct["launches_per_s_4t"], needs="a core for each end")
+        row(
+            f"{x}_launches_per_s_4t",
+            "1/s",
+            v["launches_per_s_4t"],
+            round(four),
+            at_least,
+            direct=direct["launches_per_s_4t"],
+            needs="a core for each end",
+        )
     )
-    rows.append(row(f"{x}_sync_added_us", "us", v["sync_us"] - ping, added, at_most, whole=v["sync_us"], floor=ping))
-    rows.append(row(f"{x}_d2h_4b_added_us", "us", v["d2h_4b_us"] - ping, added, at_most, whole=v["d2h_4b_us"], floor=ping))
+    rows.append(
+        row(
+            f"{x}_sync_added_us",
+            "us",
+            v["sync_us"] - ping,
+            added,
+            at_most,
+            whole=v["sync_us"],
+            floor=ping,
+        )
+    )
+    rows.append(
+        row(
+            f"{x}_d2h_4b_added_us",
+            "us",
+            v["d2h_4b_us"] - ping,
+            added,
+            at_most,
+            whole=v["d2h_4b_us"],
+            floor=ping,
+        )
+    )
     for kind in ("h2d_64mib", "d2h_64mib", "h2d_64mib_pageable", "d2h_64mib_pageable"):
         target = None if "pageable" in kind else 0.95
-        rows.append(row(f"{x}_{kind}_link_ratio", "", v[f"{kind}_gib_s"] / stream, target, at_least, gib_s=v[f"{kind}_gib_s"], floor_gib_s=stream))
+        rows.append(
+            row(
+                f"{x}_{kind}_link_ratio",
+                "",
+                v[f"{kind}_gib_s"] / stream,
+                target,
+                at_least,
+                gib_s=v[f"{kind}_gib_s"],
+                floor_gib_s=stream,
+            )
+        )
     return rows
 
 
@@ -85,7 +143,11 @@ def run() -> dict[str, object]:
         for i in range(REPETITIONS):
             direct.append(measure("driver_calls", direct_env))
             floors.append(measure("floors", dict(os.environ)))
-            decode.append(measure("server_decode", dict(os.environ), str(NULL_DRIVER), str(folder / f"ledger{i}")))
+            decode.append(
+                measure(
+                    "server_decode", dict(os.environ), str(NULL_DRIVER), str(folder / f"ledger{i}")
+                )
+            )
             for x, more in TRANSPORTS.items():
                 remoted[x].append(measure("driver_calls", node.remote_environment(**more)))
     finally:
@@ -93,8 +155,18 @@ def run() -> dict[str, object]:
     floor = median(floors)
     rows = [r for x in TRANSPORTS for r in rows_of(x, median(remoted[x]), median(direct), floor)]
     rows.append(row("server_decode_ns", "ns", median(decode)["server_decode_ns"], 150.0, at_most))
-    rows += [row(name, "us" if name.endswith("us") else "GiB/s", value, None, at_most) for name, value in floor.items()]
-    return {"machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "driver": "null driver"}, "results": rows}
+    rows += [
+        row(name, "us" if name.endswith("us") else "GiB/s", value, None, at_most)
+        for name, value in floor.items()
+    ]
+    return {
+        "machine": {
+            "processor": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "driver": "null driver",
+        },
+        "results": rows,
+    }
 
 
 def main() -> None:

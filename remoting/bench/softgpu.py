@@ -17,7 +17,12 @@ from deploy.supervisor import ROOT, SOFTGPU
 
 REPETITIONS = 5
 RATIOS = {"vector_add": 3.0, "fused": 2.5, "matmul": 15.0, "tree_reduce": 30.0}
-NAMES = {"vector_add": "vector_add_ratio", "fused": "fused_elementwise_ratio", "matmul": "matmul_512_ratio", "tree_reduce": "tree_reduce_ratio"}
+NAMES = {
+    "vector_add": "vector_add_ratio",
+    "fused": "fused_elementwise_ratio",
+    "matmul": "matmul_512_ratio",
+    "tree_reduce": "tree_reduce_ratio",
+}
 TWO_CORES, COLD_MS, WARM_MS, OVERHEAD_US = 1.8, 150.0, 5.0, 5.0
 
 
@@ -27,17 +32,34 @@ def measure(folder: Path, cores: set[int]) -> dict[str, float]:
         "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     command = [sys.executable, "-m", "remoting.bench.softgpu_kernels"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+    done = subprocess.run(
+        command,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
     values: dict[str, float] = json.loads(done.stdout)
     return values
 
 
-def row(name: str, values: list[float], unit: str, target: float, at_least: bool = False) -> dict[str, object]:
+def row(
+    name: str, values: list[float], unit: str, target: float, at_least: bool = False
+) -> dict[str, object]:
     value = statistics.median(values)
     met = value >= target if at_least else value <= target
-    return {"name": name, "value": round(value, 2), "unit": unit, "target": target, "met": met, "spread": [round(min(values), 2), round(max(values), 2)]}
+    return {
+        "name": name,
+        "value": round(value, 2),
+        "unit": unit,
+        "target": target,
+        "met": met,
+        "spread": [round(min(values), 2), round(max(values), 2)],
+    }
 
 
 def run() -> dict[str, object]:
@@ -52,16 +74,34 @@ def run() -> dict[str, object]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     results = [
-        row(NAMES[k], [v[f"{k}_ms"] / v[f"{k}_numpy_ms"] for v in both], "ratio", t) | {"direct": round(statistics.median(v[f"{k}_numpy_ms"] for v in both), 2)}
+        row(NAMES[k], [v[f"{k}_ms"] / v[f"{k}_numpy_ms"] for v in both], "ratio", t)
+        | {"direct": round(statistics.median(v[f"{k}_numpy_ms"] for v in both), 2)}
         for k, t in RATIOS.items()
     ]
     pairs = list(zip(one, both, strict=True))
     if len(cores) > 1:
-        results.append(row("two_core_speedup", [a["matmul_ms"] / b["matmul_ms"] for a, b in pairs], "ratio", TWO_CORES, at_least=True))
+        results.append(
+            row(
+                "two_core_speedup",
+                [a["matmul_ms"] / b["matmul_ms"] for a, b in pairs],
+                "ratio",
+                TWO_CORES,
+                at_least=True,
+            )
+        )
     results.append(row("first_launch_cold_ms", [v["first_launch_ms"] for v in cold], "ms", COLD_MS))
     results.append(row("first_launch_warm_ms", [v["first_launch_ms"] for v in both], "ms", WARM_MS))
-    results.append(row("launch_overhead_us", [v["launch_overhead_us"] for v in both], "us", OVERHEAD_US))
-    return {"machine": {"processor": platform.processor() or platform.machine(), "cores": len(cores), "driver": "software GPU"}, "results": results}
+    results.append(
+        row("launch_overhead_us", [v["launch_overhead_us"] for v in both], "us", OVERHEAD_US)
+    )
+    return {
+        "machine": {
+            "processor": platform.processor() or platform.machine(),
+            "cores": len(cores),
+            "driver": "software GPU",
+        },
+        "results": results,
+    }
 
 
 def main() -> None:
@@ -72,7 +112,9 @@ def main() -> None:
         print(json.dumps(report))
         return
     for r in report["results"]:  # type: ignore[attr-defined]
-        print(f"{r['name']:26} {r['value']:>9} {r['unit']:6} target {r['target']:>6}  {'met' if r['met'] else 'MISSED'}  {r['spread']}")
+        print(
+            f"{r['name']:26} {r['value']:>9} {r['unit']:6} target {r['target']:>6}  {'met' if r['met'] else 'MISSED'}  {r['spread']}"
+        )
 
 
 if __name__ == "__main__":

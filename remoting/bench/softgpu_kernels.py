@@ -83,19 +83,40 @@ class Gpu:
     def upload(self, data: np.ndarray[Any, Any]) -> ctypes.c_uint64:
         p = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(p), ctypes.c_size_t(data.nbytes))
-        self.call("cuMemcpyHtoD_v2", p, data.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(data.nbytes))
+        self.call(
+            "cuMemcpyHtoD_v2", p, data.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(data.nbytes)
+        )
         return p
 
     def download(self, p: ctypes.c_uint64, data: np.ndarray[Any, Any]) -> None:
-        self.call("cuMemcpyDtoH_v2", data.ctypes.data_as(ctypes.c_void_p), p, ctypes.c_size_t(data.nbytes))
+        self.call(
+            "cuMemcpyDtoH_v2", data.ctypes.data_as(ctypes.c_void_p), p, ctypes.c_size_t(data.nbytes)
+        )
 
-    def launcher(self, name: str, grid: tuple[int, int], block: tuple[int, int], *arguments: Any) -> Callable[[], None]:
+    def launcher(
+        self, name: str, grid: tuple[int, int], block: tuple[int, int], *arguments: Any
+    ) -> Callable[[], None]:
         function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), self.module, name.encode())
-        params = (ctypes.c_void_p * max(1, len(arguments)))(*(ctypes.addressof(a) for a in arguments))
+        params = (ctypes.c_void_p * max(1, len(arguments)))(
+            *(ctypes.addressof(a) for a in arguments)
+        )
 
         def launch() -> None:
-            self.call("cuLaunchKernel", function, grid[0], grid[1], 1, block[0], block[1], 1, 0, None, params, None)
+            self.call(
+                "cuLaunchKernel",
+                function,
+                grid[0],
+                grid[1],
+                1,
+                block[0],
+                block[1],
+                1,
+                0,
+                None,
+                params,
+                None,
+            )
 
         launch.arguments = arguments  # type: ignore[attr-defined]  # keeps them alive
         return launch
@@ -139,14 +160,28 @@ def measure() -> dict[str, float]:
     gpu.download(pc, c)
     expected = np.sqrt(a * a + b * b) * np.float32(0.5) + np.abs(a - b) / (b + np.float32(3))
     assert np.allclose(c, expected, rtol=1e-6)
-    out["fused_numpy_ms"] = best_ms(lambda: np.sqrt(a * a + b * b) * np.float32(0.5) + np.abs(a - b) / (b + np.float32(3)))
+    out["fused_numpy_ms"] = best_ms(
+        lambda: np.sqrt(a * a + b * b) * np.float32(0.5) + np.abs(a - b) / (b + np.float32(3))
+    )
     square = MATRIX * MATRIX
-    out["matmul_ms"] = timed(gpu.launcher("matmul", (MATRIX // 16, MATRIX // 16), (16, 16), pa, pb, pc, ctypes.c_int(MATRIX)))
-    x, y, z = a[:square].reshape(MATRIX, MATRIX), b[:square].reshape(MATRIX, MATRIX), np.empty((MATRIX, MATRIX), np.float32)
+    out["matmul_ms"] = timed(
+        gpu.launcher(
+            "matmul", (MATRIX // 16, MATRIX // 16), (16, 16), pa, pb, pc, ctypes.c_int(MATRIX)
+        )
+    )
+    x, y, z = (
+        a[:square].reshape(MATRIX, MATRIX),
+        b[:square].reshape(MATRIX, MATRIX),
+        np.empty((MATRIX, MATRIX), np.float32),
+    )
     gpu.download(pc, z)
     assert np.allclose(z, x @ y, rtol=1e-4)
     out["matmul_numpy_ms"] = best_ms(lambda: np.matmul(x, y, out=z))
-    out["tree_reduce_ms"] = timed(gpu.launcher("tree_reduce", (REDUCED // 256, 1), (256, 1), pa, pb, pc, ctypes.c_int(REDUCED)))
+    out["tree_reduce_ms"] = timed(
+        gpu.launcher(
+            "tree_reduce", (REDUCED // 256, 1), (256, 1), pa, pb, pc, ctypes.c_int(REDUCED)
+        )
+    )
     parts = np.empty(REDUCED // 256, np.float32)
     gpu.download(pc, parts)
     assert np.allclose(parts.sum(), a[:REDUCED].sum(), rtol=1e-4)

@@ -17,7 +17,16 @@ POLL_SECONDS = 0.3
 MARKS = {"pass": "ok  ", "warn": "warn", "fail": "FAIL"}
 
 
-def add(api: Api, destination: str, *, key: Path | None, agent: bool, software_gpus: int, addresses: list[str], host_key_sha256: str) -> None:
+def add(
+    api: Api,
+    destination: str,
+    *,
+    key: Path | None,
+    agent: bool,
+    software_gpus: int,
+    addresses: list[str],
+    host_key_sha256: str,
+) -> None:
     """Blocks until the task ends. Raises ApiError when it failed."""
     parts = urlsplit(destination if "//" in destination else f"ssh://{destination}")
     if parts.scheme != "ssh" or not parts.hostname:
@@ -39,7 +48,9 @@ def credentials(username: str, host: str, key: Path | None, agent: bool) -> dict
         if "ENCRYPTED" in found["private_key"]:
             found["passphrase"] = getpass.getpass(f"Passphrase of {key}: ")
         if username != "root":
-            found["sudo_password"] = getpass.getpass(f"Password of {username} for sudo (empty if none is asked): ")
+            found["sudo_password"] = getpass.getpass(
+                f"Password of {username} for sudo (empty if none is asked): "
+            )
         return found
     return {"password": getpass.getpass(f"Password of {username}@{host}: ")}
 
@@ -51,7 +62,9 @@ def confirmed(api: Api, body: dict[str, Any], host_key_sha256: str) -> dict[str,
         if error.code != "host_key_unconfirmed":
             raise
         shown, key_type = error.fields["host_key_sha256"], error.fields["host_key_type"]
-    typer.confirm(f"{body['address']} shows the {key_type} key\n  SHA256:{shown}\nIs that right?", abort=True)
+    typer.confirm(
+        f"{body['address']} shows the {key_type} key\n  SHA256:{shown}\nIs that right?", abort=True
+    )
     return api.request("POST", "nodes/enrol-ssh", body | {"host_key_sha256": shown})
 
 
@@ -64,7 +77,10 @@ def follow(api: Api, task: dict[str, Any]) -> None:
         if not table_shown and (task["result"] or {}).get("preflight"):
             table_shown = True
             for row in task["result"]["preflight"]:
-                print(f"       {MARKS[row['state']]}  {row['check']}: {row['found']}{'  -> ' + row['fix'] if row['fix'] else ''}", file=sys.stderr)
+                print(
+                    f"       {MARKS[row['state']]}  {row['check']}: {row['found']}{'  -> ' + row['fix'] if row['fix'] else ''}",
+                    file=sys.stderr,
+                )
         if task["state"] == "succeeded":
             return
         if task["state"] not in ("queued", "running"):

@@ -34,7 +34,13 @@ _EXIT_BY_STATUS = {
 class ApiError(Exception):
     """What the appliance answered, as a sentence, and the exit code that fits."""
 
-    def __init__(self, detail: str, exit_code: int = EXIT_ERROR, code: str = "", fields: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        detail: str,
+        exit_code: int = EXIT_ERROR,
+        code: str = "",
+        fields: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.fields = fields or {}
         self.exit_code = exit_code
@@ -73,7 +79,9 @@ def load_context() -> Context:
     try:
         return Context(**json.loads(context_path().read_text()))
     except (OSError, ValueError, TypeError):
-        raise ApiError("You are not signed in; start with `busbar login https://ADDRESS:8443`.", EXIT_DENIED) from None
+        raise ApiError(
+            "You are not signed in; start with `busbar login https://ADDRESS:8443`.", EXIT_DENIED
+        ) from None
 
 
 class Api:
@@ -83,19 +91,36 @@ class Api:
     def __init__(self, context: Context, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         tls = ssl.create_default_context(cadata=context.ca_pem)
         headers = {"Authorization": f"Bearer {context.token}"} if context.token else {}
-        self._client = httpx.Client(base_url=f"{context.url}/api/v1/", verify=tls, timeout=timeout_seconds, trust_env=False, headers=headers)
+        self._client = httpx.Client(
+            base_url=f"{context.url}/api/v1/",
+            verify=tls,
+            timeout=timeout_seconds,
+            trust_env=False,
+            headers=headers,
+        )
 
     def _tell(self, method: str, path: str, body: object, parameters: Mapping[str, str]) -> None:
         if Api.told is not None:
             url = self._client.build_request(method, path, params=parameters or None).url
-            sent = f" -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}" if body is not None else ""
-            Api.told(f'curl --cacert ca.pem -X {method} -H "Authorization: Bearer $BUSBAR_TOKEN"{sent} {shlex.quote(str(url))}')
+            sent = (
+                f" -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}"
+                if body is not None
+                else ""
+            )
+            Api.told(
+                f'curl --cacert ca.pem -X {method} -H "Authorization: Bearer $BUSBAR_TOKEN"{sent} {shlex.quote(str(url))}'
+            )
 
     def stream(self, path: str, **parameters: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Token, kind and data of each server-sent event, until the appliance ends it. Raises as `request` does."""
         self._tell("GET", path, None, parameters)
         try:
-            with self._client.stream("GET", path, params=parameters, timeout=httpx.Timeout(TIMEOUT_SECONDS, read=STREAM_SECONDS)) as response:
+            with self._client.stream(
+                "GET",
+                path,
+                params=parameters,
+                timeout=httpx.Timeout(TIMEOUT_SECONDS, read=STREAM_SECONDS),
+            ) as response:
                 if response.status_code >= 400:
                     response.read()
                     raise self._problem(response)
@@ -105,17 +130,25 @@ class Api:
                         name, _, value = line.partition(": ")
                         found[name] = value
                     elif found:
-                        yield found.get("id", ""), found.get("event", ""), json.loads(found.get("data", "{}"))
+                        yield (
+                            found.get("id", ""),
+                            found.get("event", ""),
+                            json.loads(found.get("data", "{}")),
+                        )
                         found = {}
         except httpx.TransportError as error:
             raise Away(f"The appliance does not answer: {error}") from error
 
-    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None, **parameters: str) -> dict[str, Any]:
+    def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, **parameters: str
+    ) -> dict[str, Any]:
         """Raises ApiError, or Away when there is no answer. A POST carries an Idempotency-Key, so it may be repeated."""
         self._tell(method, path, body, parameters)
         headers = {"Idempotency-Key": uuid.uuid4().hex} if method == "POST" else {}
         try:
-            response = self._client.request(method, path, json=body, params=parameters or None, headers=headers)
+            response = self._client.request(
+                method, path, json=body, params=parameters or None, headers=headers
+            )
         except httpx.TransportError as error:
             raise Away(f"The appliance does not answer: {error}") from error
         if response.status_code >= 500:
@@ -130,10 +163,14 @@ class Api:
         try:
             content = response.json()
             detail, code = str(content["detail"]), str(content.get("code", ""))
-            detail += "".join(f"\n  {e['pointer']}: {e['message']}" for e in content.get("errors", []))
+            detail += "".join(
+                f"\n  {e['pointer']}: {e['message']}" for e in content.get("errors", [])
+            )
         except (ValueError, KeyError):
             content, detail, code = {}, f"The appliance answered {response.status_code}.", ""
-        return ApiError(detail, _EXIT_BY_STATUS.get(response.status_code, EXIT_ERROR), code, content)
+        return ApiError(
+            detail, _EXIT_BY_STATUS.get(response.status_code, EXIT_ERROR), code, content
+        )
 
     def named(self, path: str, name: str) -> dict[str, Any]:
         """The one object of that name."""
@@ -147,7 +184,9 @@ class Api:
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
-            page = self.request("GET", path, None, **parameters, **({"cursor": cursor} if cursor else {}))
+            page = self.request(
+                "GET", path, None, **parameters, **({"cursor": cursor} if cursor else {})
+            )
             found += page["items"]
             cursor = page["next"]
             if not cursor:

@@ -48,10 +48,16 @@ def documents(path: Path) -> Iterator[tuple[str, Row]]:
     for n, given in enumerate(d for d in found if d is not None):
         kind = given.get("kind") if isinstance(given, dict) else None
         if kind not in KINDS:
-            raise rest.ApiError(f"Document {n + 1} of {path} needs a kind: one of {', '.join(KINDS)}.", rest.EXIT_USAGE)
+            raise rest.ApiError(
+                f"Document {n + 1} of {path} needs a kind: one of {', '.join(KINDS)}.",
+                rest.EXIT_USAGE,
+            )
         row = {key: value for key, value in given.items() if key != "kind"}
         if missing := [key for key in KINDS[kind].key if key not in row]:
-            raise rest.ApiError(f"Document {n + 1} of {path}, a {kind}, lacks {', '.join(missing)}.", rest.EXIT_USAGE)
+            raise rest.ApiError(
+                f"Document {n + 1} of {path}, a {kind}, lacks {', '.join(missing)}.",
+                rest.EXIT_USAGE,
+            )
         yield kind, row
 
 
@@ -68,13 +74,23 @@ def same(wanted: object, now: object) -> bool:
     return (wanted or None) == (now or None)
 
 
-def apply_one(api: rest.Api, kind: str, wanted: Row, now: Row | None, say: Callable[[str], None], dry: dict[str, str]) -> bool:
+def apply_one(
+    api: rest.Api,
+    kind: str,
+    wanted: Row,
+    now: Row | None,
+    say: Callable[[str], None],
+    dry: dict[str, str],
+) -> bool:
     """True when something had to change."""
     known, name = KINDS[kind], " ".join(str(wanted[key]) for key in KINDS[kind].key)
     body = {key: as_sent(value) for key, value in wanted.items()}
     if now is None:
         if not known.creates:
-            raise rest.ApiError(f"There is no {kind} {name}; it must be there before it can be changed.", rest.EXIT_NOT_FOUND)
+            raise rest.ApiError(
+                f"There is no {kind} {name}; it must be there before it can be changed.",
+                rest.EXIT_NOT_FOUND,
+            )
         api.request("POST", known.path, body, **dry)
         say(f"{kind} {name}: created")
         return True
@@ -83,15 +99,35 @@ def apply_one(api: rest.Api, kind: str, wanted: Row, now: Row | None, say: Calla
         say(f"{kind} {name}: unchanged")
         return False
     if not known.changes:
-        raise rest.ApiError(f"The {kind} {name} is there with another {', '.join(different)}; delete it first.", rest.EXIT_CONFLICT)
+        raise rest.ApiError(
+            f"The {kind} {name} is there with another {', '.join(different)}; delete it first.",
+            rest.EXIT_CONFLICT,
+        )
     api.request("PATCH", f"{known.path}/{now['id']}", different, **dry)
-    say(f"{kind} {name}: changed " + ", ".join(f"{key} from {now.get(key)} to {value}" for key, value in different.items()))
+    say(
+        f"{kind} {name}: changed "
+        + ", ".join(f"{key} from {now.get(key)} to {value}" for key, value in different.items())
+    )
     return True
 
 
 def apply(
-    file: Annotated[Path, typer.Option("-f", "--file", help="YAML; several documents with --- between them", exists=True, dir_okay=False)],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would change, and whether it could; change nothing")] = False,
+    file: Annotated[
+        Path,
+        typer.Option(
+            "-f",
+            "--file",
+            help="YAML; several documents with --- between them",
+            exists=True,
+            dir_okay=False,
+        ),
+    ],
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="say what would change, and whether it could; change nothing"
+        ),
+    ] = False,
 ) -> None:
     """Makes things as a file says; what is that way already stays untouched."""
     api, order = client(), list(KINDS)
@@ -103,5 +139,7 @@ def apply(
         if kind not in there:
             there[kind] = {tuple(r[key] for key in known.key): r for r in api.items(known.path)}
         now = there[kind].get(tuple(row[key] for key in known.key))
-        changed += apply_one(api, kind, row, now, typer.echo, {"dry_run": "true"} if dry_run else {})
+        changed += apply_one(
+            api, kind, row, now, typer.echo, {"dry_run": "true"} if dry_run else {}
+        )
     typer.echo(f"{changed} of {len(wanted)} {'would change' if dry_run else 'changed'}.")

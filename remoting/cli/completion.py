@@ -12,7 +12,9 @@ SECONDS = 2.0
 def names(path: str, column: str = "name") -> Callable[[str], list[str]]:
     def complete(incomplete: str) -> list[str]:
         try:
-            found = [str(row[column]) for row in Api(load_context(), timeout_seconds=SECONDS).items(path)]
+            found = [
+                str(row[column]) for row in Api(load_context(), timeout_seconds=SECONDS).items(path)
+            ]
         except ApiError:
             return []
         return [name for name in found if name.startswith(incomplete)]

@@ -43,13 +43,19 @@ def plain(answer: object, output: str) -> bool:
     return output in ("json", "yaml")
 
 
-def show(rows: list[dict[str, Any]], columns: Sequence[str], output: str, wide: Iterable[str] = ()) -> None:
+def show(
+    rows: list[dict[str, Any]], columns: Sequence[str], output: str, wide: Iterable[str] = ()
+) -> None:
     """`wide`: columns that only `-o wide` has."""
     if not plain(rows, output):
-        Console(width=None if sys.stdout.isatty() else WIDE).print(table_of(rows, [*columns, *(wide if output == "wide" else ())]))
+        Console(width=None if sys.stdout.isatty() else WIDE).print(
+            table_of(rows, [*columns, *(wide if output == "wide" else ())])
+        )
 
 
-def show_one(row: dict[str, Any], columns: Sequence[str], output: str, wide: Iterable[str] = ()) -> None:
+def show_one(
+    row: dict[str, Any], columns: Sequence[str], output: str, wide: Iterable[str] = ()
+) -> None:
     if not plain(row, output):
         show([row], columns, output, wide)
 

@@ -50,8 +50,13 @@ class Holder:
 
     def write_ticket(self) -> dict[str, Any]:
         public = base64.b64encode(self.key.public_key().public_bytes_raw()).decode()
-        answer = self.api.request("POST", f"allocations/{self.allocation_id}/tickets", {"client_public_key": public})
-        lines = [f"key {base64.b64encode(self.key.private_bytes_raw()).decode()}", f"ca {base64.b64encode(answer['ca_pem'].encode()).decode()}"]
+        answer = self.api.request(
+            "POST", f"allocations/{self.allocation_id}/tickets", {"client_public_key": public}
+        )
+        lines = [
+            f"key {base64.b64encode(self.key.private_bytes_raw()).decode()}",
+            f"ca {base64.b64encode(answer['ca_pem'].encode()).decode()}",
+        ]
         for t in answer["tickets"]:
             lines.append(f"node {t['node_id']}")
             lines += [f"endpoint {e['address']} {e['port']}" for e in t["endpoints"]]
@@ -76,7 +81,10 @@ class Holder:
                 state = self.api.request("POST", f"allocations/{self.allocation_id}/heartbeat")
                 if state["evict_at"] and not self._warned:
                     self._warned = True
-                    print(f"busbar: notice: this allocation ends at {state['evict_at'][:19]} UTC: {state['end_reason']}", file=sys.stderr)
+                    print(
+                        f"busbar: notice: this allocation ends at {state['evict_at'][:19]} UTC: {state['end_reason']}",
+                        file=sys.stderr,
+                    )
                 if state["state"] not in ("preparing", "active"):
                     self.ended = state["end_reason"] or f"the allocation is {state['state']}"
                     return
@@ -90,7 +98,9 @@ class Holder:
                 return
 
 
-def wait_until_active(api: Api, allocation: dict[str, Any], timeout_seconds: float | None) -> dict[str, Any]:
+def wait_until_active(
+    api: Api, allocation: dict[str, Any], timeout_seconds: float | None
+) -> dict[str, Any]:
     """Holds the allocation while it waits; says once why it does."""
     begun, said, held = time.monotonic(), "", 0.0
     while allocation["state"] in ("waiting", "preparing"):
@@ -98,7 +108,9 @@ def wait_until_active(api: Api, allocation: dict[str, Any], timeout_seconds: flo
             said = allocation["waiting_reason"]
             print(f"busbar: waiting: {said}", file=sys.stderr)
         if timeout_seconds is not None and time.monotonic() - begun > timeout_seconds:
-            raise ApiError(f"The allocation did not start within {timeout_seconds:.0f} s. {said}", EXIT_TIMEOUT)
+            raise ApiError(
+                f"The allocation did not start within {timeout_seconds:.0f} s. {said}", EXIT_TIMEOUT
+            )
         time.sleep(POLL_SECONDS)
         try:
             if time.monotonic() - held > HEARTBEAT_SECONDS:
@@ -117,21 +129,29 @@ def environment(ticket_path: Path, software: bool) -> dict[str, str]:
     """The program's: our library first, the path of the ticket, never the ticket itself."""
     env = dict(os.environ)
     folder = str(client_library_folder())
-    env["LD_LIBRARY_PATH"] = folder + (":" + env["LD_LIBRARY_PATH"] if env.get("LD_LIBRARY_PATH") else "")
+    env["LD_LIBRARY_PATH"] = folder + (
+        ":" + env["LD_LIBRARY_PATH"] if env.get("LD_LIBRARY_PATH") else ""
+    )
     env["BUSBAR_TICKET_FILE"] = str(ticket_path)
     if software:
         for name, value in software_gpu_variables().items():
             env.setdefault(name, value)
         absent = client_library_folder().parent / "softgpu" / "no-nvjitlink" / "libnvJitLink.so.13"
         if absent.exists():  # without nvJitLink, cuda.core and numba hand PTX to the driver
-            env["LD_PRELOAD"] = f"{absent}:{env['LD_PRELOAD']}" if env.get("LD_PRELOAD") else str(absent)
+            env["LD_PRELOAD"] = (
+                f"{absent}:{env['LD_PRELOAD']}" if env.get("LD_PRELOAD") else str(absent)
+            )
     return env
 
 
 def software_gpu_variables() -> dict[str, str]:
     """What keeps compilers on PTX: a software GPU has no machine code to run."""
     ptxas = str(Path(__file__).resolve().parents[1] / "softgpu" / "compilers" / "ptxas")
-    return {"CUPY_COMPILE_WITH_PTX": "1", "TRITON_PTXAS_PATH": ptxas, "TRITON_PTXAS_BLACKWELL_PATH": ptxas}
+    return {
+        "CUPY_COMPILE_WITH_PTX": "1",
+        "TRITON_PTXAS_PATH": ptxas,
+        "TRITON_PTXAS_BLACKWELL_PATH": ptxas,
+    }
 
 
 def die_with_parent() -> None:
@@ -139,12 +159,21 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def run(api: Api, command: list[str], *, wanted: dict[str, Any], timeout_seconds: float | None, allocation_id: str = "") -> int:
+def run(
+    api: Api,
+    command: list[str],
+    *,
+    wanted: dict[str, Any],
+    timeout_seconds: float | None,
+    allocation_id: str = "",
+) -> int:
     """The program's exit code, or 128 + signal. `wanted` is the body of the request. An allocation that was given stays; one made here is released."""
     if shutil.which(command[0]) is None:
         raise ApiError(f"There is no program {command[0]}.", 127)
     if allocation_id:
-        return run_under(api, api.request("GET", f"allocations/{allocation_id}"), command, timeout_seconds)
+        return run_under(
+            api, api.request("GET", f"allocations/{allocation_id}"), command, timeout_seconds
+        )
     allocation = api.request("POST", "allocations", {"name": Path(command[0]).name[:100]} | wanted)
     try:
         return run_under(api, allocation, command, timeout_seconds)
@@ -152,14 +181,18 @@ def run(api: Api, command: list[str], *, wanted: dict[str, Any], timeout_seconds
         release(api, allocation["id"])
 
 
-def run_under(api: Api, allocation: dict[str, Any], command: list[str], timeout_seconds: float | None) -> int:
+def run_under(
+    api: Api, allocation: dict[str, Any], command: list[str], timeout_seconds: float | None
+) -> int:
     folder = Path(tempfile.mkdtemp(prefix="busbar-"))
     holder = Holder(api, allocation["id"], folder / "ticket")
     try:
         wait_until_active(api, allocation, timeout_seconds)
         answer = holder.write_ticket()
         holder.start()
-        return supervise(holder, command, environment(holder.path, any(t["software"] for t in answer["tickets"])))
+        return supervise(
+            holder, command, environment(holder.path, any(t["software"] for t in answer["tickets"]))
+        )
     finally:
         holder.stop()
         shutil.rmtree(folder, ignore_errors=True)

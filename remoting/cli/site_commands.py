@@ -9,7 +9,9 @@ import typer
 from remoting.cli.completion import names
 from remoting.cli.output import Output, client, show, show_one
 
-site_app = typer.Typer(no_args_is_help=True, help="Where nodes stand; requests may ask for it with --label site=NAME.")
+site_app = typer.Typer(
+    no_args_is_help=True, help="Where nodes stand; requests may ask for it with --label site=NAME."
+)
 SiteName = Annotated[str, typer.Argument(autocompletion=names("sites"))]
 SITE_COLUMNS = ["name", "notes", "id"]
 
@@ -27,11 +29,20 @@ def site_create(name: str, notes: str = "") -> None:
 
 
 @site_app.command("set")
-def site_set(name: SiteName, new_name: Annotated[str | None, typer.Option("--name")] = None, notes: str | None = None, output: Output = "table") -> None:
+def site_set(
+    name: SiteName,
+    new_name: Annotated[str | None, typer.Option("--name")] = None,
+    notes: str | None = None,
+    output: Output = "table",
+) -> None:
     """Changes what is given and nothing else."""
     api = client()
-    given = {key: value for key, value in {"name": new_name, "notes": notes}.items() if value is not None}
-    show_one(api.request("PATCH", f"sites/{api.named('sites', name)['id']}", given), SITE_COLUMNS, output)
+    given = {
+        key: value for key, value in {"name": new_name, "notes": notes}.items() if value is not None
+    }
+    show_one(
+        api.request("PATCH", f"sites/{api.named('sites', name)['id']}", given), SITE_COLUMNS, output
+    )
 
 
 @site_app.command("delete")

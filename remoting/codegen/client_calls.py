@@ -15,7 +15,13 @@ OBJECTS = "session()->objects"
 def between_nodes(roles: list[Role]) -> Lines:
     """A call whose pointers may lie on two nodes leaves for the hand-written copy when they do."""
     away = " || ".join(f"!call.on_link(a{i})" for i, r in enumerate(roles) if r.word == "either")
-    return [f"  if ({away}) return copy_between_nodes({', '.join(f'a{i}' for i in range(len(roles)))});\n"] if away else []
+    return (
+        [
+            f"  if ({away}) return copy_between_nodes({', '.join(f'a{i}' for i in range(len(roles)))});\n"
+        ]
+        if away
+        else []
+    )
 
 
 def check(i: int, role: Role, counts: dict[str, str]) -> Lines:
@@ -25,7 +31,9 @@ def check(i: int, role: Role, counts: dict[str, str]) -> Lines:
         return [f"  if (!a{i}) return CUDA_ERROR_INVALID_VALUE;\n"]
     if role.count and not role.is_list:
         missing = "" if role.optional else f"(!a{i} && {counts[role.count]}) || "
-        return [f"  if ({missing}{counts[role.count]} > kMostElements) return CUDA_ERROR_INVALID_VALUE;\n"]
+        return [
+            f"  if ({missing}{counts[role.count]} > kMostElements) return CUDA_ERROR_INVALID_VALUE;\n"
+        ]
     return []
 
 
@@ -34,13 +42,19 @@ def resolve(i: int, role: Role, counts: dict[str, str]) -> Lines:
     if role.word in {"pointer", "either"}:
         return [f"  if (CUresult r = call.follow(a{i})) return r;\n"]
     if role.word in {"function", "event", "context", "device"} and not role.verb:
-        return [f"  uint32_t h{i} = 0;\n  if (CUresult r = call.{role.word}(a{i}, h{i})) return r;\n"]
+        return [
+            f"  uint32_t h{i} = 0;\n  if (CUresult r = call.{role.word}(a{i}, h{i})) return r;\n"
+        ]
     if role.is_object and role.verb in {"", "free"}:
         if role.count:
             known = f"call.use(ObjectKind::{role.word}, (uint64_t)a{i}[i])"
-            return [f"  for (size_t i = 0; a{i} && i < {counts[role.count]}; ++i) if (CUresult r = {known}) return r;\n"]
+            return [
+                f"  for (size_t i = 0; a{i} && i < {counts[role.count]}; ++i) if (CUresult r = {known}) return r;\n"
+            ]
         unless = f"a{i} && " if role.optional else ""
-        return [f"  if ({unless}!call.known(ObjectKind::{role.word}, (uint64_t)a{i})) return unknown_object(ObjectKind::{role.word});\n"]
+        return [
+            f"  if ({unless}!call.known(ObjectKind::{role.word}, (uint64_t)a{i})) return unknown_object(ObjectKind::{role.word});\n"
+        ]
     return []
 
 
@@ -66,17 +80,27 @@ def encode(i: int, role: Role, kind: str, counts: dict[str, str]) -> Lines:
 def decode(i: int, role: Role, prototype: Prototype, belongs: str) -> Lines:
     p = prototype.parameters[i]
     if role.verb == "new":
-        return [f"  *a{i} = answer.get<{HANDLES[role.word]}>();\n  call.remember(ObjectKind::{role.word}, (uint64_t)*a{i}, {belongs});\n"]
+        return [
+            f"  *a{i} = answer.get<{HANDLES[role.word]}>();\n  call.remember(ObjectKind::{role.word}, (uint64_t)*a{i}, {belongs});\n"
+        ]
     if role.word == "out":
         return [f"  {{ auto v = answer.get<{pointee(p)}>(); if (a{i}) *a{i} = v; }}\n"]
     if role.word == "count":
-        return [f"  uint64_t room = *a{i};\n  *a{i} = (std::remove_reference_t<decltype(*a{i})>)answer.get<uint64_t>();\n"]
+        return [
+            f"  uint64_t room = *a{i};\n  *a{i} = (std::remove_reference_t<decltype(*a{i})>)answer.get<uint64_t>();\n"
+        ]
     return []
 
 
 def decode_list(i: int, role: Role, belongs: str) -> Lines:
-    noted = f" call.remember(ObjectKind::{role.word}, (uint64_t)a{i}[k], {belongs});" if role.is_object else ""
-    return [f"  if (a{i}) for (uint64_t k = 0; k < room; ++k) {{ a{i}[k] = answer.get<std::remove_reference_t<decltype(*a{i})>>();{noted} }}\n"]
+    noted = (
+        f" call.remember(ObjectKind::{role.word}, (uint64_t)a{i}[k], {belongs});"
+        if role.is_object
+        else ""
+    )
+    return [
+        f"  if (a{i}) for (uint64_t k = 0; k < room; ++k) {{ a{i}[k] = answer.get<std::remove_reference_t<decltype(*a{i})>>();{noted} }}\n"
+    ]
 
 
 def given_back(roles: list[Role]) -> str:
@@ -96,7 +120,11 @@ def begin(call: spec.Call, roles: list[Role]) -> Lines:
 def opening(call: spec.Call, prototype: Prototype) -> str:
     """A wrapped call has a name of its own: the exported function is hand-written and calls it."""
     parameters = ", ".join(declare(p, i) for i, p in enumerate(prototype.parameters))
-    return f"CUresult node_{call.name}({parameters})" if call.body == "wrapped" else f'extern "C" CUresult {call.name}({parameters})'
+    return (
+        f"CUresult node_{call.name}({parameters})"
+        if call.body == "wrapped"
+        else f'extern "C" CUresult {call.name}({parameters})'
+    )
 
 
 def stub(call: spec.Call, prototype: Prototype) -> str:
@@ -110,17 +138,34 @@ def stub(call: spec.Call, prototype: Prototype) -> str:
     if "drain" in call.flags:
         lines.append("  if (CUresult r = call.drain()) return r;\n")
     large = any(r.count or r.word == "in" for r in roles)
-    lines.append(f"  wire::Encoder<{'kLongRequest' if large else '512'}> e((uint16_t){call.number:#06x}, call.context_id(), call.stream_id());\n")
+    lines.append(
+        f"  wire::Encoder<{'kLongRequest' if large else '512'}> e((uint16_t){call.number:#06x}, call.context_id(), call.stream_id());\n"
+    )
     if call.kind == "reply":
         lines.append("  e.put(call.reply_id());\n")
-    lines += [line for i in wire_order(roles) for line in encode(i, roles[i], prototype.parameters[i].type, counts)]
-    lines += [f"  auto taken = call.take(ObjectKind::{r.word}, (uint64_t)a{i});\n" for i, r in each if r.verb == "free"]
+    lines += [
+        line
+        for i in wire_order(roles)
+        for line in encode(i, roles[i], prototype.parameters[i].type, counts)
+    ]
+    lines += [
+        f"  auto taken = call.take(ObjectKind::{r.word}, (uint64_t)a{i});\n"
+        for i, r in each
+        if r.verb == "free"
+    ]
     if call.kind == "fire":
         return "".join([*lines, "  return call.fire(e.finish(), e.size());\n}\n"])
     lines.append("  wire::Decoder answer = call.answer(e.finish(), e.size());\n")
     lines.append(f"  if (call.status()) {{ {given_back(roles)}return call.status(); }}\n")
-    lines += [line for i, r in each if not r.is_list for line in decode(i, r, prototype, owner(r, roles, OBJECTS))]
-    lines += [line for i, r in each if r.is_list for line in decode_list(i, r, owner(r, roles, OBJECTS))]
+    lines += [
+        line
+        for i, r in each
+        if not r.is_list
+        for line in decode(i, r, prototype, owner(r, roles, OBJECTS))
+    ]
+    lines += [
+        line for i, r in each if r.is_list for line in decode_list(i, r, owner(r, roles, OBJECTS))
+    ]
     return "".join([*lines, "  return answer.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;\n}\n"])
 
 
@@ -138,6 +183,8 @@ def alias_stub(call: spec.Call, prototype: Prototype, target: Prototype) -> str:
             raise RoleError(f"{call.name}: {target.symbol} wants {p.name}, which has no role")
     parameters = ", ".join(declare(p, i) for i, p in enumerate(prototype.parameters))
     made = f"{target.symbol}({', '.join(arguments)})"
-    if "legacy" in call.roles.values():  # done before it returns where the program itself can look: its first argument is where it writes
+    if (
+        "legacy" in call.roles.values()
+    ):  # done before it returns where the program itself can look: its first argument is where it writes
         made = f"seen_by_host({made}, a0)"
     return f'extern "C" CUresult {call.name}({parameters}) {{ return {made}; }}\n'

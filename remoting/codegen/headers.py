@@ -31,7 +31,16 @@ class EntryPoint:
 
 
 def preprocess(header: Path, *defines: str) -> str:
-    command = ["gcc", "-E", "-P", "-x", "c", *(f"-D{d}" for d in defines), f"-I{header.parent}", str(header)]
+    command = [
+        "gcc",
+        "-E",
+        "-P",
+        "-x",
+        "c",
+        *(f"-D{d}" for d in defines),
+        f"-I{header.parent}",
+        str(header),
+    ]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -101,5 +110,9 @@ def entry_points(typedefs: Path, exported: set[str]) -> list[EntryPoint]:
         symbols = [s for s in (base, *(f"{base}_v{k}" for k in range(2, 9))) if s in exported]
         for version, symbol in zip(sorted(known), symbols, strict=False):
             rows.append(EntryPoint(base, version, False, symbol))
-            rows += [EntryPoint(base, version, True, symbol + suffix) for suffix in ("_ptsz", "_ptds") if symbol + suffix in exported]
+            rows += [
+                EntryPoint(base, version, True, symbol + suffix)
+                for suffix in ("_ptsz", "_ptds")
+                if symbol + suffix in exported
+            ]
     return rows

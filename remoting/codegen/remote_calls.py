@@ -20,7 +20,11 @@ def coverage(calls: dict[str, spec.Call], refused: dict[str, str], tests: dict[s
         "| function | state | test, how, or why not |\n|---|---|---|\n",
     ]
     rows = [(c.name, "tested", tests[c.name]) for c in calls.values() if c.name in tests]
-    rows += [(c.name, "implemented", c.kind if not c.alias else f"{c.kind}, by {c.alias}") for c in calls.values() if c.name not in tests]
+    rows += [
+        (c.name, "implemented", c.kind if not c.alias else f"{c.kind}, by {c.alias}")
+        for c in calls.values()
+        if c.name not in tests
+    ]
     rows += [(name, "refused", reason) for name, reason in refused.items()]
     lines += [f"| `{name}` | {state} | {how} |\n" for name, state, how in sorted(rows)]
     return "".join(lines)
@@ -29,11 +33,20 @@ def coverage(calls: dict[str, spec.Call], refused: dict[str, str], tests: dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--include", type=Path, required=True)
-    parser.add_argument("--spec", type=Path, required=True, help="folder with cuda_driver.spec and cuda_driver.refused")
+    parser.add_argument(
+        "--spec",
+        type=Path,
+        required=True,
+        help="folder with cuda_driver.spec and cuda_driver.refused",
+    )
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--coverage", type=Path, help="write the coverage page here instead")
     arguments = parser.parse_args()
-    found = {s: p for s, p in headers.cuda_prototypes(arguments.include / "cuda.h").items() if headers.base_name(s) == s}
+    found = {
+        s: p
+        for s, p in headers.cuda_prototypes(arguments.include / "cuda.h").items()
+        if headers.base_name(s) == s
+    }
     calls = spec.read(arguments.spec / "cuda_driver.spec")
     refused = spec.read_refused(arguments.spec / "cuda_driver.refused")
     spec.check_complete(calls, refused, set(found))
@@ -47,13 +60,20 @@ def main() -> None:
         BANNER,
         '#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n#include "client/call.h"\nusing namespace busbar;\nusing namespace busbar::client;\n',
     ]
-    client += ["namespace busbar::client {\n", *(client_calls.stub(c, found[c.name]) for c in wrapped), "}\n"]
+    client += [
+        "namespace busbar::client {\n",
+        *(client_calls.stub(c, found[c.name]) for c in wrapped),
+        "}\n",
+    ]
     client += [client_calls.stub(c, found[c.name]) for c in generated if c not in wrapped]
-    client += [client_calls.alias_stub(c, found[c.name], found[c.alias]) for c in calls.values() if c.alias]
+    client += [
+        client_calls.alias_stub(c, found[c.name], found[c.alias]) for c in calls.values() if c.alias
+    ]
     server = [BANNER] + [server_calls.dispatch(c, found[c.name]) for c in generated]
     server.append("static const GeneratedCall kGeneratedCalls[] = {\n")
     server += [
-        f'    {{{c.number:#06x}, "{c.name}", {str(c.kind == "reply").lower()}, {str("helper" in c.flags).lower()}, call_{c.name}}},\n' for c in generated
+        f'    {{{c.number:#06x}, "{c.name}", {str(c.kind == "reply").lower()}, {str("helper" in c.flags).lower()}, call_{c.name}}},\n'
+        for c in generated
     ]
     server.append("};\n")
     arguments.output.mkdir(parents=True, exist_ok=True)
@@ -61,7 +81,10 @@ def main() -> None:
     write(arguments.output / "server_calls.inc", "".join(server))
     declared = "".join(f"{client_calls.opening(c, found[c.name])};\n" for c in wrapped)
     write(arguments.output / "wrapped_calls.inc", BANNER + declared)
-    write(arguments.output / "driver_calls.inc", BANNER + OLD_NAMES.format("".join(f"CU({c.name})\n" for c in generated)))
+    write(
+        arguments.output / "driver_calls.inc",
+        BANNER + OLD_NAMES.format("".join(f"CU({c.name})\n" for c in generated)),
+    )
 
 
 if __name__ == "__main__":

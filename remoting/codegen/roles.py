@@ -15,8 +15,24 @@ HANDLES = {
     "condition": "CUgraphConditionalHandle", "node": "CUgraphNode", "exec": "CUgraphExec", "memory": "CUmemGenericAllocationHandle",
 }  # fmt: skip
 
-PLAIN = {"stream", "event", "function", "module", "context", "device", "pointer", "either", "legacy", "in", "out", "count", "zero"}
-ROLE = re.compile(r"(?:(?P<verb>new|free|list):)?(?P<word>[a-z]*)(?P<optional>\?)?(?:\[(?P<count>\w+)\])?$")
+PLAIN = {
+    "stream",
+    "event",
+    "function",
+    "module",
+    "context",
+    "device",
+    "pointer",
+    "either",
+    "legacy",
+    "in",
+    "out",
+    "count",
+    "zero",
+}
+ROLE = re.compile(
+    r"(?:(?P<verb>new|free|list):)?(?P<word>[a-z]*)(?P<optional>\?)?(?:\[(?P<count>\w+)\])?$"
+)
 
 
 NAMES_SOMETHING = re.compile(
@@ -87,7 +103,9 @@ def wire_order(roles: list[Role]) -> list[int]:
 def owner(made: Role, roles: list[Role], objects: str) -> str:
     """In C++, what a new object goes with: a node with its graph, a graph inside a node with that node's graph, a level with its mipmap."""
     given = [(i, r) for i, r in enumerate(roles) if not r.verb and not r.count]
-    whole = {"node": ("graph",), "condition": ("graph",), "array": ("mipmap", "array")}.get(made.word, ())
+    whole = {"node": ("graph",), "condition": ("graph",), "array": ("mipmap", "array")}.get(
+        made.word, ()
+    )
     for i, r in given:
         if r.word in whole:
             return f"(uint64_t)a{i}"

@@ -27,7 +27,9 @@ def take(i: int, role: Role, prototype: Prototype, index: dict[str, int]) -> tup
     if role.word in {"function", "event", "context", "device"}:
         return [f"  auto a{i} = s.{role.word}_named(in.get<uint32_t>());\n"], f"a{i}"
     if role.word == "count":
-        return [f"  auto a{i} = in.get<uint64_t>();\n  if (a{i} > wire::kMaxListed) return CUDA_ERROR_INVALID_VALUE;\n"], f"(size_t*)&a{i}"
+        return [
+            f"  auto a{i} = in.get<uint64_t>();\n  if (a{i} > wire::kMaxListed) return CUDA_ERROR_INVALID_VALUE;\n"
+        ], f"(size_t*)&a{i}"
     if role.is_list:
         return [f"  bool given{i} = in.get<uint8_t>();\n"], f"given{i} ? list{i}.data() : nullptr"
     if role.count:
@@ -38,8 +40,15 @@ def take(i: int, role: Role, prototype: Prototype, index: dict[str, int]) -> tup
 
 
 def take_array(i: int, role: Role, kind: str, count: int) -> tuple[Lines, str]:
-    given = f"  bool given{i} = in.get<uint8_t>();\n" if role.optional else f"  bool given{i} = a{count} > 0;\n"
-    lines = [given, f"  std::vector<{kind}> a{i};\n  if (given{i} && !in.elements(a{i}, a{count})) return CUDA_ERROR_INVALID_VALUE;\n"]
+    given = (
+        f"  bool given{i} = in.get<uint8_t>();\n"
+        if role.optional
+        else f"  bool given{i} = a{count} > 0;\n"
+    )
+    lines = [
+        given,
+        f"  std::vector<{kind}> a{i};\n  if (given{i} && !in.elements(a{i}, a{count})) return CUDA_ERROR_INVALID_VALUE;\n",
+    ]
     return lines, f"a{i}.empty() ? nullptr : a{i}.data()"
 
 
@@ -47,7 +56,11 @@ def take_struct(i: int, role: Role, kind: str) -> tuple[Lines, str]:
     refuse = f"  if (!s.accepts(a{i})) return CUDA_ERROR_INVALID_VALUE;\n"
     if not role.optional:
         return [f"  auto a{i} = in.get<{kind}>();\n", refuse], f"&a{i}"
-    lines = [f"  bool given{i} = in.get<uint8_t>();\n  {kind} a{i}{{}};\n", f"  if (given{i}) a{i} = in.get<{kind}>();\n", refuse]
+    lines = [
+        f"  bool given{i} = in.get<uint8_t>();\n  {kind} a{i}{{}};\n",
+        f"  if (given{i}) a{i} = in.get<{kind}>();\n",
+        refuse,
+    ]
     return lines, f"given{i} ? &a{i} : nullptr"
 
 
@@ -55,14 +68,20 @@ def validate(i: int, role: Role) -> Lines:
     if not role.is_object or role.verb in {"new", "list"}:
         return []
     if role.count:
-        return [f"  for (auto v : a{i}) if (!s.objects.known(ObjectKind::{role.word}, (uint64_t)v)) return unknown_object(ObjectKind::{role.word});\n"]
+        return [
+            f"  for (auto v : a{i}) if (!s.objects.known(ObjectKind::{role.word}, (uint64_t)v)) return unknown_object(ObjectKind::{role.word});\n"
+        ]
     unless = f"a{i} && " if role.optional else ""
-    return [f"  if ({unless}!s.objects.known(ObjectKind::{role.word}, (uint64_t)a{i})) return unknown_object(ObjectKind::{role.word});\n"]
+    return [
+        f"  if ({unless}!s.objects.known(ObjectKind::{role.word}, (uint64_t)a{i})) return unknown_object(ObjectKind::{role.word});\n"
+    ]
 
 
 def give(i: int, role: Role, belongs: str) -> Lines:
     if role.verb == "new":
-        return [f"  s.objects.add(ObjectKind::{role.word}, (uint64_t)a{i}, {belongs});\n  append(out, a{i});\n"]
+        return [
+            f"  s.objects.add(ObjectKind::{role.word}, (uint64_t)a{i}, {belongs});\n  append(out, a{i});\n"
+        ]
     if role.verb == "free":
         return [f"  s.objects.take(ObjectKind::{role.word}, (uint64_t)a{i});\n"]
     if role.word == "out":
@@ -73,14 +92,22 @@ def give(i: int, role: Role, belongs: str) -> Lines:
 
 
 def give_list(i: int, role: Role, belongs: str) -> Lines:
-    noted = f" if (list{i}[k]) s.objects.add(ObjectKind::{role.word}, (uint64_t)list{i}[k], {belongs});" if role.is_object else ""
-    return [f"  for (size_t k = 0; k < list{i}.size(); ++k) {{ append(out, list{i}[k]);{noted} }}\n"]
+    noted = (
+        f" if (list{i}[k]) s.objects.add(ObjectKind::{role.word}, (uint64_t)list{i}[k], {belongs});"
+        if role.is_object
+        else ""
+    )
+    return [
+        f"  for (size_t k = 0; k < list{i}.size(); ++k) {{ append(out, list{i}[k]);{noted} }}\n"
+    ]
 
 
 def dispatch(call: spec.Call, prototype: Prototype) -> str:
     roles = of_call(call.name, call.roles, prototype)
     index = {p.name: i for i, p in enumerate(prototype.parameters)}
-    lines = [f"static CUresult call_{call.name}(Session& s, wire::Decoder& in, CUstream stream, std::string& out) {{\n  (void)s; (void)stream; (void)out;\n"]
+    lines = [
+        f"static CUresult call_{call.name}(Session& s, wire::Decoder& in, CUstream stream, std::string& out) {{\n  (void)s; (void)stream; (void)out;\n"
+    ]
     passed: dict[int, str] = {}
     for i in wire_order(roles):
         made, passed[i] = take(i, roles[i], prototype, index)
@@ -88,11 +115,25 @@ def dispatch(call: spec.Call, prototype: Prototype) -> str:
     lines.append("  if (!in.ok()) return CUDA_ERROR_INVALID_VALUE;\n")
     lines += [line for i, r in enumerate(roles) for line in validate(i, r)]
     count = next((f"a{i}" for i, r in enumerate(roles) if r.word == "count"), "0")
-    lines += [f"  std::vector<{element(prototype, i)}> list{i}(given{i} ? {count} : 0);\n" for i, r in enumerate(roles) if r.is_list]
+    lines += [
+        f"  std::vector<{element(prototype, i)}> list{i}(given{i} ? {count} : 0);\n"
+        for i, r in enumerate(roles)
+        if r.is_list
+    ]
     arguments = ", ".join(passed[i] for i in range(len(roles)))
     lines.append(f"  if (!s.cu.{call.name}) return CUDA_ERROR_NOT_SUPPORTED;\n")
     lines.append(f"  CUresult r = s.cu.{call.name}({arguments});\n  if (r) return r;\n")
-    lines += [line for i, r in enumerate(roles) if not r.is_list for line in give(i, r, owner(r, roles, "s.objects"))]
-    lines += [line for i, r in enumerate(roles) if r.is_list for line in give_list(i, r, owner(r, roles, "s.objects"))]
+    lines += [
+        line
+        for i, r in enumerate(roles)
+        if not r.is_list
+        for line in give(i, r, owner(r, roles, "s.objects"))
+    ]
+    lines += [
+        line
+        for i, r in enumerate(roles)
+        if r.is_list
+        for line in give_list(i, r, owner(r, roles, "s.objects"))
+    ]
     lines.append("  return CUDA_SUCCESS;\n}\n")
     return "".join(lines)

@@ -51,7 +51,9 @@ def parse_line(text: str, where: str) -> Call:
         except words.RoleError as e:
             raise SpecError(f"{where}: unknown role {word}") from e
         roles[argument] = role
-    return Call(name, None if number == "-" else int(number, 16), kind, body, roles, frozenset(flags))
+    return Call(
+        name, None if number == "-" else int(number, 16), kind, body, roles, frozenset(flags)
+    )
 
 
 def read(path: Path) -> dict[str, Call]:
@@ -66,7 +68,9 @@ def read(path: Path) -> dict[str, Call]:
             raise SpecError(f"{path.name}:{line_number}: {call.name} stands twice")
         if call.number is not None:
             if not 0 < call.number < 0x1000 or call.number in numbers:
-                raise SpecError(f"{path.name}:{line_number}: number {call.number:#x} is taken or out of range")
+                raise SpecError(
+                    f"{path.name}:{line_number}: number {call.number:#x} is taken or out of range"
+                )
             numbers[call.number] = call.name
         calls[call.name] = call
     return calls

@@ -42,8 +42,14 @@ def nothing_is_kept_from_the_test_before() -> None:
 def cast(db: None) -> Cast:
     ensure_default_pool()
     load_authority(settings.DATA_DIR)
-    ours, theirs = Project.objects.get_or_create(name="default")[0], Project.objects.create(name="elsewhere")
-    people = {name: User.objects.create(username=name) for name in ("alice", "bob", "charlie", "olga", "vera", "admin")}
+    ours, theirs = (
+        Project.objects.get_or_create(name="default")[0],
+        Project.objects.create(name="elsewhere"),
+    )
+    people = {
+        name: User.objects.create(username=name)
+        for name in ("alice", "bob", "charlie", "olga", "vera", "admin")
+    }
     for name, role, project in (
         ("alice", Role.USER, ours), ("bob", Role.USER, ours), ("charlie", Role.USER, theirs),
         ("olga", Role.OPERATOR, None), ("vera", Role.VIEWER, None), ("admin", Role.ADMINISTRATOR, None),
@@ -57,7 +63,9 @@ def client_of() -> Callable[[User | None], APIClient]:
     def make(user: User | None) -> APIClient:
         client = APIClient()
         if user is not None:
-            client.credentials(HTTP_AUTHORIZATION=f"Bearer {token_create(user=user, name='test')[1]}")
+            client.credentials(
+                HTTP_AUTHORIZATION=f"Bearer {token_create(user=user, name='test')[1]}"
+            )
         return client
 
     return make
@@ -68,8 +76,13 @@ def add_node(db: None) -> Callable[..., Node]:
     def make(name: str = "node", gpus: int = 1, memory_bytes: int = 8 * GIB) -> Node:
         ensure_default_pool()
         node = node_create(name=name)
-        reported = tuple(ReportedGpu(uuid.uuid4(), i, "Test GPU", memory_bytes, "12.0") for i in range(gpus))
-        node_report(node_id=node.pk, report=ReportedNode("1", "1", "test", True, "boot", (("127.0.0.1", 8445),), reported))
+        reported = tuple(
+            ReportedGpu(uuid.uuid4(), i, "Test GPU", memory_bytes, "12.0") for i in range(gpus)
+        )
+        node_report(
+            node_id=node.pk,
+            report=ReportedNode("1", "1", "test", True, "boot", (("127.0.0.1", 8445),), reported),
+        )
         latest.heard_from(node.pk)
         node.refresh_from_db()
         assert node.state == NodeState.READY

@@ -27,7 +27,9 @@ Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
 
 
-def test_lists_show_only_what_one_may_see(cast: Cast, client_of: Clients, add_node: Callable[..., Node]) -> None:
+def test_lists_show_only_what_one_may_see(
+    cast: Cast, client_of: Clients, add_node: Callable[..., Node]
+) -> None:
     add_node()
     client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json")
     for path in ("allocations", "tasks"):
@@ -37,18 +39,46 @@ def test_lists_show_only_what_one_may_see(cast: Cast, client_of: Clients, add_no
     assert kinds and not any(k.startswith("allocation") for k in kinds)
 
 
-@pytest.mark.parametrize("path", ["nodes?colour=red", "allocations?state=bogus", "events?limit=0", "nodes?cursor=%00", "gpus?limit=9999"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "nodes?colour=red",
+        "allocations?state=bogus",
+        "events?limit=0",
+        "nodes?cursor=%00",
+        "gpus?limit=9999",
+    ],
+)
 def test_a_wrong_parameter_is_refused(cast: Cast, client_of: Clients, path: str) -> None:
     assert client_of(cast.olga).get(f"/api/v1/{path}").status_code == 400
 
 
-@pytest.mark.parametrize("wanted", [{"percent": 0}, {"percent": 101}, {"gpu_count": 0}, {"gpu_count": "x"}, {"pool": "absent"}, {"project": "elsewhere"}])
-def test_a_wrong_allocation_is_refused(cast: Cast, client_of: Clients, wanted: dict[str, Any]) -> None:
-    assert client_of(cast.alice).post("/api/v1/allocations", wanted, format="json").status_code in (400, 403, 404)
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"percent": 0},
+        {"percent": 101},
+        {"gpu_count": 0},
+        {"gpu_count": "x"},
+        {"pool": "absent"},
+        {"project": "elsewhere"},
+    ],
+)
+def test_a_wrong_allocation_is_refused(
+    cast: Cast, client_of: Clients, wanted: dict[str, Any]
+) -> None:
+    assert client_of(cast.alice).post("/api/v1/allocations", wanted, format="json").status_code in (
+        400,
+        403,
+        404,
+    )
 
 
 def test_a_taken_pool_name_is_a_conflict(cast: Cast, client_of: Clients) -> None:
-    assert client_of(cast.olga).post("/api/v1/pools", {"name": "default"}, format="json").status_code == 409
+    assert (
+        client_of(cast.olga).post("/api/v1/pools", {"name": "default"}, format="json").status_code
+        == 409
+    )
 
 
 def test_tokens_end_and_only_their_hash_is_kept(cast: Cast, client_of: Clients) -> None:
@@ -65,14 +95,29 @@ def test_tokens_end_and_only_their_hash_is_kept(cast: Cast, client_of: Clients) 
     assert client.get("/api/v1/me").status_code == 401
 
 
-def test_who_a_token_is_may_be_kept_and_what_changes_counts_at_once(cast: Cast, client_of: Clients) -> None:
+def test_who_a_token_is_may_be_kept_and_what_changes_counts_at_once(
+    cast: Cast, client_of: Clients
+) -> None:
     row, text = services.token_create(user=cast.charlie, name="t")
     client = client_of(None)
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
-    assert client.get("/api/v1/me").status_code == 200 and client.get("/api/v1/events").status_code == 200
-    assert client.patch("/api/v1/pools/00000000-0000-0000-0000-000000000000", {}, format="json").status_code == 403
+    assert (
+        client.get("/api/v1/me").status_code == 200
+        and client.get("/api/v1/events").status_code == 200
+    )
+    assert (
+        client.patch(
+            "/api/v1/pools/00000000-0000-0000-0000-000000000000", {}, format="json"
+        ).status_code
+        == 403
+    )
     RoleBinding.objects.create(user=cast.charlie, project=None, role="operator")
-    assert client.patch("/api/v1/pools/00000000-0000-0000-0000-000000000000", {}, format="json").status_code == 404
+    assert (
+        client.patch(
+            "/api/v1/pools/00000000-0000-0000-0000-000000000000", {}, format="json"
+        ).status_code
+        == 404
+    )
     cast.charlie.is_active = False
     cast.charlie.save()
     assert client.get("/api/v1/me").status_code == 401
@@ -83,7 +128,9 @@ def test_who_a_token_is_may_be_kept_and_what_changes_counts_at_once(cast: Cast, 
     assert client.get("/api/v1/me").status_code == 401
 
 
-def test_a_kept_token_ends_when_its_time_is_over(cast: Cast, client_of: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_token_ends_when_its_time_is_over(
+    cast: Cast, client_of: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, text = services.token_create(user=cast.alice, name="t", life=timedelta(hours=1))
     client = client_of(None)
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
@@ -93,44 +140,88 @@ def test_a_kept_token_ends_when_its_time_is_over(cast: Cast, client_of: Clients,
     assert client.get("/api/v1/me").status_code == 401
 
 
-def test_the_one_time_password_must_be_changed_and_its_file_goes(db: None, client_of: Clients, settings: Any) -> None:
+def test_the_one_time_password_must_be_changed_and_its_file_goes(
+    db: None, client_of: Clients, settings: Any
+) -> None:
     password = services.ensure_defaults()
     assert password is not None and services.initial_password_file().stat().st_mode & 0o777 == 0o600
     client = client_of(None)
-    answer = body(client.post("/api/v1/login", {"username": "admin", "password": password}, format="json"))
+    answer = body(
+        client.post("/api/v1/login", {"username": "admin", "password": password}, format="json")
+    )
     assert answer["must_change_password"]
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {answer['token']}")
     assert body(client.get("/api/v1/nodes"))["code"] == "password_change_required"
-    weak = client_of(None).post("/api/v1/login", {"username": "admin", "password": password, "new_password": "short"}, format="json")
+    weak = client_of(None).post(
+        "/api/v1/login",
+        {"username": "admin", "password": password, "new_password": "short"},
+        format="json",
+    )
     assert weak.status_code == 400
-    changed = client_of(None).post("/api/v1/login", {"username": "admin", "password": password, "new_password": "fjord-lamp-9031-quilt"}, format="json")
-    assert not body(changed)["must_change_password"] and not services.initial_password_file().exists()
-    assert client_of(None).post("/api/v1/login", {"username": "admin", "password": password}, format="json").status_code == 401
+    changed = client_of(None).post(
+        "/api/v1/login",
+        {"username": "admin", "password": password, "new_password": "fjord-lamp-9031-quilt"},
+        format="json",
+    )
+    assert (
+        not body(changed)["must_change_password"] and not services.initial_password_file().exists()
+    )
+    assert (
+        client_of(None)
+        .post("/api/v1/login", {"username": "admin", "password": password}, format="json")
+        .status_code
+        == 401
+    )
 
 
 def test_guessing_is_slowed_down(cast: Cast, client_of: Clients) -> None:
     services._attempts.clear()
-    answers = [client_of(None).post("/api/v1/login", {"username": "alice", "password": "x"}, format="json").status_code for _ in range(6)]
+    answers = [
+        client_of(None)
+        .post("/api/v1/login", {"username": "alice", "password": "x"}, format="json")
+        .status_code
+        for _ in range(6)
+    ]
     assert answers == [401] * 5 + [429]
     services._attempts.clear()
 
 
-def test_a_machine_that_was_installed_anew_is_the_same_node_again(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_a_machine_that_was_installed_anew_is_the_same_node_again(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
     from nodes.enrolment import new_key_and_csr
 
     node, olga = add_node("rack-7"), client_of(cast.olga)
-    NodeCertificate.objects.create(serial="before", node=node, purpose="agent", not_after=timezone.now() + timedelta(days=1))
+    NodeCertificate.objects.create(
+        serial="before", node=node, purpose="agent", not_after=timezone.now() + timedelta(days=1)
+    )
     assert node_of("before", "/busbar.fleet.v1.Fleet/Connect") == node.pk
-    text = body(olga.post("/api/v1/enrolment-tokens", {"node_id": str(node.pk)}, format="json"))["token"]
+    text = body(olga.post("/api/v1/enrolment-tokens", {"node_id": str(node.pk)}, format="json"))[
+        "token"
+    ]
     secret = json.loads(base64.urlsafe_b64decode(text))["secret"]
-    wanted = {"secret": secret, "hostname": "another-name", "agent_csr": new_key_and_csr()[1], "launcher_csr": new_key_and_csr()[1]}
+    wanted = {
+        "secret": secret,
+        "hostname": "another-name",
+        "agent_csr": new_key_and_csr()[1],
+        "launcher_csr": new_key_and_csr()[1],
+    }
     answer = body(client_of(None).post("/api/v1/enrol", wanted, format="json"))
     assert (answer["node_id"], answer["node_name"]) == (str(node.pk), "rack-7")
-    assert node_of("before", "/busbar.fleet.v1.Fleet/Connect") is None, "the machine as it was before still gets in"
-    assert client_of(None).post("/api/v1/enrol", wanted, format="json").json() == answer, "a retry is answered as before"
+    assert node_of("before", "/busbar.fleet.v1.Fleet/Connect") is None, (
+        "the machine as it was before still gets in"
+    )
+    assert client_of(None).post("/api/v1/enrol", wanted, format="json").json() == answer, (
+        "a retry is answered as before"
+    )
     assert NodeCertificate.objects.filter(node=node, revoked_at=None).count() == 2
     assert Event.objects.filter(kind="node.enrolled_again", object_id=node.pk).count() == 1
-    assert olga.post("/api/v1/enrolment-tokens", {"node_id": str(uuid.uuid4())}, format="json").status_code == 404
+    assert (
+        olga.post(
+            "/api/v1/enrolment-tokens", {"node_id": str(uuid.uuid4())}, format="json"
+        ).status_code
+        == 404
+    )
 
 
 def test_enrolment_tokens_are_single_use(cast: Cast, client_of: Clients) -> None:
@@ -144,11 +235,20 @@ def test_enrolment_tokens_are_single_use(cast: Cast, client_of: Clients) -> None
     first = client_of(None).post("/api/v1/enrol", wanted, format="json")
     assert first.status_code == 201
     again = client_of(None).post("/api/v1/enrol", wanted, format="json")
-    assert body(again)["node_id"] == body(first)["node_id"], "a retry with the same key gets the same answer"
-    other = client_of(None).post("/api/v1/enrol", wanted | {"agent_csr": new_key_and_csr()[1]}, format="json")
+    assert body(again)["node_id"] == body(first)["node_id"], (
+        "a retry with the same key gets the same answer"
+    )
+    other = client_of(None).post(
+        "/api/v1/enrol", wanted | {"agent_csr": new_key_and_csr()[1]}, format="json"
+    )
     assert other.status_code == 409 and body(other)["code"] == "token_spent"
     assert secret not in str(EnrolmentToken.objects.values())
-    assert client_of(None).post("/api/v1/enrol", wanted | {"secret": "guess", "agent_csr": "x"}, format="json").status_code == 409
+    assert (
+        client_of(None)
+        .post("/api/v1/enrol", wanted | {"secret": "guess", "agent_csr": "x"}, format="json")
+        .status_code
+        == 409
+    )
 
 
 def test_the_csr_cannot_choose_its_name(cast: Cast, client_of: Clients) -> None:
@@ -159,32 +259,57 @@ def test_the_csr_cannot_choose_its_name(cast: Cast, client_of: Clients) -> None:
     from nodes.enrolment import new_key_and_csr
 
     node_id = uuid.uuid4()
-    certificate = sign_node(load_authority(settings.DATA_DIR), new_key_and_csr()[1], node_id, "agent")
+    certificate = sign_node(
+        load_authority(settings.DATA_DIR), new_key_and_csr()[1], node_id, "agent"
+    )
     assert certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == str(node_id)
     usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
 @pytest.mark.django_db(transaction=True, databases=list(settings.DATABASES))
-def test_what_is_tried_is_answered_as_if_and_changes_nothing(cast: Cast, client_of: Clients, add_node: Callable[..., Node]) -> None:
+def test_what_is_tried_is_answered_as_if_and_changes_nothing(
+    cast: Cast, client_of: Clients, add_node: Callable[..., Node]
+) -> None:
     add_node()
     alice, olga = client_of(cast.alice), client_of(cast.olga)
     held = body(alice.post("/api/v1/allocations", {"percent": 30}, format="json"))
 
     def rows() -> list[object]:
         kept = [model for model in apps.get_models() if model is not ApiToken]
-        return [list(model._default_manager.using(router.db_for_read(model)).order_by("pk").values()) for model in kept]
+        return [
+            list(model._default_manager.using(router.db_for_read(model)).order_by("pk").values())
+            for model in kept
+        ]
 
     before = rows()
     tried = alice.post("/api/v1/allocations?dry_run=true", {"percent": 50}, format="json")
-    assert tried.status_code == 202 and body(tried)["state"] == "preparing" and len(body(tried)["partitions"]) == 1
+    assert (
+        tried.status_code == 202
+        and body(tried)["state"] == "preparing"
+        and len(body(tried)["partitions"]) == 1
+    )
     tried = alice.post("/api/v1/allocations?dry_run=true", {"percent": 80}, format="json")
     assert body(tried)["state"] == "waiting" and "70 %" in body(tried)["waiting_reason"]
-    assert body(alice.delete(f"/api/v1/allocations/{held['id']}?dry_run=true"))["state"] == "releasing"
-    assert olga.post("/api/v1/pools?dry_run=true", {"name": "new"}, format="json").status_code == 201
-    assert olga.post("/api/v1/pools?dry_run=true", {"name": "default"}, format="json").status_code == 409
-    assert alice.post("/api/v1/pools?dry_run=true", {"name": "new"}, format="json").status_code == 403
-    assert olga.post("/api/v1/pools?dry_run=maybe", {"name": "new"}, format="json").status_code == 400
+    assert (
+        body(alice.delete(f"/api/v1/allocations/{held['id']}?dry_run=true"))["state"] == "releasing"
+    )
+    assert (
+        olga.post("/api/v1/pools?dry_run=true", {"name": "new"}, format="json").status_code == 201
+    )
+    assert (
+        olga.post("/api/v1/pools?dry_run=true", {"name": "default"}, format="json").status_code
+        == 409
+    )
+    assert (
+        alice.post("/api/v1/pools?dry_run=true", {"name": "new"}, format="json").status_code == 403
+    )
+    assert (
+        olga.post("/api/v1/pools?dry_run=maybe", {"name": "new"}, format="json").status_code == 400
+    )
     assert olga.post("/api/v1/nodes/enrol-ssh?dry_run=true", {}, format="json").status_code == 400
     assert rows() == before, "something was written"
-    assert body(alice.post("/api/v1/allocations", {"percent": 70}, format="json"))["state"] == "preparing", "the scheduler remembers what did not happen"
+    assert (
+        body(alice.post("/api/v1/allocations", {"percent": 70}, format="json"))["state"]
+        == "preparing"
+    ), "the scheduler remembers what did not happen"

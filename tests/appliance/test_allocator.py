@@ -11,7 +11,14 @@ from django.db import transaction
 from django.db.models import Sum
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from appliance.accounts.models import Project, Role, RoleBinding, User
 from appliance.allocations import book, lifecycle, services
@@ -21,7 +28,13 @@ from appliance.allocations.placement import GpuRoom
 from appliance.fleet.desired_state import desired_state
 from appliance.fleet.reports import record_applied
 from appliance.inventory.models import Gpu, Node
-from appliance.inventory.services import ReportedGpu, ReportedNode, node_create, node_report, node_set_schedulable
+from appliance.inventory.services import (
+    ReportedGpu,
+    ReportedNode,
+    node_create,
+    node_report,
+    node_set_schedulable,
+)
 from appliance.pools.models import Quota
 from appliance.pools.services import ensure_default_pool
 from appliance.telemetry import latest
@@ -38,7 +51,11 @@ Grants = dict[tuple[uuid.UUID, uuid.UUID], int]
 
 def grants_of(node_id: uuid.UUID) -> Grants:
     grants = desired_state(node_id).grants
-    return {(uuid.UUID(bytes=g.allocation_id), uuid.UUID(bytes=p.gpu_uuid)): p.compute_percent for g in grants for p in g.partitions}
+    return {
+        (uuid.UUID(bytes=g.allocation_id), uuid.UUID(bytes=p.gpu_uuid)): p.compute_percent
+        for g in grants
+        for p in g.partitions
+    }
 
 
 class Allocator(RuleBasedStateMachine):
@@ -53,7 +70,12 @@ class Allocator(RuleBasedStateMachine):
         for name, quota in (("red", 100), ("blue", None)):
             project, user = Project.objects.create(name=name), User.objects.create(username=name)
             RoleBinding.objects.create(user=user, project=project, role=Role.USER)
-            Quota.objects.create(subject_kind="project", subject_id=project.pk, quota_percent=quota, limit_percent=None if quota else 250)
+            Quota.objects.create(
+                subject_kind="project",
+                subject_id=project.pk,
+                quota_percent=quota,
+                limit_percent=None if quota else 250,
+            )
             self.users.append(user)
         self.told: dict[uuid.UUID, dict[int, Grants]] = {}
         """Each node's desired states by generation, as it could have received them."""
@@ -80,23 +102,50 @@ class Allocator(RuleBasedStateMachine):
     @rule(gpus=st.integers(1, 3))
     def a_node_enrols(self, gpus: int) -> None:
         node = node_create(name="node")
-        reported = tuple(ReportedGpu(uuid.uuid4(), i, "Test GPU", 8 * GIB, "12.0") for i in range(gpus))
-        node_report(node_id=node.pk, report=ReportedNode("1", "1", "test", True, "boot", (), reported))
+        reported = tuple(
+            ReportedGpu(uuid.uuid4(), i, "Test GPU", 8 * GIB, "12.0") for i in range(gpus)
+        )
+        node_report(
+            node_id=node.pk, report=ReportedNode("1", "1", "test", True, "boot", (), reported)
+        )
         latest.heard_from(node.pk)
 
     @rule(
         who=st.integers(0, 1), gpu_count=st.integers(1, 3), percent=st.sampled_from([10, 40, 60, 100]), priority=st.sampled_from([10, 50]),
         preemptible=st.booleans(), same_node=st.booleans(),
     )  # fmt: skip
-    def somebody_asks(self, who: int, gpu_count: int, percent: int, priority: int, preemptible: bool, same_node: bool) -> None:
+    def somebody_asks(
+        self,
+        who: int,
+        gpu_count: int,
+        percent: int,
+        priority: int,
+        preemptible: bool,
+        same_node: bool,
+    ) -> None:
         user = self.users[who]
-        wanted = services.Wanted("default", gpu_count, percent, same_node=same_node, priority=priority, preemptible=preemptible)
+        wanted = services.Wanted(
+            "default",
+            gpu_count,
+            percent,
+            same_node=same_node,
+            priority=priority,
+            preemptible=preemptible,
+        )
         services.allocation_create(owner=user, project_name=user.username, wanted=wanted)
 
     @precondition(lambda self: Allocation.objects.exclude(state="released").exists())
     @rule(data=st.data(), grace=st.sampled_from([0.0, 0.0, 30.0]))
     def one_is_taken_back(self, data: st.DataObject, grace: float) -> None:
-        chosen = data.draw(st.sampled_from(list(Allocation.objects.exclude(state="released").order_by("pk").values_list("pk", flat=True))))
+        chosen = data.draw(
+            st.sampled_from(
+                list(
+                    Allocation.objects.exclude(state="released")
+                    .order_by("pk")
+                    .values_list("pk", flat=True)
+                )
+            )
+        )
         services.evict(allocation_id=chosen, reason="tried", grace_seconds=grace)
 
     @rule()
@@ -139,7 +188,15 @@ class Allocator(RuleBasedStateMachine):
     @precondition(lambda self: Allocation.objects.filter(state="releasing").exists())
     @rule(data=st.data())
     def an_administrator_forces(self, data: st.DataObject) -> None:
-        chosen = data.draw(st.sampled_from(list(Allocation.objects.filter(state="releasing").order_by("pk").values_list("pk", flat=True))))
+        chosen = data.draw(
+            st.sampled_from(
+                list(
+                    Allocation.objects.filter(state="releasing")
+                    .order_by("pk")
+                    .values_list("pk", flat=True)
+                )
+            )
+        )
         services.force_release(allocation_id=chosen, actor="admin")
         self.forced.add(chosen)
 
@@ -151,19 +208,34 @@ class Allocator(RuleBasedStateMachine):
             return
 
         def ordered(rooms: dict[uuid.UUID, list[GpuRoom]]) -> dict[uuid.UUID, list[GpuRoom]]:
-            return {pool: sorted(here, key=lambda g: g.gpu_id) for pool, here in rooms.items() if here}
+            return {
+                pool: sorted(here, key=lambda g: g.gpu_id) for pool, here in rooms.items() if here
+            }
 
         rooms, holders, rules = index.refreshed()
-        assert ordered(rooms) == ordered(book.rooms()) and holders == book.holders() and rules == book.rules(), "kept otherwise than the rows say"
-        assert +holders.use == +book.holders().use and +holders.fixed_use == +book.holders().fixed_use, "counted otherwise than they are"
+        assert (
+            ordered(rooms) == ordered(book.rooms())
+            and holders == book.holders()
+            and rules == book.rules()
+        ), "kept otherwise than the rows say"
+        assert (
+            +holders.use == +book.holders().use and +holders.fixed_use == +book.holders().fixed_use
+        ), "counted otherwise than they are"
 
     @invariant()
     def no_gpu_is_given_twice(self) -> None:
-        sums = {r["gpu_id"]: (r["p"], r["m"]) for r in Partition.objects.values("gpu_id").annotate(p=Sum("compute_percent"), m=Sum("memory_bytes"))}
+        sums = {
+            r["gpu_id"]: (r["p"], r["m"])
+            for r in Partition.objects.values("gpu_id").annotate(
+                p=Sum("compute_percent"), m=Sum("memory_bytes")
+            )
+        }
         for gpu in Gpu.objects.all():
             percent, memory = sums.get(gpu.pk, (0, 0))
             assert percent <= 100 and memory <= gpu.memory_bytes, "given twice"
-            assert (gpu.taken_percent, gpu.taken_memory_bytes) == (percent, memory), "the counted room is not the partitions' sum"
+            assert (gpu.taken_percent, gpu.taken_memory_bytes) == (percent, memory), (
+                "the counted room is not the partitions' sum"
+            )
 
     @invariant()
     def rows_fit_states(self) -> None:
@@ -178,7 +250,11 @@ class Allocator(RuleBasedStateMachine):
     @invariant()
     def nodes_are_told_what_is_granted_and_what_still_runs_there_fits_beside_it(self) -> None:
         """A node runs what it last applied until it says otherwise, whatever the appliance has decided since."""
-        rows = list(Partition.objects.values_list("gpu__node_id", "allocation_id", "gpu__uuid", "compute_percent", "allocation__state"))
+        rows = list(
+            Partition.objects.values_list(
+                "gpu__node_id", "allocation_id", "gpu__uuid", "compute_percent", "allocation__state"
+            )
+        )
         for node in self.nodes():
             here = [row[1:] for row in rows if row[0] == node.pk]
             if self.seen.get(node.pk) == (node.generation, here, self.applied.get(node.pk)):
@@ -187,14 +263,23 @@ class Allocator(RuleBasedStateMachine):
             told = self.told.setdefault(node.pk, {})[node.generation] = grants_of(node.pk)
             assert told == {(a, g): percent for a, g, percent, state in here if state in HOLDING}
             running = self.told[node.pk].get(self.applied.get(node.pk, 0), {})
-            together = {(a, g): percent for a, g, percent, _ in here} | {key: percent for key, percent in running.items() if key[0] not in self.forced}
+            together = {(a, g): percent for a, g, percent, _ in here} | {
+                key: percent for key, percent in running.items() if key[0] not in self.forced
+            }
             for gpu in {g for _, g in together}:
-                assert sum(percent for (_, g), percent in together.items() if g == gpu) <= 100, "granted while another still runs there"
+                assert sum(percent for (_, g), percent in together.items() if g == gpu) <= 100, (
+                    "granted while another still runs there"
+                )
 
     @invariant()
     def limits_hold(self) -> None:
         blue = Project.objects.get(name="blue")
-        used = Partition.objects.filter(allocation__project=blue).aggregate(p=Sum("compute_percent"))["p"] or 0
+        used = (
+            Partition.objects.filter(allocation__project=blue).aggregate(p=Sum("compute_percent"))[
+                "p"
+            ]
+            or 0
+        )
         assert used <= 250, "over the limit"
 
 
@@ -241,7 +326,9 @@ def freed_before_the_nodes_word(monkeypatch: pytest.MonkeyPatch) -> None:
         (an_index_that_is_not_told, "otherwise than the rows say"),
     ],
 )
-def test_the_model_notices_a_planted_double_grant(monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], noticed: str) -> None:
+def test_the_model_notices_a_planted_double_grant(
+    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], noticed: str
+) -> None:
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=noticed):
         run(3000, Phase.generate)  # it stops at the first that is noticed, usually within a hundred

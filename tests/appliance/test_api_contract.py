@@ -18,7 +18,10 @@ Schema = dict[str, Any]
 
 
 def api() -> Schema:
-    found: Schema = yaml.load((ROOT / "docs" / "openapi.yaml").read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    found: Schema = yaml.load(
+        (ROOT / "docs" / "openapi.yaml").read_text(),
+        Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),
+    )
     return found
 
 
@@ -49,23 +52,40 @@ def lines(document: Schema) -> Iterator[str]:
             for p in operation.get("parameters", []):
                 yield f"{name} takes {p['in']} {p['name']}: {resolved(document, p['schema']).get('type', 'any')}"
             for media in operation.get("requestBody", {}).get("content", {}).values():
-                yield from (f"{name} takes {place}: {kind}" for place, kind, _ in fields(document, media["schema"]))
+                yield from (
+                    f"{name} takes {place}: {kind}"
+                    for place, kind, _ in fields(document, media["schema"])
+                )
             for status, answer in operation["responses"].items():
                 if status >= "400":
                     continue  # all refusals are of one shape, which stands at the end
                 yield f"{name} answers {status}"
                 for media in answer.get("content", {}).values():
-                    yield from (f"{name} {status} has {place}: {kind}" for place, kind, _ in fields(document, media["schema"]))
-    yield from (f"problem has {place}: {kind}" for place, kind, _ in fields(document, document["components"]["schemas"]["Problem"]))
+                    yield from (
+                        f"{name} {status} has {place}: {kind}"
+                        for place, kind, _ in fields(document, media["schema"])
+                    )
+    yield from (
+        f"problem has {place}: {kind}"
+        for place, kind, _ in fields(document, document["components"]["schemas"]["Problem"])
+    )
 
 
 def demands(document: Schema) -> Iterator[str]:
     """What must be sent: one more of these breaks those who do not send it."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            needed = [f"{p['in']} {p['name']}" for p in operation.get("parameters", []) if p.get("required")]
+            needed = [
+                f"{p['in']} {p['name']}"
+                for p in operation.get("parameters", [])
+                if p.get("required")
+            ]
             for media in operation.get("requestBody", {}).get("content", {}).values():
-                needed += [place for place, _, required in fields(document, media["schema"]) if required and "." not in place]
+                needed += [
+                    place
+                    for place, _, required in fields(document, media["schema"])
+                    if required and "." not in place
+                ]
             yield from (f"{method.upper()} {path} demands {what}" for what in dict.fromkeys(needed))
 
 
@@ -75,8 +95,15 @@ def written() -> set[str]:
 
 def broken(contract: set[str], document: Schema) -> list[str]:
     promised = {line for line in contract if " demands " not in line}
-    demanded = {line for line in demands(document) if line not in contract and line.partition(" demands ")[0] in contract}
-    return sorted([f"gone: {line}" for line in promised - set(lines(document))] + [f"new: {line}" for line in demanded])
+    demanded = {
+        line
+        for line in demands(document)
+        if line not in contract and line.partition(" demands ")[0] in contract
+    }
+    return sorted(
+        [f"gone: {line}" for line in promised - set(lines(document))]
+        + [f"new: {line}" for line in demanded]
+    )
 
 
 def test_nothing_that_clients_rely_on_has_changed() -> None:
@@ -85,10 +112,14 @@ def test_nothing_that_clients_rely_on_has_changed() -> None:
 
 def test_what_is_new_is_promised_from_now_on() -> None:
     missing = {*lines(api()), *demands(api())} - written()
-    assert not missing, f"{sorted(missing)[:3]} …: run `python -m tests.appliance.test_api_contract`"
+    assert not missing, (
+        f"{sorted(missing)[:3]} …: run `python -m tests.appliance.test_api_contract`"
+    )
 
 
-@pytest.mark.parametrize("change", ["an operation goes", "a field goes", "a type changes", "a demand comes"])
+@pytest.mark.parametrize(
+    "change", ["an operation goes", "a field goes", "a type changes", "a demand comes"]
+)
 def test_a_breaking_change_is_noticed(change: str) -> None:
     document = api()
     if change == "an operation goes":
@@ -103,7 +134,11 @@ def test_a_breaking_change_is_noticed(change: str) -> None:
 
 
 def main() -> None:
-    head = [line for line in CONTRACT.read_text().splitlines() if line.startswith("#")] if CONTRACT.exists() else ["# What clients of the REST API rely on."]
+    head = (
+        [line for line in CONTRACT.read_text().splitlines() if line.startswith("#")]
+        if CONTRACT.exists()
+        else ["# What clients of the REST API rely on."]
+    )
     kept = written() if CONTRACT.exists() else set()
     CONTRACT.write_text("\n".join([*head, *sorted({*kept, *lines(api()), *demands(api())})]) + "\n")
 

@@ -32,13 +32,20 @@ def record(monkeypatch: pytest.MonkeyPatch, gpus: int) -> list[str]:
     ids = [uuid.uuid4() for _ in range(gpus)]
     for n, moment in enumerate(MOMENTS):
         monkeypatch.setattr(charts.time, "time", lambda moment=moment: moment)
-        charts.record_gpus(METRICS, {i: [math.nan if n else 70.5, 12.5, 1.0, float(5 << 30)] for i in ids})
+        charts.record_gpus(
+            METRICS, {i: [math.nan if n else 70.5, 12.5, 1.0, float(5 << 30)] for i in ids}
+        )
     return [str(i) for i in ids]
 
 
-def test_the_last_minutes_are_rows_of_time_and_what_is_charted_and_null_where_there_was_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_minutes_are_rows_of_time_and_what_is_charted_and_null_where_there_was_no_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (gpu,) = record(monkeypatch, 1)
-    assert json.loads(charts.last_minutes(gpu)) == [[1000.12, 12.5, 5 << 30, None, 70.5], [1005.13, 12.5, 5 << 30, None, None]]
+    assert json.loads(charts.last_minutes(gpu)) == [
+        [1000.12, 12.5, 5 << 30, None, 70.5],
+        [1005.13, 12.5, 5 << 30, None, None],
+    ]
 
 
 @pytest.mark.parametrize("gpu", [str(uuid.uuid4()), "no id"])
@@ -46,7 +53,9 @@ def test_of_a_gpu_that_is_not_known_there_is_nothing(gpu: str) -> None:
     assert charts.last_minutes(gpu) == ""
 
 
-def test_a_page_of_a_thousand_charts_leaves_everybody_else_a_turn_between_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_a_thousand_charts_leaves_everybody_else_a_turn_between_its_frames(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gpus = record(monkeypatch, consumers.MAX_GPUS)
     monkeypatch.setattr(hub, "visible", lambda user, wanted: set(wanted))
     frames: list[dict[str, Any]] = []
@@ -72,4 +81,6 @@ def test_a_page_of_a_thousand_charts_leaves_everybody_else_a_turn_between_its_fr
     asyncio.run(run())
     assert sorted(gpu for f in frames for gpu in f["gpus"]) == sorted(gpus), "each once"
     assert max(len(f["gpus"]) for f in frames) <= consumers.GPUS_A_FRAME
-    assert max(later - earlier for earlier, later in pairwise([*turns, len(frames)])) == 1, "a turn after each frame"
+    assert max(later - earlier for earlier, later in pairwise([*turns, len(frames)])) == 1, (
+        "a turn after each frame"
+    )

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from appliance.activity.consumers import scope_of
-from appliance.activity.feed import KEPT_SECONDS, MAX_KEPT, MAX_QUEUED, NO_PROJECT, Hub, Scope, Subscriber
+from appliance.activity.feed import (
+    KEPT_SECONDS,
+    MAX_KEPT,
+    MAX_QUEUED,
+    NO_PROJECT,
+    Hub,
+    Scope,
+    Subscriber,
+)
 from tests.appliance.conftest import Cast
 
 ALL = Scope(frozenset({"inventory.view", "allocations.view"}), {})
@@ -34,21 +42,34 @@ def drained(loop: asyncio.AbstractEventLoop) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_only_who_may_see_the_project_gets_its_rows(cast: Cast, loop: asyncio.AbstractEventLoop) -> None:
+def test_only_who_may_see_the_project_gets_its_rows(
+    cast: Cast, loop: asyncio.AbstractEventLoop
+) -> None:
     from appliance.accounts.models import Project
 
     project = Project.objects.get(name="default")
     hub = hub_with(project.pk, "allocations.view")
-    sockets = {name: Subscriber(loop, scope_of(getattr(cast, name))) for name in ("alice", "bob", "charlie", "olga", "vera", "admin")}
+    sockets = {
+        name: Subscriber(loop, scope_of(getattr(cast, name)))
+        for name in ("alice", "bob", "charlie", "olga", "vera", "admin")
+    }
     for s in sockets.values():
         hub.join(s)
     hub.changed("thing", uuid.uuid4())
     drained(loop)
-    assert {name for name, s in sockets.items() if s.waiting} == {"alice", "bob", "olga", "vera", "admin"}
+    assert {name for name, s in sockets.items() if s.waiting} == {
+        "alice",
+        "bob",
+        "olga",
+        "vera",
+        "admin",
+    }
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_belongs_to_no_project_of_a_tenant_is_not_shown_to_tenants(cast: Cast, loop: asyncio.AbstractEventLoop) -> None:
+def test_what_belongs_to_no_project_of_a_tenant_is_not_shown_to_tenants(
+    cast: Cast, loop: asyncio.AbstractEventLoop
+) -> None:
     hub = hub_with(NO_PROJECT, "activity.view")
     alice, olga = Subscriber(loop, scope_of(cast.alice)), Subscriber(loop, scope_of(cast.olga))
     hub.join(alice)
@@ -59,7 +80,9 @@ def test_what_belongs_to_no_project_of_a_tenant_is_not_shown_to_tenants(cast: Ca
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_slow_socket_is_told_to_read_again_and_its_queue_stays_bounded(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_slow_socket_is_told_to_read_again_and_its_queue_stays_bounded(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
     hub = hub_with()
     slow = Subscriber(loop, ALL)
     hub.join(slow)
@@ -70,14 +93,20 @@ def test_a_slow_socket_is_told_to_read_again_and_its_queue_stays_bounded(loop: a
 
 
 @pytest.mark.django_db(transaction=True)
-def test_nothing_is_read_while_nobody_listens_and_a_gap_is_never_called_whole(loop: asyncio.AbstractEventLoop) -> None:
+def test_nothing_is_read_while_nobody_listens_and_a_gap_is_never_called_whole(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
     read: list[uuid.UUID] = []
     hub = Hub()
-    hub.register("thing", lambda ids: read.extend(ids) or [(i, "inventory.view", None, {}) for i in ids])  # type: ignore[func-returns-value]
+    hub.register(
+        "thing", lambda ids: read.extend(ids) or [(i, "inventory.view", None, {}) for i in ids]
+    )  # type: ignore[func-returns-value]
     before = hub.sequence
     hub.changed("thing", uuid.uuid4())
     assert read == []
-    assert hub.join(Subscriber(loop, ALL), hub.epoch, before) is False, "a change was missed that nobody kept"
+    assert hub.join(Subscriber(loop, ALL), hub.epoch, before) is False, (
+        "a change was missed that nobody kept"
+    )
     assert hub.join(Subscriber(loop, ALL), hub.epoch, hub.sequence) is True
     for _ in range(MAX_KEPT + 1):
         hub.changed("thing", uuid.uuid4())
@@ -108,11 +137,16 @@ def test_who_catches_up_gets_the_newest_of_each_in_order(loop: asyncio.AbstractE
         hub.changed("thing", changed)
     late = Subscriber(loop, ALL)
     assert hub.join(late, hub.epoch, before) and late.waiting
-    assert [(c.id, c.sequence) for c in late.waiting.changes.values()] == [(str(second), before + 2), (str(first), before + 3)]
+    assert [(c.id, c.sequence) for c in late.waiting.changes.values()] == [
+        (str(second), before + 2),
+        (str(first), before + 3),
+    ]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_changes_are_kept_a_while_for_the_last_one_to_come_back_to(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_are_kept_a_while_for_the_last_one_to_come_back_to(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hub, only = hub_with(), Subscriber(loop, ALL)
     hub.join(only)
     hub.leave(only)

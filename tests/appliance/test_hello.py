@@ -25,7 +25,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> tuple[consumers.FeedConsumer, lis
     return consumer, sent
 
 
-def test_the_deadline_ends_with_the_hello_however_long_we_look_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_deadline_ends_with_the_hello_however_long_we_look_at_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     consumer, sent = opened(monkeypatch)
 
     async def run() -> None:
@@ -38,7 +40,9 @@ def test_the_deadline_ends_with_the_hello_however_long_we_look_at_it(monkeypatch
     assert [m["type"] for m in sent] == ["websocket.accept", "websocket.close"]
 
 
-def test_a_hello_after_the_deadline_is_not_answered_on_a_closed_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hello_after_the_deadline_is_not_answered_on_a_closed_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     consumer, sent = opened(monkeypatch)
     monkeypatch.setattr(consumers, "HELLO_SECONDS", 0)
 

@@ -35,7 +35,11 @@ async def reading_ends(refusal: bytes) -> bool:
     question = await pipe.read_async(appliance_reader)
     assert question is not None and question.kind is Kind.INVENTORY
     appliance_writer.write(Frame(Kind.REFUSED, question.call, body=refusal).packed())
-    await asyncio.wait([reading, asyncio.create_task(held.wait())], return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE_SECONDS)
+    await asyncio.wait(
+        [reading, asyncio.create_task(held.wait())],
+        return_when=asyncio.FIRST_COMPLETED,
+        timeout=PATIENCE_SECONDS,
+    )
     ended, refused_only = stream.ended, held.is_set()
     assert ended != refused_only
     for task in (reading, listening):
@@ -45,7 +49,10 @@ async def reading_ends(refusal: bytes) -> bool:
     return ended
 
 
-@pytest.mark.parametrize("refusal", [b"internal It failed here; the appliance's log says why.", b"busy Too many changes wait."])
+@pytest.mark.parametrize(
+    "refusal",
+    [b"internal It failed here; the appliance's log says why.", b"busy Too many changes wait."],
+)
 def test_an_inventory_that_the_appliance_could_not_take_is_said_again(refusal: bytes) -> None:
     assert asyncio.run(reading_ends(refusal))
 

@@ -16,7 +16,10 @@ SENT = {"gpu": [{"power_watts": 1.0, "fan_percent": 2.0}, {"power_watts": 3.0, "
 
 class Shown:
     def __init__(self, **points: list[float]) -> None:
-        self.items = [{"metric": metric, "points": [[n, value] for n, value in enumerate(values)]} for metric, values in points.items()]
+        self.items = [
+            {"metric": metric, "points": [[n, value] for n, value in enumerate(values)]}
+            for metric, values in points.items()
+        ]
 
     def get(self, path: str) -> Any:
         assert path == "gpus/gpu/metrics?resolution_seconds=0"
@@ -49,7 +52,17 @@ def measured(ingest: float, lag: float, **figures: float) -> Measured:
         return {"p50_ms": 1.0, "p99_ms": figures[name], "misses": 0.0} if name in figures else {}
 
     status = {"loop_lag_p99_ms": lag, "index_mismatches": 0}
-    return Measured([{"p99_ms": ingest}, {"p99_ms": 1.0}], of("browsers"), of("lists"), of("pairs"), status, 1, 0.5, 0.0, [1.0])
+    return Measured(
+        [{"p99_ms": ingest}, {"p99_ms": 1.0}],
+        of("browsers"),
+        of("lists"),
+        of("pairs"),
+        status,
+        1,
+        0.5,
+        0.0,
+        [1.0],
+    )
 
 
 def test_each_figure_is_its_stages_and_ingest_is_the_worst_of_them() -> None:

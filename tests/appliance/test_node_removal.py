@@ -19,28 +19,56 @@ Clients = Callable[[User | None], Any]
 @pytest.fixture
 def node(cast: Cast, add_node: Callable[..., Node]) -> Node:
     made = add_node()
-    NodeCertificate.objects.create(serial="1", node=made, purpose="agent", not_after=timezone.now() + timezone.timedelta(hours=1))
+    NodeCertificate.objects.create(
+        serial="1",
+        node=made,
+        purpose="agent",
+        not_after=timezone.now() + timezone.timedelta(hours=1),
+    )
     return made
 
 
 def test_it_is_refused_with_the_blockers_named(cast: Cast, client_of: Clients, node: Node) -> None:
-    allocation = body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 5, "name": "training"}, format="json"))
+    allocation = body(
+        client_of(cast.alice).post(
+            "/api/v1/allocations", {"percent": 5, "name": "training"}, format="json"
+        )
+    )
     applied(node)
     answer = client_of(cast.olga).delete(f"/api/v1/nodes/{node.pk}")
     assert answer.status_code == 409 and body(answer)["code"] == "in_use"
-    assert body(answer)["blockers"] == [{"kind": "allocation", "id": allocation["id"], "name": "training", "state": "active"}]
+    assert body(answer)["blockers"] == [
+        {"kind": "allocation", "id": allocation["id"], "name": "training", "state": "active"}
+    ]
 
 
-def test_its_certificates_end_and_its_name_is_free(cast: Cast, client_of: Clients, node: Node, add_node: Callable[..., Node]) -> None:
+def test_its_certificates_end_and_its_name_is_free(
+    cast: Cast, client_of: Clients, node: Node, add_node: Callable[..., Node]
+) -> None:
     olga = client_of(cast.olga)
     assert olga.delete(f"/api/v1/nodes/{node.pk}").status_code == 204
     assert NodeCertificate.objects.get(node=node).revoked_at is not None
-    assert body(olga.get("/api/v1/nodes"))["items"] == [] and body(olga.get("/api/v1/gpus"))["items"] == []
-    assert [n["id"] for n in body(olga.get("/api/v1/nodes?state=removed"))["items"]] == [str(node.pk)]
+    assert (
+        body(olga.get("/api/v1/nodes"))["items"] == []
+        and body(olga.get("/api/v1/gpus"))["items"] == []
+    )
+    assert [n["id"] for n in body(olga.get("/api/v1/nodes?state=removed"))["items"]] == [
+        str(node.pk)
+    ]
     assert add_node().name == node.name
-    assert body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json"))["partitions"], "the new node serves"
+    assert body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json"))[
+        "partitions"
+    ], "the new node serves"
 
 
 def test_a_stale_version_is_refused(cast: Cast, client_of: Clients, node: Node) -> None:
-    assert client_of(cast.olga).delete(f"/api/v1/nodes/{node.pk}", HTTP_IF_MATCH='"999"').status_code == 412
-    assert client_of(cast.olga).patch(f"/api/v1/nodes/{node.pk}", {"labels": {}}, format="json", HTTP_IF_MATCH='"999"').status_code == 412
+    assert (
+        client_of(cast.olga).delete(f"/api/v1/nodes/{node.pk}", HTTP_IF_MATCH='"999"').status_code
+        == 412
+    )
+    assert (
+        client_of(cast.olga)
+        .patch(f"/api/v1/nodes/{node.pk}", {"labels": {}}, format="json", HTTP_IF_MATCH='"999"')
+        .status_code
+        == 412
+    )

@@ -13,13 +13,36 @@ from hypothesis import strategies as st
 
 from appliance.allocations import defragment
 from appliance.allocations.claims import without
-from appliance.allocations.placement import ComputeMode, GpuRoom, PackedRooms, Placed, Policy, Request, Share, Waiting, place, share_bytes, size_on, suits
+from appliance.allocations.placement import (
+    ComputeMode,
+    GpuRoom,
+    PackedRooms,
+    Placed,
+    Policy,
+    Request,
+    Share,
+    Waiting,
+    place,
+    share_bytes,
+    size_on,
+    suits,
+)
 
 GIB = 1 << 30
 
 
-def gpu(number: int, node: int = 1, *, free: int = 100, memory: int = 80 * GIB, **more: Any) -> GpuRoom:
-    return GpuRoom(uuid.UUID(int=number), uuid.UUID(int=node), memory, free, memory * free // 100, more.pop("usable", True), **more)
+def gpu(
+    number: int, node: int = 1, *, free: int = 100, memory: int = 80 * GIB, **more: Any
+) -> GpuRoom:
+    return GpuRoom(
+        uuid.UUID(int=number),
+        uuid.UUID(int=node),
+        memory,
+        free,
+        memory * free // 100,
+        more.pop("usable", True),
+        **more,
+    )
 
 
 @st.composite
@@ -27,8 +50,13 @@ def pools(draw: st.DrawFn) -> list[GpuRoom]:
     nodes = draw(st.integers(1, 4))
     rooms = []
     for i in range(draw(st.integers(0, 12))):
-        memory, model = draw(st.sampled_from([(8 * GIB, "L4"), (24 * GIB, "A10"), (80 * GIB, "H100")]))
-        usable, labels = draw(st.booleans()), draw(st.sampled_from([{}, {"rack": "1"}, {"rack": "2"}]))
+        memory, model = draw(
+            st.sampled_from([(8 * GIB, "L4"), (24 * GIB, "A10"), (80 * GIB, "H100")])
+        )
+        usable, labels = (
+            draw(st.booleans()),
+            draw(st.sampled_from([{}, {"rack": "1"}, {"rack": "2"}])),
+        )
         rooms.append(
             gpu(
                 1000 + i,
@@ -55,14 +83,26 @@ requests = st.one_of(
         labels=st.sampled_from([(), (("rack", "1"),)]),
         min_driver_version=st.sampled_from([(), (550,)]),
     ),
-    st.builds(Request, gpu_count=st.integers(1, 3), memory_bytes=st.integers(1, 90 * GIB), percent=st.sampled_from([0, 0, 30])),
-    st.builds(Request, gpu_count=st.integers(1, 3), percent=st.just(100), compute_mode=st.just(ComputeMode.EXCLUSIVE)),
+    st.builds(
+        Request,
+        gpu_count=st.integers(1, 3),
+        memory_bytes=st.integers(1, 90 * GIB),
+        percent=st.sampled_from([0, 0, 30]),
+    ),
+    st.builds(
+        Request,
+        gpu_count=st.integers(1, 3),
+        percent=st.just(100),
+        compute_mode=st.just(ComputeMode.EXCLUSIVE),
+    ),
 )
 chains = st.lists(st.sampled_from(list(Policy)), unique=True, min_size=1)
 
 
 @given(pools(), requests, chains)
-def test_what_is_placed_fits_and_what_fits_is_placed(gpus: list[GpuRoom], request: Request, policies: list[Policy]) -> None:
+def test_what_is_placed_fits_and_what_fits_is_placed(
+    gpus: list[GpuRoom], request: Request, policies: list[Policy]
+) -> None:
     outcome = place(gpus, request, policies)
     sizes = {g.gpu_id: size_on(g.memory_bytes, request) for g in gpus}
     exclusive = Policy.EXCLUSIVE in policies
@@ -72,21 +112,32 @@ def test_what_is_placed_fits_and_what_fits_is_placed(gpus: list[GpuRoom], reques
         if g.usable and not suits(g, request) and g.free_percent >= sizes[g.gpu_id][0] and g.free_memory_bytes >= sizes[g.gpu_id][1]
         and (g.free_percent == 100 or not exclusive)
     ]  # fmt: skip
-    on_one = any(sum(g.node_id == n for g in fitting) >= request.gpu_count for n in {g.node_id for g in fitting})
+    on_one = any(
+        sum(g.node_id == n for g in fitting) >= request.gpu_count
+        for n in {g.node_id for g in fitting}
+    )
     if isinstance(outcome, Waiting):
-        assert len(fitting) < request.gpu_count or (request.same_node and not on_one), "it would fit"
+        assert len(fitting) < request.gpu_count or (request.same_node and not on_one), (
+            "it would fit"
+        )
         assert str(request) in outcome.reason
         return
-    assert len(outcome.shares) == request.gpu_count == len({s.gpu_id for s in outcome.shares}), "two partitions of one allocation on one GPU"
+    assert len(outcome.shares) == request.gpu_count == len({s.gpu_id for s in outcome.shares}), (
+        "two partitions of one allocation on one GPU"
+    )
     assert {s.gpu_id for s in outcome.shares} <= {g.gpu_id for g in fitting}
     assert all((s.compute_percent, s.memory_bytes) == sizes[s.gpu_id] for s in outcome.shares)
     if Policy.MODEL_AFFINITY not in policies:
-        assert not on_one or len({s.node_id for s in outcome.shares}) == 1, "spread although one node had room"
+        assert not on_one or len({s.node_id for s in outcome.shares}) == 1, (
+            "spread although one node had room"
+        )
     assert not request.same_node or len({s.node_id for s in outcome.shares}) == 1
 
 
 @given(pools(), requests, chains, st.randoms())
-def test_the_order_of_the_rows_changes_nothing(gpus: list[GpuRoom], request: Request, policies: list[Policy], random: Any) -> None:
+def test_the_order_of_the_rows_changes_nothing(
+    gpus: list[GpuRoom], request: Request, policies: list[Policy], random: Any
+) -> None:
     shuffled = list(gpus)
     random.shuffle(shuffled)
     first, second = place(gpus, request, policies), place(shuffled, request, policies)
@@ -94,7 +145,9 @@ def test_the_order_of_the_rows_changes_nothing(gpus: list[GpuRoom], request: Req
 
 
 @given(pools(), requests)
-def test_rooms_that_are_kept_in_order_give_the_same_place(gpus: list[GpuRoom], request: Request) -> None:
+def test_rooms_that_are_kept_in_order_give_the_same_place(
+    gpus: list[GpuRoom], request: Request
+) -> None:
     packed = PackedRooms()
     for g in gpus:
         packed.put(g)
@@ -113,11 +166,20 @@ def chosen(gpus: Sequence[GpuRoom], request: Request, *policies: Policy) -> list
 
 
 def test_each_policy_prefers_what_it_says() -> None:
-    gpus = [gpu(1), gpu(2, free=40), gpu(3, free=30), gpu(4, 2, free=60, memory=24 * GIB, model="A10")]
+    gpus = [
+        gpu(1),
+        gpu(2, free=40),
+        gpu(3, free=30),
+        gpu(4, 2, free=60, memory=24 * GIB, model="A10"),
+    ]
     assert chosen(gpus, Request(1, 35), Policy.PACK) == [2]
     assert chosen(gpus, Request(1, 35), Policy.SPREAD) == [1]
-    assert chosen(gpus, Request(1, 35), Policy.MODEL_AFFINITY, Policy.PACK) == [4], "the small model was not preferred"
-    assert chosen(gpus, Request(1, 35), Policy.EXCLUSIVE, Policy.PACK) == [1], "a GPU in use was shared in an exclusive pool"
+    assert chosen(gpus, Request(1, 35), Policy.MODEL_AFFINITY, Policy.PACK) == [4], (
+        "the small model was not preferred"
+    )
+    assert chosen(gpus, Request(1, 35), Policy.EXCLUSIVE, Policy.PACK) == [1], (
+        "a GPU in use was shared in an exclusive pool"
+    )
 
 
 def test_the_next_policy_decides_where_the_first_sees_no_difference() -> None:
@@ -127,9 +189,16 @@ def test_the_next_policy_decides_where_the_first_sees_no_difference() -> None:
 
 
 def test_with_model_affinity_an_aggregate_has_one_model_if_that_can_be() -> None:
-    gpus = [gpu(1, model="H100"), gpu(2, 2, model="H100"), gpu(3, model="A10", memory=24 * GIB), gpu(4, model="L4", memory=8 * GIB)]
+    gpus = [
+        gpu(1, model="H100"),
+        gpu(2, 2, model="H100"),
+        gpu(3, model="A10", memory=24 * GIB),
+        gpu(4, model="L4", memory=8 * GIB),
+    ]
     assert chosen(gpus, Request(2, 50), Policy.MODEL_AFFINITY) == [1, 2]
-    assert len(chosen(gpus, Request(4, 50), Policy.MODEL_AFFINITY)) == 4, "mixed rather than not at all"
+    assert len(chosen(gpus, Request(4, 50), Policy.MODEL_AFFINITY)) == 4, (
+        "mixed rather than not at all"
+    )
 
 
 def test_a_gang_over_several_nodes_takes_as_few_as_possible() -> None:
@@ -160,17 +229,24 @@ def test_it_says_what_stands_in_the_way(request_: Request, because: str) -> None
 
 def test_memory_in_bytes_takes_compute_in_proportion_unless_told() -> None:
     assert size_on(80 * GIB, Request(1, memory_bytes=8 * GIB)) == (10, 8 * GIB)
-    assert size_on(80 * GIB, Request(1, memory_bytes=8 * GIB + 1)) == (11, 8 * GIB + (2 << 20)), "rounded down: less than was asked for"
+    assert size_on(80 * GIB, Request(1, memory_bytes=8 * GIB + 1)) == (11, 8 * GIB + (2 << 20)), (
+        "rounded down: less than was asked for"
+    )
     assert size_on(80 * GIB, Request(1, 50, memory_bytes=8 * GIB)) == (50, 8 * GIB)
 
 
 @st.composite
 def used_pools(draw: st.DrawFn) -> tuple[list[GpuRoom], Mapping[uuid.UUID, list[Share]]]:
-    rooms: Sequence[GpuRoom] = [gpu(1 + i, 1 + i // 2, model=draw(st.sampled_from(["H100", "A10"]))) for i in range(draw(st.integers(1, 8)))]
+    rooms: Sequence[GpuRoom] = [
+        gpu(1 + i, 1 + i // 2, model=draw(st.sampled_from(["H100", "A10"])))
+        for i in range(draw(st.integers(1, 8)))
+    ]
     shares: dict[uuid.UUID, list[Share]] = {}
     for i in range(draw(st.integers(0, 12))):
         outcome = place(
-            rooms, Request(draw(st.integers(1, 2)), draw(st.sampled_from([10, 30, 50, 100]))), [draw(st.sampled_from([Policy.PACK, Policy.SPREAD]))]
+            rooms,
+            Request(draw(st.integers(1, 2)), draw(st.sampled_from([10, 30, 50, 100]))),
+            [draw(st.sampled_from([Policy.PACK, Policy.SPREAD]))],
         )
         if isinstance(outcome, Placed):
             shares[uuid.UUID(int=500 + i)] = list(outcome.shares)
@@ -181,20 +257,32 @@ def used_pools(draw: st.DrawFn) -> tuple[list[GpuRoom], Mapping[uuid.UUID, list[
 
 
 @given(used_pools())
-def test_a_defragmentation_plan_frees_gpus_and_never_overfills_one(pool: tuple[list[GpuRoom], Mapping[uuid.UUID, list[Share]]]) -> None:
+def test_a_defragmentation_plan_frees_gpus_and_never_overfills_one(
+    pool: tuple[list[GpuRoom], Mapping[uuid.UUID, list[Share]]],
+) -> None:
     rooms, shares = pool
     before = {g.gpu_id: g for g in rooms}
     moves = defragment.plan(rooms, shares)
     where = {(a, s.gpu_id) for a, held in shares.items() for s in held}
     after = dict(before)
     for m in moves:
-        assert (m.allocation_id, m.from_gpu_id) in where and (m.allocation_id, m.to_gpu_id) not in where
+        assert (m.allocation_id, m.from_gpu_id) in where and (
+            m.allocation_id,
+            m.to_gpu_id,
+        ) not in where
         where = where - {(m.allocation_id, m.from_gpu_id)} | {(m.allocation_id, m.to_gpu_id)}
         for gpu_id, sign in ((m.from_gpu_id, 1), (m.to_gpu_id, -1)):
             g = after[gpu_id]
-            after[gpu_id] = replace(g, free_percent=g.free_percent + sign * m.compute_percent, free_memory_bytes=g.free_memory_bytes + sign * m.memory_bytes)
+            after[gpu_id] = replace(
+                g,
+                free_percent=g.free_percent + sign * m.compute_percent,
+                free_memory_bytes=g.free_memory_bytes + sign * m.memory_bytes,
+            )
         assert after[m.from_gpu_id].model == after[m.to_gpu_id].model
-    assert all(0 <= g.free_percent <= 100 and 0 <= g.free_memory_bytes <= g.memory_bytes for g in after.values())
+    assert all(
+        0 <= g.free_percent <= 100 and 0 <= g.free_memory_bytes <= g.memory_bytes
+        for g in after.values()
+    )
     whole = [sum(g.free_percent == 100 for g in rows.values()) for rows in (before, after)]
     assert whole[1] > whole[0] if moves else whole[1] == whole[0]
 
@@ -202,5 +290,10 @@ def test_a_defragmentation_plan_frees_gpus_and_never_overfills_one(pool: tuple[l
 def test_a_fragmented_pair_becomes_one_full_and_one_whole() -> None:
     rooms = [gpu(1, free=70), gpu(2, free=40)]
     held = {7: (1, 30), 8: (2, 60)}
-    shares = {uuid.UUID(int=a): [Share(uuid.UUID(int=g), uuid.UUID(int=1), share_bytes(80 * GIB, p), p)] for a, (g, p) in held.items()}
-    assert [(m.from_gpu_id.int, m.to_gpu_id.int) for m in defragment.plan(rooms, shares)] == [(1, 2)]
+    shares = {
+        uuid.UUID(int=a): [Share(uuid.UUID(int=g), uuid.UUID(int=1), share_bytes(80 * GIB, p), p)]
+        for a, (g, p) in held.items()
+    }
+    assert [(m.from_gpu_id.int, m.to_gpu_id.int) for m in defragment.plan(rooms, shares)] == [
+        (1, 2)
+    ]

@@ -27,44 +27,97 @@ def make(olga: Any, **rules: Any) -> dict[str, Any]:
 
 
 @pytest.mark.django_db
-def test_a_pool_kept_for_a_project_is_hidden_from_others_everywhere(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
-    node, olga, alice, charlie = add_node(gpus=2), client_of(cast.olga), client_of(cast.alice), client_of(cast.charlie)
+def test_a_pool_kept_for_a_project_is_hidden_from_others_everywhere(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node, olga, alice, charlie = (
+        add_node(gpus=2),
+        client_of(cast.olga),
+        client_of(cast.alice),
+        client_of(cast.charlie),
+    )
     kept, free = node.gpus.order_by("index")
     make(olga, projects=["default"])
     moved = olga.patch(f"/api/v1/gpus/{kept.pk}", {"pool": "physics"}, format="json")
     assert body(moved)["pool"] == "physics"
-    ids = {who: {g["id"] for g in body(client_of(getattr(cast, who)).get("/api/v1/gpus"))["items"]} for who in ("alice", "charlie", "olga", "vera")}
-    assert ids["alice"] == ids["olga"] == ids["vera"] == {str(kept.pk), str(free.pk)} and ids["charlie"] == {str(free.pk)}
-    assert charlie.get(f"/api/v1/gpus/{kept.pk}").status_code == 404 and charlie.get(f"/api/v1/gpus/{kept.pk}/metrics").status_code == 404
+    ids = {
+        who: {g["id"] for g in body(client_of(getattr(cast, who)).get("/api/v1/gpus"))["items"]}
+        for who in ("alice", "charlie", "olga", "vera")
+    }
+    assert ids["alice"] == ids["olga"] == ids["vera"] == {str(kept.pk), str(free.pk)} and ids[
+        "charlie"
+    ] == {str(free.pk)}
+    assert (
+        charlie.get(f"/api/v1/gpus/{kept.pk}").status_code == 404
+        and charlie.get(f"/api/v1/gpus/{kept.pk}/metrics").status_code == 404
+    )
     assert {p["name"] for p in body(charlie.get("/api/v1/pools"))["items"]} == {"default"}
-    assert charlie.post("/api/v1/allocations", {"percent": 10, "pool": "physics", "project": "elsewhere"}, format="json").status_code == 404
+    assert (
+        charlie.post(
+            "/api/v1/allocations",
+            {"percent": 10, "pool": "physics", "project": "elsewhere"},
+            format="json",
+        ).status_code
+        == 404
+    )
     asked = alice.post("/api/v1/allocations", {"percent": 10, "pool": "physics"}, format="json")
     assert body(asked)["partitions"][0]["gpu_id"] == str(kept.pk)
-    assert len(body(alice.get("/api/v1/partitions"))["items"]) == 1 and body(charlie.get("/api/v1/partitions"))["items"] == []
+    assert (
+        len(body(alice.get("/api/v1/partitions"))["items"]) == 1
+        and body(charlie.get("/api/v1/partitions"))["items"] == []
+    )
     assert watchable(cast.charlie, [str(kept.pk), str(free.pk), "no id"]) == {str(free.pk)}
     ((_, privilege, audience, _),) = gpu_rows([kept.pk])
-    assert scope_of(cast.alice).sees(privilege, audience) and not scope_of(cast.charlie).sees(privilege, audience)
+    assert scope_of(cast.alice).sees(privilege, audience) and not scope_of(cast.charlie).sees(
+        privilege, audience
+    )
 
 
 @pytest.mark.django_db
-def test_a_fallback_that_is_kept_for_others_is_passed_over(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_a_fallback_that_is_kept_for_others_is_passed_over(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
     node, olga = add_node(gpus=1), client_of(cast.olga)
     make(olga, projects=["elsewhere"])
     olga.patch(f"/api/v1/gpus/{node.gpus.get().pk}", {"pool": "physics"}, format="json")
     default = next(p for p in body(olga.get("/api/v1/pools"))["items"] if p["name"] == "default")
-    assert olga.patch(f"/api/v1/pools/{default['id']}", {"fallbacks": ["physics"]}, format="json").status_code == 200
-    assert body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 10}, format="json"))["state"] == "waiting"
-    assert body(client_of(cast.charlie).post("/api/v1/allocations", {"percent": 10, "project": "elsewhere"}, format="json"))["placed_pool"] == "physics"
+    assert (
+        olga.patch(
+            f"/api/v1/pools/{default['id']}", {"fallbacks": ["physics"]}, format="json"
+        ).status_code
+        == 200
+    )
+    assert (
+        body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 10}, format="json"))[
+            "state"
+        ]
+        == "waiting"
+    )
+    assert (
+        body(
+            client_of(cast.charlie).post(
+                "/api/v1/allocations", {"percent": 10, "project": "elsewhere"}, format="json"
+            )
+        )["placed_pool"]
+        == "physics"
+    )
 
 
 @pytest.mark.django_db
-def test_a_pool_goes_when_nothing_is_in_it_and_names_what_is(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_a_pool_goes_when_nothing_is_in_it_and_names_what_is(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
     node, olga, alice = add_node(), client_of(cast.olga), client_of(cast.alice)
     pool, gpu = make(olga), node.gpus.get()
     olga.patch(f"/api/v1/gpus/{gpu.pk}", {"pool": "physics"}, format="json")
-    asked = body(alice.post("/api/v1/allocations", {"percent": 10, "pool": "physics"}, format="json"))
+    asked = body(
+        alice.post("/api/v1/allocations", {"percent": 10, "pool": "physics"}, format="json")
+    )
     refused = olga.delete(f"/api/v1/pools/{pool['id']}")
-    assert refused.status_code == 409 and {b["kind"] for b in body(refused)["blockers"]} == {"gpu", "allocation"}
+    assert refused.status_code == 409 and {b["kind"] for b in body(refused)["blockers"]} == {
+        "gpu",
+        "allocation",
+    }
     olga.patch(f"/api/v1/gpus/{gpu.pk}", {"pool": "default"}, format="json")
     alice.delete(f"/api/v1/allocations/{asked['id']}")
     applied(node)
@@ -80,8 +133,13 @@ def test_what_is_idle_for_longer_than_its_pool_allows_gets_notice_and_ends(
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
     default = next(p for p in body(alice.get("/api/v1/pools"))["items"])
-    client_of(cast.olga).patch(f"/api/v1/pools/{default['id']}", {"max_idle_seconds": 600}, format="json")
-    busy, idle = (body(alice.post("/api/v1/allocations", {"percent": 10}, format="json"))["id"] for _ in range(2))
+    client_of(cast.olga).patch(
+        f"/api/v1/pools/{default['id']}", {"max_idle_seconds": 600}, format="json"
+    )
+    busy, idle = (
+        body(alice.post("/api/v1/allocations", {"percent": 10}, format="json"))["id"]
+        for _ in range(2)
+    )
     applied(node)
     later = idleness.time.monotonic() + 601
     monkeypatch.setattr(idleness.time, "monotonic", lambda: later)
@@ -91,7 +149,10 @@ def test_what_is_idle_for_longer_than_its_pool_allows_gets_notice_and_ends(
     services.end_what_is_due()
     assert Allocation.objects.get(pk=busy).evict_at is None
     noticed = Allocation.objects.get(pk=idle)
-    assert noticed.evict_at is not None and "launched and copied nothing for 600 s" in noticed.end_reason
+    assert (
+        noticed.evict_at is not None
+        and "launched and copied nothing for 600 s" in noticed.end_reason
+    )
 
 
 @pytest.mark.django_db
@@ -99,17 +160,29 @@ def test_a_gpu_in_no_pool_gets_nothing(cast: Cast, client_of: Clients, add_node:
     gpu = add_node().gpus.get()
     client_of(cast.olga).patch(f"/api/v1/gpus/{gpu.pk}", {"pool": ""}, format="json")
     assert Gpu.objects.get(pk=gpu.pk).pool is None
-    assert body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 10}, format="json"))["state"] == "waiting"
+    assert (
+        body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 10}, format="json"))[
+            "state"
+        ]
+        == "waiting"
+    )
 
 
 @pytest.mark.django_db
-def test_labels_are_found_as_they_were_written(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_labels_are_found_as_they_were_written(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
     """Words, numbers, quotes: each is a text, and no key becomes part of a lookup."""
     olga, node = client_of(cast.olga), add_node()
     labels = {"rack": "r1", "count": "12", "said": 'it\'s "so"', "a__b": "null", "flag": "true"}
-    assert olga.patch(f"/api/v1/nodes/{node.pk}", {"labels": labels}, format="json").status_code == 200
+    assert (
+        olga.patch(f"/api/v1/nodes/{node.pk}", {"labels": labels}, format="json").status_code == 200
+    )
     for key, value in labels.items():
         for wanted, found in ((value, 1), (value + "x", 0)):
-            assert len(body(olga.get("/api/v1/nodes", {"labels": f"{key}={wanted}"}))["items"]) == found, (key, wanted)
+            assert (
+                len(body(olga.get("/api/v1/nodes", {"labels": f"{key}={wanted}"}))["items"])
+                == found
+            ), (key, wanted)
     assert len(body(olga.get("/api/v1/nodes", {"labels": "rack=r1,count=12"}))["items"]) == 1
     assert len(body(olga.get("/api/v1/nodes", {"labels": "rack=r1,count=13"}))["items"]) == 0

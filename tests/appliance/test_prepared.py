@@ -27,17 +27,28 @@ pytestmark = pytest.mark.django_db
 def some(cast: Cast, add_node: AddNode) -> list[Allocation]:
     add_node(gpus=2)
     sizes = [(1, 25), (2, 10), (1, 100)]
-    return [services.allocation_create(owner=cast.alice, project_name="default", wanted=services.Wanted("default", gpu_count=n, percent=p)) for n, p in sizes]
+    return [
+        services.allocation_create(
+            owner=cast.alice,
+            project_name="default",
+            wanted=services.Wanted("default", gpu_count=n, percent=p),
+        )
+        for n, p in sizes
+    ]
 
 
 def test_rows_and_objects_are_those_of_the_query_set(some: list[Allocation]) -> None:
     ids = [a.pk for a in some]
     for chosen in (ids[:1], ids, ids[1:]):
-        assert lifecycle.GRANTED.rows(allocation_ids=chosen) == [list(row) for row in lifecycle.GRANTED.build(chosen)]
+        assert lifecycle.GRANTED.rows(allocation_ids=chosen) == [
+            list(row) for row in lifecycle.GRANTED.build(chosen)
+        ]
         kept = {a.pk: a for a in views.BY_ID.objects(ids=chosen)}
         for wanted in views.BY_ID.build(chosen):
             found = kept.pop(wanted.pk)
-            assert {k: v for k, v in vars(found).items() if k != "_state"} == {k: v for k, v in vars(wanted).items() if k != "_state"}
+            assert {k: v for k, v in vars(found).items() if k != "_state"} == {
+                k: v for k, v in vars(wanted).items() if k != "_state"
+            }
         assert not kept
     assert book.holders(ids) == {i: h for i, h in book.holders().items() if i in ids}
     assert lifecycle.GRANTED.rows(allocation_ids=[uuid.uuid4()]) == []
@@ -59,11 +70,20 @@ def test_an_update_changes_what_it_should_and_says_how_many(some: list[Allocatio
     gpu.refresh_from_db()
     assert gpu.taken_percent == 0
     at = timezone.now() - timedelta(days=3)
-    rename = Update(lambda pk, name, at: (Allocation.objects.filter(pk=pk), {"name": name, "active_at": at, "version": F("version") + 1}))
+    rename = Update(
+        lambda pk, name, at: (
+            Allocation.objects.filter(pk=pk),
+            {"name": name, "active_at": at, "version": F("version") + 1},
+        )
+    )
     for n, a in enumerate(some):
         assert rename(pk=a.pk, name=f"it's {n} %s", at=at + timedelta(hours=n)) == 1
         row = Allocation.objects.get(pk=a.pk)
-        assert (row.name, row.active_at, row.version) == (f"it's {n} %s", at + timedelta(hours=n), a.version + 2 if row.partitions.exists() else a.version + 1)
+        assert (row.name, row.active_at, row.version) == (
+            f"it's {n} %s",
+            at + timedelta(hours=n),
+            a.version + 2 if row.partitions.exists() else a.version + 1,
+        )
     assert rename(pk=uuid.uuid4(), name="", at=at) == 0
 
 
@@ -71,8 +91,16 @@ def test_an_inserted_row_is_the_one_that_save_would_make(cast: Cast) -> None:
     project = insert(Project(name="made", labels={"a": [1, None]}))
     assert not project._state.adding
     kept = Project.objects.get(name="made")
-    assert (kept.pk, kept.labels, kept.department, kept.version, kept.created_at) == (project.pk, {"a": [1, None]}, None, 1, project.created_at)
-    event = insert(Event(kind="k", path="p", actor="a", message="m", object_id=project.pk, data={"x": "y"}))
+    assert (kept.pk, kept.labels, kept.department, kept.version, kept.created_at) == (
+        project.pk,
+        {"a": [1, None]},
+        None,
+        1,
+        project.created_at,
+    )
+    event = insert(
+        Event(kind="k", path="p", actor="a", message="m", object_id=project.pk, data={"x": "y"})
+    )
     assert Event.objects.get(pk=event.pk).object_id == project.pk
 
 
@@ -84,16 +112,32 @@ def test_a_value_that_would_be_part_of_the_statement_is_refused(cast: Cast) -> N
 
 
 def test_a_flag_makes_a_statement_of_its_own(some: list[Allocation]) -> None:
-    preemptible = Select(lambda flag, ids: Allocation.objects.filter(preemptible=flag, pk__in=ids).values_list("pk"))
+    preemptible = Select(
+        lambda flag, ids: Allocation.objects.filter(preemptible=flag, pk__in=ids).values_list("pk")
+    )
     ids = [a.pk for a in some]
     Allocation.objects.filter(pk=ids[0]).update(preemptible=False)
-    assert [preemptible.rows(flag=flag, ids=ids) for flag in (False, True, False)] == [[[ids[0]]], [[ids[1]], [ids[2]]], [[ids[0]]]]
+    assert [preemptible.rows(flag=flag, ids=ids) for flag in (False, True, False)] == [
+        [[ids[0]]],
+        [[ids[1]], [ids[2]]],
+        [[ids[0]]],
+    ]
 
 
 def test_a_transition_with_other_columns_is_another_statement(some: list[Allocation]) -> None:
     a = Allocation.objects.get(pk=some[0].pk)
-    assert lifecycle.transition(a, [AllocationState.PREPARING], AllocationState.ACTIVE, message="", active_at=timezone.now())
-    assert not lifecycle.transition(a, [AllocationState.PREPARING], AllocationState.RELEASING, message="", end_reason="no")
-    assert lifecycle.transition(a, [AllocationState.ACTIVE, AllocationState.SUSPENDED], AllocationState.RELEASING, message="", end_reason="yes")
+    assert lifecycle.transition(
+        a, [AllocationState.PREPARING], AllocationState.ACTIVE, message="", active_at=timezone.now()
+    )
+    assert not lifecycle.transition(
+        a, [AllocationState.PREPARING], AllocationState.RELEASING, message="", end_reason="no"
+    )
+    assert lifecycle.transition(
+        a,
+        [AllocationState.ACTIVE, AllocationState.SUSPENDED],
+        AllocationState.RELEASING,
+        message="",
+        end_reason="yes",
+    )
     row = Allocation.objects.get(pk=a.pk)
     assert (row.state, row.end_reason, row.version) == ("releasing", "yes", a.version)

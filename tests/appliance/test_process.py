@@ -29,7 +29,9 @@ def environment(folder: Path) -> dict[str, str]:
 
 def get(env: dict[str, str], path: str) -> bytes:
     context = ssl.create_default_context(cafile=str(Path(env["BUSBAR_DATA"]) / "ca.pem"))
-    with urllib.request.urlopen(f"https://127.0.0.1:{env['BUSBAR_HTTPS_PORT']}{path}", timeout=5, context=context) as response:
+    with urllib.request.urlopen(
+        f"https://127.0.0.1:{env['BUSBAR_HTTPS_PORT']}{path}", timeout=5, context=context
+    ) as response:
         content: bytes = response.read()
         return content
 
@@ -38,7 +40,9 @@ def get(env: dict[str, str], path: str) -> bytes:
 def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, str]]]:
     env = environment(tmp_path / "data")
     with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "manage.py", "runappliance"], cwd=ROOT, env=env, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "runappliance"], cwd=ROOT, env=env, stdout=log, stderr=log
+        )
 
     def ready() -> bool:
         try:
@@ -52,7 +56,9 @@ def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], dict[str,
     process.wait()
 
 
-def test_it_serves_its_api_page_offline_and_refuses_a_second_appliance(running: tuple[subprocess.Popen[bytes], dict[str, str]]) -> None:
+def test_it_serves_its_api_page_offline_and_refuses_a_second_appliance(
+    running: tuple[subprocess.Popen[bytes], dict[str, str]],
+) -> None:
     _, env = running
     assert get(env, "/healthz") == b"ok\n"
     page = get(env, "/api/docs").decode()
@@ -61,18 +67,30 @@ def test_it_serves_its_api_page_offline_and_refuses_a_second_appliance(running: 
     for line in page.splitlines():
         if 'src="/static' in line:
             assert len(get(env, line.split('src="')[1].split('"')[0])) > 1000
-    second = subprocess.run([sys.executable, "manage.py", "runappliance"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
+    second = subprocess.run(
+        [sys.executable, "manage.py", "runappliance"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert second.returncode != 0 and "Another appliance uses" in second.stderr
 
 
-def test_sigterm_ends_it_within_ten_seconds(running: tuple[subprocess.Popen[bytes], dict[str, str]]) -> None:
+def test_sigterm_ends_it_within_ten_seconds(
+    running: tuple[subprocess.Popen[bytes], dict[str, str]],
+) -> None:
     process, _ = running
     begun = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert process.wait(12) == 0 and time.monotonic() - begun < 10
 
 
-def test_keys_are_private_and_outside_the_database(running: tuple[subprocess.Popen[bytes], dict[str, str]]) -> None:
+def test_keys_are_private_and_outside_the_database(
+    running: tuple[subprocess.Popen[bytes], dict[str, str]],
+) -> None:
     _, env = running
     folder = Path(env["BUSBAR_DATA"])
     database = b"".join(p.read_bytes() for p in folder.glob("control.db*"))

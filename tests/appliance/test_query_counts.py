@@ -29,14 +29,23 @@ def add_some(cast: Cast, client_of: Clients, add_node: Callable[..., Node], name
     project = Project.objects.create(name=name, department=Department.objects.create(name=name))
     pool = Pool.objects.create(name=name, project_ids=[str(project.pk)])
     Quota.objects.create(subject_kind="project", subject_id=project.pk, quota_percent=100)
-    Reservation.objects.create(name=name, pool=pool, project=project, gpu_count=1, starts_at="2099-01-01T00:00:00Z", ends_at="2099-01-02T00:00:00Z")
+    Reservation.objects.create(
+        name=name,
+        pool=pool,
+        project=project,
+        gpu_count=1,
+        starts_at="2099-01-01T00:00:00Z",
+        ends_at="2099-01-02T00:00:00Z",
+    )
     SshHostKey.objects.create(address=name, port=22, key_type="k", sha256="s", confirmed_by="olga")
     client_of(cast.alice).post("/api/v1/allocations", {"percent": 10}, format="json")
 
 
 @pytest.mark.django_db(databases=list(settings.DATABASES))
 @pytest.mark.parametrize("path", QUERIES)
-def test_a_list_costs_the_same_however_long_it_is(cast: Cast, client_of: Clients, add_node: Callable[..., Node], path: str) -> None:
+def test_a_list_costs_the_same_however_long_it_is(
+    cast: Cast, client_of: Clients, add_node: Callable[..., Node], path: str
+) -> None:
     alice, found = client_of(cast.alice), []
     add_some(cast, client_of, add_node, "a")
     for more in ("", "bcdefg"):

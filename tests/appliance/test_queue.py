@@ -12,7 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.allocations import queue
-from appliance.allocations.claims import Book, Entitlement, Holder, Holders, PoolRooms, Reservation, Rule, Start, Subject, Wait, Waiter, without
+from appliance.allocations.claims import (
+    Book,
+    Entitlement,
+    Holder,
+    Holders,
+    PoolRooms,
+    Reservation,
+    Rule,
+    Start,
+    Subject,
+    Wait,
+    Waiter,
+    without,
+)
 from appliance.allocations.forecast import alternatives, expected_start
 from appliance.allocations.placement import GpuRoom, Placed, Request, place
 from appliance.pools.subject_kind import SubjectKind
@@ -35,16 +48,39 @@ def waiter(number: int, request: Request, project_id: uuid.UUID = RED, **more: A
     return Waiter(uuid.UUID(int=number), request, project_id=project_id, **(values | more))
 
 
-def book(gpus: list[GpuRoom], holders: list[Holder] | None = None, owed: dict[Subject, Entitlement] | None = None, **more: Any) -> Book:
+def book(
+    gpus: list[GpuRoom],
+    holders: list[Holder] | None = None,
+    owed: dict[Subject, Entitlement] | None = None,
+    **more: Any,
+) -> Book:
     rooms = without(gpus, (s for h in holders or [] for s in h.shares))
     return Book(NOW, {POOL: PoolRooms("pool", rooms)}, Holders(holders or []), owed or {}, **more)
 
 
-def holding(number: int, gpus: list[GpuRoom], request: Request, project_id: uuid.UUID = BLUE, taken: list[Holder] | None = None, **more: Any) -> Holder:
+def holding(
+    number: int,
+    gpus: list[GpuRoom],
+    request: Request,
+    project_id: uuid.UUID = BLUE,
+    taken: list[Holder] | None = None,
+    **more: Any,
+) -> Holder:
     outcome = place(without(gpus, (s for h in taken or [] for s in h.shares)), request)
     assert isinstance(outcome, Placed)
-    values: dict[str, Any] = {"priority": 50, "preemptible": True, "started_at": NOW - timedelta(hours=1)}
-    return Holder(uuid.UUID(int=number), POOL, outcome.shares, (project(project_id),), project_id, **(values | more))
+    values: dict[str, Any] = {
+        "priority": 50,
+        "preemptible": True,
+        "started_at": NOW - timedelta(hours=1),
+    }
+    return Holder(
+        uuid.UUID(int=number),
+        POOL,
+        outcome.shares,
+        (project(project_id),),
+        project_id,
+        **(values | more),
+    )
 
 
 def decided(b: Book, *waiting: Waiter) -> dict[int, Start | Wait]:
@@ -61,7 +97,9 @@ def rule(outcome: Start | Wait) -> Rule | None:
 @st.composite
 def fleets(draw: st.DrawFn) -> tuple[Book, list[Waiter], list[GpuRoom]]:
     gpus = [gpu(1 + i, 1 + i // 4) for i in range(draw(st.integers(1, 6)))]
-    sizes = st.builds(Request, gpu_count=st.integers(1, 3), percent=st.sampled_from([10, 30, 50, 100]))
+    sizes = st.builds(
+        Request, gpu_count=st.integers(1, 3), percent=st.sampled_from([10, 30, 50, 100])
+    )
     rooms, holders = list(gpus), list[Holder]()
     for i in range(draw(st.integers(0, 6))):
         outcome = place(rooms, draw(sizes))
@@ -118,9 +156,15 @@ def keep_promises(b: Book, waiting: list[Waiter]) -> None:
             continue
         assert outcome.reason
         going = [present[v] for v in outcome.evictions]
-        assert all(h.preemptible and not h.leaving for h in going), "what cannot be preempted, or leaves already, was asked to leave"
-        assert all(h.project_id != w.project_id or h.priority < w.priority for h in going), "an equal was asked to leave"
-    assert all(g.free_percent >= 0 and g.free_memory_bytes >= 0 for g in freed), "more was given than there is"
+        assert all(h.preemptible and not h.leaving for h in going), (
+            "what cannot be preempted, or leaves already, was asked to leave"
+        )
+        assert all(h.project_id != w.project_id or h.priority < w.priority for h in going), (
+            "an equal was asked to leave"
+        )
+    assert all(g.free_percent >= 0 and g.free_memory_bytes >= 0 for g in freed), (
+        "more was given than there is"
+    )
     for w in started:
         for subject in w.subjects:
             e = b.entitlements.get(subject)
@@ -130,7 +174,9 @@ def keep_promises(b: Book, waiting: list[Waiter]) -> None:
             if e.quota_percent is not None and not e.borrows:
                 assert use[subject] <= e.quota_percent, "borrowed without leave"
             if e.quota_percent is not None and not w.preemptible:
-                assert fixed[subject] <= e.quota_percent, "over the quota with what cannot be preempted"
+                assert fixed[subject] <= e.quota_percent, (
+                    "over the quota with what cannot be preempted"
+                )
 
 
 @given(fleets())
@@ -151,12 +197,22 @@ def test_the_promises_notice_a_queue_that_forgets_limits(monkeypatch: pytest.Mon
 
 def test_priority_goes_first_then_who_has_had_least_then_who_came_first() -> None:
     gpus = [gpu(1)]
-    urgent, early = waiter(1, Request(1, 100), priority=90), waiter(2, Request(1, 100), created_at=NOW - timedelta(hours=1))
+    urgent, early = (
+        waiter(1, Request(1, 100), priority=90),
+        waiter(2, Request(1, 100), created_at=NOW - timedelta(hours=1)),
+    )
     assert isinstance(decided(book(gpus), early, urgent)[1], Start)
-    modest, greedy = waiter(3, Request(1, 100), RED), waiter(4, Request(1, 100), BLUE, created_at=NOW - timedelta(hours=1))
-    assert isinstance(decided(book(gpus, past={BLUE: 500.0}), modest, greedy)[3], Start), "past use did not count"
+    modest, greedy = (
+        waiter(3, Request(1, 100), RED),
+        waiter(4, Request(1, 100), BLUE, created_at=NOW - timedelta(hours=1)),
+    )
+    assert isinstance(decided(book(gpus, past={BLUE: 500.0}), modest, greedy)[3], Start), (
+        "past use did not count"
+    )
     heavy = {project(BLUE): Entitlement("blue", weight=10.0)}
-    assert isinstance(decided(book(gpus, owed=heavy, past={BLUE: 500.0, RED: 100.0}), modest, greedy)[4], Start), "the weight did not count"
+    assert isinstance(
+        decided(book(gpus, owed=heavy, past={BLUE: 500.0, RED: 100.0}), modest, greedy)[4], Start
+    ), "the weight did not count"
 
 
 def test_a_small_request_may_pass_a_large_one_until_that_has_waited_long() -> None:
@@ -167,7 +223,9 @@ def test_a_small_request_may_pass_a_large_one_until_that_has_waited_long() -> No
     patient = replace(large, created_at=NOW - timedelta(minutes=11))
     assert rule(decided(book(gpus, [held]), patient, small)[2]) is Rule.AHEAD
     other = replace(patient, request=Request(2, 100, model="nothing here"))
-    assert isinstance(decided(book(gpus, [held]), other, small)[2], Start), "GPUs were kept for one that cannot use them"
+    assert isinstance(decided(book(gpus, [held]), other, small)[2], Start), (
+        "GPUs were kept for one that cannot use them"
+    )
 
 
 def test_pools_are_tried_in_order() -> None:
@@ -181,34 +239,55 @@ def test_pools_are_tried_in_order() -> None:
 
 
 def test_a_limit_names_itself_and_counts_fractions() -> None:
-    b = book([gpu(i) for i in range(1, 5)], owed={project(RED): Entitlement("red", limit_percent=230)})
-    outcomes = decided(b, waiter(1, Request(2, 100)), waiter(2, Request(1, 30)), waiter(3, Request(1, 10)))
+    b = book(
+        [gpu(i) for i in range(1, 5)], owed={project(RED): Entitlement("red", limit_percent=230)}
+    )
+    outcomes = decided(
+        b, waiter(1, Request(2, 100)), waiter(2, Request(1, 30)), waiter(3, Request(1, 10))
+    )
     blocked = [o for o in outcomes.values() if isinstance(o, Wait)]
-    assert len(blocked) == 1 and blocked[0].rule is Rule.LIMIT and "project red is 2.3 GPUs" in blocked[0].reason
+    assert (
+        len(blocked) == 1
+        and blocked[0].rule is Rule.LIMIT
+        and "project red is 2.3 GPUs" in blocked[0].reason
+    )
 
 
 def test_what_is_not_preemptible_stays_within_the_quota() -> None:
     b = book([gpu(1), gpu(2)], owed={project(RED): Entitlement("red", quota_percent=100)})
     assert rule(decided(b, waiter(1, Request(2, 100), preemptible=False))[1]) is Rule.QUOTA
-    assert isinstance(decided(b, waiter(1, Request(2, 100)))[1], Start), "a preemptible one may borrow"
+    assert isinstance(decided(b, waiter(1, Request(2, 100)))[1], Start), (
+        "a preemptible one may borrow"
+    )
 
 
 def test_what_was_borrowed_is_given_back_to_who_is_owed() -> None:
     gpus = [gpu(1), gpu(2)]
     first = holding(8, gpus, Request(1, 100))
     second = holding(9, gpus, Request(1, 100), taken=[first], started_at=NOW - timedelta(minutes=1))
-    owed = {project(RED): Entitlement("red", quota_percent=100), project(BLUE): Entitlement("blue", quota_percent=100)}
+    owed = {
+        project(RED): Entitlement("red", quota_percent=100),
+        project(BLUE): Entitlement("blue", quota_percent=100),
+    }
     outcome = decided(book(gpus, [first, second], owed), waiter(1, Request(1, 100)))[1]
-    assert isinstance(outcome, Wait) and outcome.rule is Rule.RECLAIM and [v.int for v in outcome.evictions] == [9], "the youngest borrower leaves"
+    assert (
+        isinstance(outcome, Wait)
+        and outcome.rule is Rule.RECLAIM
+        and [v.int for v in outcome.evictions] == [9]
+    ), "the youngest borrower leaves"
     leaving = replace(second, leaving=True)
     outcome = decided(book(gpus, [first, leaving], owed), waiter(1, Request(1, 100)))[1]
-    assert isinstance(outcome, Wait) and outcome.rule is Rule.RECLAIM and not outcome.evictions, "more leave than needed"
+    assert isinstance(outcome, Wait) and outcome.rule is Rule.RECLAIM and not outcome.evictions, (
+        "more leave than needed"
+    )
     beyond = decided(book(gpus, [first, second], owed), waiter(1, Request(2, 100)))[1]
     assert rule(beyond) is Rule.ROOM, "beyond its own quota nobody is asked to leave"
 
 
 @pytest.mark.parametrize("change", [{"preemptible": False}, {"priority": 50}])
-def test_within_a_project_only_the_less_important_and_preemptible_yields(change: dict[str, Any]) -> None:
+def test_within_a_project_only_the_less_important_and_preemptible_yields(
+    change: dict[str, Any],
+) -> None:
     gpus = [gpu(1)]
     held = holding(9, gpus, Request(1, 100), RED, priority=10)
     urgent = waiter(1, Request(1, 100), priority=50)
@@ -227,36 +306,79 @@ def test_only_as_many_leave_as_are_needed() -> None:
 
 # ---- reservations ----
 
-RESERVED = Reservation(uuid.UUID(int=90), "course", POOL, BLUE, Request(1, 100), NOW + timedelta(hours=1), NOW + timedelta(hours=3))
+RESERVED = Reservation(
+    uuid.UUID(int=90),
+    "course",
+    POOL,
+    BLUE,
+    Request(1, 100),
+    NOW + timedelta(hours=1),
+    NOW + timedelta(hours=3),
+)
 
 
 def test_a_reservation_keeps_its_gpus_from_what_would_still_be_there() -> None:
     b = lambda now=NOW: replace(book([gpu(1)], reservations=[RESERVED]), now=now)  # noqa: E731
-    stays, brief = waiter(1, Request(1, 50), preemptible=False), waiter(1, Request(1, 50), preemptible=False, ends_after=timedelta(minutes=50))
+    stays, brief = (
+        waiter(1, Request(1, 50), preemptible=False),
+        waiter(1, Request(1, 50), preemptible=False, ends_after=timedelta(minutes=50)),
+    )
     assert rule(decided(b(), stays)[1]) is Rule.RESERVATION
     assert isinstance(decided(b(), brief)[1], Start), "it would have ended before"
-    assert isinstance(decided(b(), replace(stays, preemptible=True))[1], Start), "it can be asked to leave"
+    assert isinstance(decided(b(), replace(stays, preemptible=True))[1], Start), (
+        "it can be asked to leave"
+    )
     begun = NOW + timedelta(hours=2)
     assert rule(decided(b(begun), replace(stays, preemptible=True))[1]) is Rule.RESERVATION
-    assert isinstance(decided(b(begun), replace(stays, reservation_id=RESERVED.id))[1], Start), "whom it is for was kept out"
+    assert isinstance(decided(b(begun), replace(stays, reservation_id=RESERVED.id))[1], Start), (
+        "whom it is for was kept out"
+    )
     assert isinstance(decided(b(NOW + timedelta(hours=4)), stays)[1], Start), "it is over"
 
 
-def test_when_a_reservation_begins_preemptible_work_leaves_for_it_and_for_no_more_than_was_reserved() -> None:
+def test_when_a_reservation_begins_preemptible_work_leaves_for_it_and_for_no_more_than_was_reserved() -> (
+    None
+):
     gpus, begun = [gpu(1), gpu(2)], replace(RESERVED, starts_at=NOW - timedelta(minutes=1))
     first = holding(8, gpus, Request(1, 100), RED)
-    second = holding(9, gpus, Request(1, 100), RED, taken=[first], started_at=NOW - timedelta(minutes=2))
+    second = holding(
+        9, gpus, Request(1, 100), RED, taken=[first], started_at=NOW - timedelta(minutes=2)
+    )
     asked = waiter(1, Request(1, 100), BLUE, reservation_id=begun.id)
     outcome = decided(book(gpus, [first, second], reservations=[begun]), asked)[1]
     assert isinstance(outcome, Wait) and [v.int for v in outcome.evictions] == [9]
-    assert rule(decided(book(gpus, [replace(first, preemptible=False), replace(second, preemptible=False)], reservations=[begun]), asked)[1]) is Rule.ROOM
-    assert rule(decided(book(gpus, [first, second], reservations=[begun]), replace(asked, request=Request(2, 100)))[1]) is Rule.ROOM, "more than was reserved"
-    assert rule(decided(book(gpus, [first, second], reservations=[RESERVED]), asked)[1]) is Rule.ROOM, "before it begins nobody leaves"
+    assert (
+        rule(
+            decided(
+                book(
+                    gpus,
+                    [replace(first, preemptible=False), replace(second, preemptible=False)],
+                    reservations=[begun],
+                ),
+                asked,
+            )[1]
+        )
+        is Rule.ROOM
+    )
+    assert (
+        rule(
+            decided(
+                book(gpus, [first, second], reservations=[begun]),
+                replace(asked, request=Request(2, 100)),
+            )[1]
+        )
+        is Rule.ROOM
+    ), "more than was reserved"
+    assert (
+        rule(decided(book(gpus, [first, second], reservations=[RESERVED]), asked)[1]) is Rule.ROOM
+    ), "before it begins nobody leaves"
 
 
 def test_a_reservation_that_the_pool_could_never_give_holds_nobody_back() -> None:
     impossible = replace(RESERVED, request=Request(9, 100), starts_at=NOW - timedelta(minutes=1))
-    assert isinstance(decided(book([gpu(1)], reservations=[impossible]), waiter(1, Request(1, 50)))[1], Start)
+    assert isinstance(
+        decided(book([gpu(1)], reservations=[impossible]), waiter(1, Request(1, 50)))[1], Start
+    )
 
 
 # ---- forecasts ----
@@ -267,9 +389,16 @@ def test_the_expected_start_counts_those_ahead() -> None:
     held = holding(9, gpus, Request(1, 100), preemptible=False, ends_at=NOW + timedelta(minutes=30))
     ahead = waiter(1, Request(1, 100), priority=90, ends_after=timedelta(hours=2))
     mine = waiter(2, Request(1, 100))
-    assert expected_start(book(gpus, [held]), [mine], mine.allocation_id) == NOW + timedelta(minutes=30)
-    assert expected_start(book(gpus, [held]), [ahead, mine], mine.allocation_id) == NOW + timedelta(hours=2, minutes=30)
-    assert expected_start(book(gpus, [replace(held, ends_at=None)]), [mine], mine.allocation_id) is None
+    assert expected_start(book(gpus, [held]), [mine], mine.allocation_id) == NOW + timedelta(
+        minutes=30
+    )
+    assert expected_start(book(gpus, [held]), [ahead, mine], mine.allocation_id) == NOW + timedelta(
+        hours=2, minutes=30
+    )
+    assert (
+        expected_start(book(gpus, [replace(held, ends_at=None)]), [mine], mine.allocation_id)
+        is None
+    )
 
 
 def test_three_alternatives_would_start_now() -> None:
@@ -277,6 +406,10 @@ def test_three_alternatives_would_start_now() -> None:
     b.pools[OTHER] = PoolRooms("spare", [gpu(3), gpu(4)])
     asked = waiter(1, Request(2, 100, same_node=True))
     found = alternatives(b, asked)
-    assert [a.difference for a in found] == ["from pool spare", "50 % of each GPU", "25 % of each GPU"]
+    assert [a.difference for a in found] == [
+        "from pool spare",
+        "50 % of each GPU",
+        "25 % of each GPU",
+    ]
     for a in found:
         assert isinstance(place(b.pools[a.pool_id].rooms, a.waiter.request), Placed), a.difference

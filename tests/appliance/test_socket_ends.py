@@ -26,7 +26,13 @@ from appliance.activity.feed import Scope, Subscriber, hub
 from appliance.fleet.certificates import load_authority, server_certificate
 
 SOCKETS = 8
-OF_A_SOCKET = (HttpToolsProtocol, WebSocketsSansIOProtocol, ServerProtocol, consumers.FeedConsumer, Subscriber)
+OF_A_SOCKET = (
+    HttpToolsProtocol,
+    WebSocketsSansIOProtocol,
+    ServerProtocol,
+    consumers.FeedConsumer,
+    Subscriber,
+)
 HELLO = json.dumps({"type": "hello", "token": "of somebody"})
 LONG = " " * (8 << 20)
 """More than the kernel keeps for a client that does not read."""
@@ -48,7 +54,10 @@ class Appliance:
         trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         url = f"wss://127.0.0.1:{self.listening.getsockname()[1]}/api/v1/feed"
-        there = [await websockets.connect(url, ssl=trusting, compression=None, max_size=None) for _ in range(SOCKETS)]
+        there = [
+            await websockets.connect(url, ssl=trusting, compression=None, max_size=None)
+            for _ in range(SOCKETS)
+        ]
         for each in there:
             await each.send(HELLO)
         return there
@@ -69,7 +78,9 @@ async def until(true: Callable[[], bool], meanwhile: Callable[[], None] = lambda
 
 async def close(appliance: Appliance) -> None:
     there = await appliance.answered()
-    assert left().count("FeedConsumer") == left().count("Subscriber") == SOCKETS, "or what is counted below is not there anyway"
+    assert left().count("FeedConsumer") == left().count("Subscriber") == SOCKETS, (
+        "or what is counted below is not there anyway"
+    )
     for each in there:
         await each.close()
 
@@ -89,7 +100,11 @@ async def abort_unanswered(appliance: Appliance) -> None:
 
 async def abort_while_told(appliance: Appliance) -> None:
     """They do not read what they are told, and more waits to be sent."""
-    there, told, connections = await appliance.answered(), hub._subscribers.copy(), appliance.people.server_state.connections
+    there, told, connections = (
+        await appliance.answered(),
+        hub._subscribers.copy(),
+        appliance.people.server_state.connections,
+    )
 
     def tell() -> None:
         for subscriber in told:
@@ -109,7 +124,9 @@ def left() -> list[str]:
     return sorted(type(o).__name__ for o in gc.get_objects() if issubclass(type(o), OF_A_SOCKET))
 
 
-async def left_after(appliance: Appliance, end: Callable[[Appliance], Awaitable[None]]) -> list[str]:
+async def left_after(
+    appliance: Appliance, end: Callable[[Appliance], Awaitable[None]]
+) -> list[str]:
     """What is still there when all tasks of these sockets have ended."""
     people = appliance.people
     running = asyncio.create_task(people._serve([appliance.listening]))
@@ -130,7 +147,11 @@ def appliance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Appli
     with socket.create_server(("127.0.0.1", 0)) as listening:
         made = Appliance(web.server(web.Options(-1, -1, -1, str(certificate), str(key))), listening)
         nothing = consumers.shared(Scope(frozenset(), {}))
-        monkeypatch.setattr(consumers, "identify", lambda token: (User(), None, nothing) if made.answers.wait(30) else None)
+        monkeypatch.setattr(
+            consumers,
+            "identify",
+            lambda token: (User(), None, nothing) if made.answers.wait(30) else None,
+        )
         monkeypatch.setattr(consumers, "FRAME_SECONDS", 0)
         gc.collect()
         gc.disable()
@@ -138,7 +159,11 @@ def appliance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Appli
         gc.enable()
 
 
-@pytest.mark.parametrize("end", [close, abort, abort_unanswered, abort_while_told], ids=lambda end: end.__name__)
-def test_sockets_that_went_leave_nothing_behind(appliance: Appliance, end: Callable[[Appliance], Awaitable[None]]) -> None:
+@pytest.mark.parametrize(
+    "end", [close, abort, abort_unanswered, abort_while_told], ids=lambda end: end.__name__
+)
+def test_sockets_that_went_leave_nothing_behind(
+    appliance: Appliance, end: Callable[[Appliance], Awaitable[None]]
+) -> None:
     assert uvloop.run(asyncio.wait_for(left_after(appliance, end), 30)) == []
     assert not hub._subscribers and not consumers.rechecking

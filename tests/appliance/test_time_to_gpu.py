@@ -22,38 +22,80 @@ WAITS = st.lists(st.tuples(st.integers(0, 200), st.floats(0, 1e6)), max_size=60)
 
 
 @given(WAITS, WAITS)
-def test_every_request_is_in_one_class_and_quantiles_are_values_in_order(started: list[tuple[int, float]], waiting: list[tuple[int, float]]) -> None:
+def test_every_request_is_in_one_class_and_quantiles_are_values_in_order(
+    started: list[tuple[int, float]], waiting: list[tuple[int, float]]
+) -> None:
     found = time_to_gpu.figures(started, waiting)
-    assert sum(f.count for f in found) == len(started) and sum(f.waiting for f in found) == len(waiting)
+    assert sum(f.count for f in found) == len(started) and sum(f.waiting for f in found) == len(
+        waiting
+    )
     for f in found:
         mine = [s for p, s in started if time_to_gpu.class_of(p) is f.service_class]
         assert (f.p50_seconds is None) == (not mine)
         if f.p50_seconds is not None and f.p90_seconds is not None and f.p99_seconds is not None:
-            assert f.p50_seconds <= f.p90_seconds <= f.p99_seconds <= max(mine) and f.p50_seconds in mine
+            assert (
+                f.p50_seconds <= f.p90_seconds <= f.p99_seconds <= max(mine)
+                and f.p50_seconds in mine
+            )
             assert sum(s <= f.p90_seconds for s in mine) >= 0.9 * len(mine)
 
 
 def test_quantiles_of_known_numbers() -> None:
     hundred = [(50, float(s)) for s in range(1, 101)]
     _, normal, _ = time_to_gpu.figures(hundred, [(50, 7.0), (60, 9.0)])
-    assert (normal.p50_seconds, normal.p90_seconds, normal.p99_seconds, normal.within_target_share) == (50.0, 90.0, 99.0, 0.6)
+    assert (
+        normal.p50_seconds,
+        normal.p90_seconds,
+        normal.p99_seconds,
+        normal.within_target_share,
+    ) == (50.0, 90.0, 99.0, 0.6)
     assert (normal.waiting, normal.longest_waiting_seconds) == (2, 9.0)
 
 
 @pytest.mark.django_db
-def test_it_is_counted_from_asking_to_ready_for_whom_one_may_see(cast: Cast, client_of: Clients, add_node: Callable[..., Node]) -> None:
+def test_it_is_counted_from_asking_to_ready_for_whom_one_may_see(
+    cast: Cast, client_of: Clients, add_node: Callable[..., Node]
+) -> None:
     node, alice = add_node(), client_of(cast.alice)
     for priority, seconds in ((50, 30), (50, 90), (80, 3), (10, 500)):
-        made = body(alice.post("/api/v1/allocations", {"percent": 5, "priority": priority}, format="json"))
+        made = body(
+            alice.post("/api/v1/allocations", {"percent": 5, "priority": priority}, format="json")
+        )
         applied(node)
         row = Allocation.objects.get(pk=made["id"])
-        Allocation.objects.filter(pk=row.pk).update(created_at=row.active_at - timedelta(seconds=seconds))  # type: ignore[operator]
+        Allocation.objects.filter(pk=row.pk).update(
+            created_at=row.active_at - timedelta(seconds=seconds)
+        )  # type: ignore[operator]
     alice.post("/api/v1/allocations", {"gpu_count": 16}, format="json")
     interactive, normal, background = body(alice.get("/api/v1/time-to-gpu"))["items"]
-    assert (interactive["count"], interactive["p99_seconds"], interactive["within_target_share"]) == (1, 3.0, 1.0)
-    assert (normal["count"], normal["p50_seconds"], normal["p90_seconds"], normal["within_target_share"], normal["waiting"]) == (2, 30.0, 90.0, 0.5, 1)
-    assert (background["count"], background["target_seconds"], background["within_target_share"]) == (1, None, None)
-    assert all(i["count"] == 0 and i["waiting"] == 0 for i in body(client_of(cast.charlie).get("/api/v1/time-to-gpu"))["items"])
+    assert (
+        interactive["count"],
+        interactive["p99_seconds"],
+        interactive["within_target_share"],
+    ) == (1, 3.0, 1.0)
+    assert (
+        normal["count"],
+        normal["p50_seconds"],
+        normal["p90_seconds"],
+        normal["within_target_share"],
+        normal["waiting"],
+    ) == (2, 30.0, 90.0, 0.5, 1)
+    assert (
+        background["count"],
+        background["target_seconds"],
+        background["within_target_share"],
+    ) == (1, None, None)
+    assert all(
+        i["count"] == 0 and i["waiting"] == 0
+        for i in body(client_of(cast.charlie).get("/api/v1/time-to-gpu"))["items"]
+    )
     assert client_of(cast.charlie).get("/api/v1/time-to-gpu?project=default").status_code == 404
     later = (timezone.now() + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
-    assert all(i["count"] == 0 for i in body(client_of(cast.olga).get(f"/api/v1/time-to-gpu?since={later}&until={later}&project=default"))["items"])
+    assert all(
+        i["count"] == 0
+        for i in body(
+            client_of(cast.olga).get(
+                f"/api/v1/time-to-gpu?since={later}&until={later}&project=default"
+            )
+        )["items"]
+    )

@@ -17,14 +17,19 @@ from appliance.inventory.models import Gpu, Node
 from appliance.pools.services import ensure_default_pool
 
 pytestmark = [
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="two appliances on SQLite are refused: test_process.py; CI runs this on PostgreSQL too"),
+    pytest.mark.skipif(
+        connection.vendor != "postgresql",
+        reason="two appliances on SQLite are refused: test_process.py; CI runs this on PostgreSQL too",
+    ),
     pytest.mark.django_db(transaction=True),
 ]
 AddNode = Callable[..., Node]
 ROUNDS, SCHEDULERS = 8, 4
 
 
-def ask_at_once(user: User, wanted: services.Wanted, monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+def ask_at_once(
+    user: User, wanted: services.Wanted, monkeypatch: pytest.MonkeyPatch
+) -> list[BaseException]:
     """Each on a thread and a connection of its own; all have read the rows before the first one writes."""
     problems: list[BaseException] = []
     all_have_read, opened = threading.Barrier(SCHEDULERS), book.opened
@@ -59,7 +64,14 @@ def rounds(add_node: AddNode, monkeypatch: pytest.MonkeyPatch) -> None:
     add_node("a", gpus=2)
     add_node("b", gpus=2)
     for number in range(ROUNDS):
-        assert ask_at_once(user, services.Wanted("default", 1 + number % 3, (60, 100, 40)[number % 3]), monkeypatch) == []
+        assert (
+            ask_at_once(
+                user,
+                services.Wanted("default", 1 + number % 3, (60, 100, 40)[number % 3]),
+                monkeypatch,
+            )
+            == []
+        )
         look()
         services.queue_advance()
         look()
@@ -78,11 +90,15 @@ def look() -> None:
         assert allocation.partitions.count() == allocation.gpu_count, "granted twice or in part"
 
 
-def test_schedulers_that_run_at_once_grant_once(add_node: AddNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedulers_that_run_at_once_grant_once(
+    add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rounds(add_node, monkeypatch)
 
 
-def test_the_test_notices_when_a_guard_is_gone(add_node: AddNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_notices_when_a_guard_is_gone(
+    add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without the check constraints on the GPU's row, stale decisions both win."""
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE inventory_gpu DROP CONSTRAINT gpu_compute_not_given_twice")
@@ -94,5 +110,9 @@ def test_the_test_notices_when_a_guard_is_gone(add_node: AddNode, monkeypatch: p
         Allocation.objects.all().delete()
         Gpu.objects.all().delete()
         with connection.cursor() as cursor:
-            cursor.execute("ALTER TABLE inventory_gpu ADD CONSTRAINT gpu_compute_not_given_twice CHECK (taken_percent <= 100)")
-            cursor.execute("ALTER TABLE inventory_gpu ADD CONSTRAINT gpu_memory_not_given_twice CHECK (taken_memory_bytes <= memory_bytes)")
+            cursor.execute(
+                "ALTER TABLE inventory_gpu ADD CONSTRAINT gpu_compute_not_given_twice CHECK (taken_percent <= 100)"
+            )
+            cursor.execute(
+                "ALTER TABLE inventory_gpu ADD CONSTRAINT gpu_memory_not_given_twice CHECK (taken_memory_bytes <= memory_bytes)"
+            )

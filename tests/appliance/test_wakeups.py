@@ -77,7 +77,10 @@ async def while_comparing(made: FleetBackend, work: Callable[[], None]) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("lost", [False, True], ids=["hints come", "hints are lost"])
 def test_the_gateway_is_told_when_a_generation_rose(
-    add_node: AddNode, monkeypatch: pytest.MonkeyPatch, lost: bool, served: tuple[FleetBackend, Gateway]
+    add_node: AddNode,
+    monkeypatch: pytest.MonkeyPatch,
+    lost: bool,
+    served: tuple[FleetBackend, Gateway],
 ) -> None:
     made, gateway = served
     node, other = add_node(), add_node()
@@ -85,7 +88,9 @@ def test_the_gateway_is_told_when_a_generation_rose(
         monkeypatch.setattr(wakeups, "hint", lambda node_ids: None)
 
     def work() -> None:
-        assert set(pipe.ids(gateway.hear(Kind.LOOK).body)) == {node.pk.bytes, other.pk.bytes}, "the first look is at all"
+        assert set(pipe.ids(gateway.hear(Kind.LOOK).body)) == {node.pk.bytes, other.pk.bytes}, (
+            "the first look is at all"
+        )
         fleet_readers.submit(lambda: write(lambda: raise_generation([node.pk]))).result()
         assert list(pipe.ids(gateway.hear(Kind.LOOK).body)) == [node.pk.bytes]
 
@@ -93,18 +98,32 @@ def test_the_gateway_is_told_when_a_generation_rose(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_gateway_is_told_that_a_certificate_it_let_in_was_revoked(add_node: AddNode, served: tuple[FleetBackend, Gateway]) -> None:
+def test_the_gateway_is_told_that_a_certificate_it_let_in_was_revoked(
+    add_node: AddNode, served: tuple[FleetBackend, Gateway]
+) -> None:
     made, gateway = served
     node = add_node()
     for serial in ("kept", "lost", "never seen"):
-        NodeCertificate.objects.create(serial=serial, node=node, purpose="agent", not_after=timezone.now() + timedelta(days=1))
+        NodeCertificate.objects.create(
+            serial=serial, node=node, purpose="agent", not_after=timezone.now() + timedelta(days=1)
+        )
 
     def work() -> None:
         for serial in ("kept", "lost"):
-            assert gateway.ask(Frame(Kind.ADMIT, 1, body=f"/busbar.fleet.v1.Fleet/Connect {serial}".encode())).body == node.pk.bytes
-        fleet_readers.submit(lambda: NodeCertificate.objects.exclude(serial="kept").update(revoked_at=timezone.now())).result()
+            assert (
+                gateway.ask(
+                    Frame(Kind.ADMIT, 1, body=f"/busbar.fleet.v1.Fleet/Connect {serial}".encode())
+                ).body
+                == node.pk.bytes
+            )
+        fleet_readers.submit(
+            lambda: NodeCertificate.objects.exclude(serial="kept").update(revoked_at=timezone.now())
+        ).result()
         assert gateway.hear(Kind.ENDED).body == b"lost"
-        assert gateway.ask(Frame(Kind.ADMIT, 2, body=b"/busbar.fleet.v1.Fleet/Connect lost")).body == b""
+        assert (
+            gateway.ask(Frame(Kind.ADMIT, 2, body=b"/busbar.fleet.v1.Fleet/Connect lost")).body
+            == b""
+        )
 
     asyncio.run(while_comparing(made, work))
 
@@ -116,15 +135,21 @@ def test_one_nodes_bad_samples_do_not_cost_anothers(add_node: AddNode) -> None:
     assert samples.take(pipe.packed_parts(said)) == bytes([0, 0, 1])
 
 
-def test_an_answer_that_comes_too_late_does_not_cost_the_next_gateway(served: tuple[FleetBackend, Gateway]) -> None:
+def test_an_answer_that_comes_too_late_does_not_cost_the_next_gateway(
+    served: tuple[FleetBackend, Gateway],
+) -> None:
     made, gateway = served
     gone, ours = socket.socketpair()
     gone.close()
     ours.close()
     made._send(ours, Frame(Kind.ANSWER, 1))
-    assert gateway.ask(Frame(Kind.ADMIT, 9, body=b"/busbar.fleet.v1.Fleet/Nothing x")) == Frame(Kind.ANSWER, 9)
+    assert gateway.ask(Frame(Kind.ADMIT, 9, body=b"/busbar.fleet.v1.Fleet/Nothing x")) == Frame(
+        Kind.ANSWER, 9
+    )
 
 
 def test_an_unknown_sender_is_nobody(served: tuple[FleetBackend, Gateway]) -> None:
     _, gateway = served
-    assert gateway.ask(Frame(Kind.ADMIT, 9, body=b"/busbar.fleet.v1.Fleet/Nothing x")) == Frame(Kind.ANSWER, 9)
+    assert gateway.ask(Frame(Kind.ADMIT, 9, body=b"/busbar.fleet.v1.Fleet/Nothing x")) == Frame(
+        Kind.ANSWER, 9
+    )

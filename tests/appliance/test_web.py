@@ -60,10 +60,22 @@ class Web:
             self.calls += [function.__qualname__ for function, _ in pickle.loads(frame.body)]
         raise AssertionError("the appliance hung up")
 
-    def ask(self, kind: Kind, method: str, path: str, token: str, body: object = None) -> tuple[Answer, Any]:
+    def ask(
+        self, kind: Kind, method: str, path: str, token: str, body: object = None
+    ) -> tuple[Answer, Any]:
         raw = b"" if body is None else json.dumps(body).encode()
-        headers = [(b"authorization", f"Bearer {token}".encode()), (b"content-type", b"application/json"), (b"content-length", b"%d" % len(raw))]
-        scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}
+        headers = [
+            (b"authorization", f"Bearer {token}".encode()),
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(raw)),
+        ]
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": b"",
+            "headers": headers,
+        }
         self.say(Frame(kind, 7, body=pickle.dumps((scope, raw))))
         heard = self.hear()
         assert (heard.kind, heard.call) == (Kind.ANSWER, 7)
@@ -88,7 +100,9 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     thread.join(SECONDS)
 
 
-def test_whoever_changed_something_is_answered_after_the_browsers_process_knows_of_it(cast: Cast, add_node: AddNode, other: Web) -> None:
+def test_whoever_changed_something_is_answered_after_the_browsers_process_knows_of_it(
+    cast: Cast, add_node: AddNode, other: Web
+) -> None:
     add_node()
     token = token_create(user=cast.alice, name="test")[1]
     other.calls.clear()
@@ -98,30 +112,65 @@ def test_whoever_changed_something_is_answered_after_the_browsers_process_knows_
 
 
 @pytest.mark.parametrize("kind", [Kind.DECIDE, Kind.CHANGE])
-def test_what_is_refused_half_way_was_never_done(cast: Cast, add_node: AddNode, other: Web, monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
+def test_what_is_refused_half_way_was_never_done(
+    cast: Cast, add_node: AddNode, other: Web, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
     add_node()
 
     def refuse() -> None:
         raise ApplianceError(Code.CONFLICT, "Not now; try again.")
 
     monkeypatch.setattr(services, "queue_advance", refuse)
-    answer, problem = other.ask(kind, "POST", "/api/v1/allocations", token_create(user=cast.alice, name="test")[1], {"percent": 10})
-    assert answer.status == 409 and problem["detail"] == "Not now; try again." and not Allocation.objects.exists()
+    answer, problem = other.ask(
+        kind,
+        "POST",
+        "/api/v1/allocations",
+        token_create(user=cast.alice, name="test")[1],
+        {"percent": 10},
+    )
+    assert (
+        answer.status == 409
+        and problem["detail"] == "Not now; try again."
+        and not Allocation.objects.exists()
+    )
 
 
-def test_an_answer_that_may_be_better_soon_can_be_waited_for_there(cast: Cast, add_node: AddNode, other: Web) -> None:
+def test_an_answer_that_may_be_better_soon_can_be_waited_for_there(
+    cast: Cast, add_node: AddNode, other: Web
+) -> None:
     add_node()
     token = token_create(user=cast.alice, name="test")[1]
     made = other.ask(Kind.DECIDE, "POST", "/api/v1/allocations", token, {"percent": 10})[1]
     answer, _ = other.ask(Kind.DECIDE, "DELETE", f"/api/v1/allocations/{made['id']}", token)
     assert answer.status == 202 and answer.until is None, "nobody asked to wait"
-    scope_with_wait = {"type": "http", "method": "GET", "path": f"/api/v1/allocations/{made['id']}", "query_string": b"wait=5"}
-    other.say(Frame(Kind.CHANGE, 7, body=pickle.dumps(({**scope_with_wait, "headers": [(b"authorization", f"Bearer {token}".encode())]}, b""))))
+    scope_with_wait = {
+        "type": "http",
+        "method": "GET",
+        "path": f"/api/v1/allocations/{made['id']}",
+        "query_string": b"wait=5",
+    }
+    other.say(
+        Frame(
+            Kind.CHANGE,
+            7,
+            body=pickle.dumps(
+                (
+                    {
+                        **scope_with_wait,
+                        "headers": [(b"authorization", f"Bearer {token}".encode())],
+                    },
+                    b"",
+                )
+            ),
+        )
+    )
     until = pickle.loads(other.hear().body).until
     assert until.seconds == 5 and not until.over() and until.show()["state"] == "releasing"
 
 
-def test_who_may_not_any_more_is_forgotten_there_before_whoever_said_so_is_answered(cast: Cast, other: Web) -> None:
+def test_who_may_not_any_more_is_forgotten_there_before_whoever_said_so_is_answered(
+    cast: Cast, other: Web
+) -> None:
     token = token_create(user=cast.admin, name="test")[1]
     other.calls.clear()
     answer, _ = other.ask(Kind.CHANGE, "POST", "/api/v1/projects", token, {"name": "new"})
@@ -130,7 +179,9 @@ def test_who_may_not_any_more_is_forgotten_there_before_whoever_said_so_is_answe
 
 def test_samples_are_kept_when_that_process_says_so_and_only_then(add_node: AddNode) -> None:
     node, listening = add_node(), pipe.local_socket()
-    news = pipe.packed_parts([(node.pk.bytes, b"\x12\x01m"), (node.pk.bytes, b""), (node.pk.bytes, b"\xff")])
+    news = pipe.packed_parts(
+        [(node.pk.bytes, b"\x12\x01m"), (node.pk.bytes, b""), (node.pk.bytes, b"\xff")]
+    )
 
     async def told_by_the_gateway() -> list[bytes]:
         readings = Readings(listening.getsockname())
@@ -140,7 +191,11 @@ def test_samples_are_kept_when_that_process_says_so_and_only_then(add_node: AddN
         dying.close()
         answers = [await asyncio.wait_for(waiting, SECONDS)]
         threading.Thread(target=web.take_samples, args=[listening], daemon=True).start()
-        return [*answers, await asyncio.wait_for(readings.keep(news, 3), SECONDS), await asyncio.wait_for(readings.keep(news, 3), SECONDS)]
+        return [
+            *answers,
+            await asyncio.wait_for(readings.keep(news, 3), SECONDS),
+            await asyncio.wait_for(readings.keep(news, 3), SECONDS),
+        ]
 
     assert asyncio.run(told_by_the_gateway()) == [bytes(3), b"\1\0\0", b"\1\0\0"]
 
@@ -172,7 +227,9 @@ def test_what_only_that_process_knows_is_asked_there(add_node: AddNode, other: W
     assert found == [{"power_watts": 70.5}]
 
 
-def test_a_process_that_does_not_read_is_hung_up_on(other: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_read_is_hung_up_on(
+    other: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pipe, "SEND_SECONDS", 1)
     connection = other.backend._people
     assert connection is not None
@@ -186,13 +243,32 @@ def test_a_process_that_does_not_read_is_hung_up_on(other: Web, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "function", [latest.heard_of, latest.forget, series.record, series.end, series.newest, identities.forget, feed.publish, samples.forget_gpus]
+    "function",
+    [
+        latest.heard_of,
+        latest.forget,
+        series.record,
+        series.end,
+        series.newest,
+        identities.forget,
+        feed.publish,
+        samples.forget_gpus,
+    ],
 )
 def test_what_is_told_is_found_there(function: Callable[..., Any]) -> None:
     assert pickle.loads(pickle.dumps(function)) is function
 
 
 def test_requests_that_only_look_are_known() -> None:
-    ticket, allocations = view_of("/api/v1/allocations/01a205d9-76ca-7000-8269-66538d8a296d/tickets"), view_of("/api/v1/allocations")
-    assert ticket is not None and ticket.looks == {"POST"} and allocations is not None and not allocations.looks and allocations.quick
+    ticket, allocations = (
+        view_of("/api/v1/allocations/01a205d9-76ca-7000-8269-66538d8a296d/tickets"),
+        view_of("/api/v1/allocations"),
+    )
+    assert (
+        ticket is not None
+        and ticket.looks == {"POST"}
+        and allocations is not None
+        and not allocations.looks
+        and allocations.quick
+    )
     assert view_of("/nowhere") is None and view_of("/healthz") is None

@@ -56,10 +56,14 @@ def test_one_that_fails_costs_no_other_its_change(made: Writer) -> None:
     assert (first.result(SECONDS), last.result(SECONDS)) == ("first", "last")
     with pytest.raises(ValueError, match="on purpose"):
         bad.result(SECONDS)
-    assert {"first", "last"} <= set(Project.objects.values_list("name", flat=True)) and not Project.objects.filter(name="half").exists()
+    assert {"first", "last"} <= set(
+        Project.objects.values_list("name", flat=True)
+    ) and not Project.objects.filter(name="half").exists()
 
 
-def test_people_are_refused_when_too_many_wait_and_nodes_are_not(made: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_people_are_refused_when_too_many_wait_and_nodes_are_not(
+    made: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "MAX_WAITING_WRITES", 1)
     waiting, go_on = threading.Event(), threading.Event()
     made.submit(lambda: (waiting.set(), go_on.wait(SECONDS)))
@@ -72,7 +76,9 @@ def test_people_are_refused_when_too_many_wait_and_nodes_are_not(made: Writer, m
     assert (first.result(SECONDS), nodes.result(SECONDS)) == ("first", "of a node")
 
 
-def test_what_the_appliance_does_every_second_is_not_refused_when_too_many_wait(made: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_appliance_does_every_second_is_not_refused_when_too_many_wait(
+    made: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "MAX_WAITING_WRITES", 1)
     monkeypatch.setattr(writer, "_writer", made)
     waiting, go_on, asked = threading.Event(), threading.Event(), threading.Event()
@@ -108,11 +114,18 @@ def test_a_part_that_may_fail_undoes_only_itself(made: Writer) -> None:
 
     (only,) = together(made, whole)
     assert only.result(SECONDS) == "done" and otherwise == ["said"]
-    assert Project.objects.filter(name="whole").exists() and not Project.objects.filter(name="undone").exists()
+    assert (
+        Project.objects.filter(name="whole").exists()
+        and not Project.objects.filter(name="undone").exists()
+    )
 
 
-def test_nobody_is_told_that_it_is_done_when_the_connection_was_closed_meanwhile(made: Writer) -> None:
-    (closing,) = together(made, lambda: (Project.objects.create(name="lost"), BaseDatabaseWrapper.close(connection)))
+def test_nobody_is_told_that_it_is_done_when_the_connection_was_closed_meanwhile(
+    made: Writer,
+) -> None:
+    (closing,) = together(
+        made, lambda: (Project.objects.create(name="lost"), BaseDatabaseWrapper.close(connection))
+    )
     with pytest.raises(Exception, match="closed"):
         closing.result(SECONDS)
     assert not Project.objects.filter(name="lost").exists()
@@ -120,10 +133,14 @@ def test_nobody_is_told_that_it_is_done_when_the_connection_was_closed_meanwhile
     assert after.result(SECONDS) == "after"
 
 
-def test_listeners_hear_of_a_commit_before_its_answer(made: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listeners_hear_of_a_commit_before_its_answer(
+    made: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[bool] = []
     futures: list[Future[object]] = []
-    monkeypatch.setattr(writer, "_commit_listeners", [lambda: seen.append(any(f.done() for f in futures))])
+    monkeypatch.setattr(
+        writer, "_commit_listeners", [lambda: seen.append(any(f.done() for f in futures))]
+    )
     futures += together(made, add("one"), add("two"))
     for future in futures:
         future.result(SECONDS)
@@ -142,7 +159,9 @@ def test_a_process_that_only_looks_changes_nothing(monkeypatch: pytest.MonkeyPat
     assert not Project.objects.filter(name="never").exists()
 
 
-def test_what_is_asked_for_can_be_done_twice(made: Writer, monkeypatch: pytest.MonkeyPatch, cast: Cast, client_of: Callable[..., APIClient]) -> None:
+def test_what_is_asked_for_can_be_done_twice(
+    made: Writer, monkeypatch: pytest.MonkeyPatch, cast: Cast, client_of: Callable[..., APIClient]
+) -> None:
     monkeypatch.setattr(writer, "_writer", made)
     client = client_of(cast.olga)
     for status in (201, 409):  # the second fails in the first attempt, and is made again by itself

@@ -32,12 +32,18 @@ def browser_type_launch_args() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def browser_context_args() -> dict[str, Any]:
-    return {"ignore_https_errors": True, "viewport": {"width": 1440, "height": 900}, "locale": "en-GB"}
+    return {
+        "ignore_https_errors": True,
+        "viewport": {"width": 1440, "height": 900},
+        "locale": "en-GB",
+    }
 
 
 @pytest.fixture(scope="session")
 def pool_of_the_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    held = os.environ.pop("BUSBAR_HOLD_SECONDS", None)  # the default: the page's own heartbeat must suffice
+    held = os.environ.pop(
+        "BUSBAR_HOLD_SECONDS", None
+    )  # the default: the page's own heartbeat must suffice
     with started(tmp_path_factory.mktemp("console"), 38443) as pool:
         yield pool
     if held is not None:
@@ -67,16 +73,37 @@ class Console:
     def violations(self) -> list[str]:
         """What axe finds on the page as it stands."""
         self.page.evaluate(AXE.read_text())
-        found = self.page.evaluate("async () => (await axe.run(document, { resultTypes: ['violations'] })).violations")
-        return [f"{v['id']}: {n['target']} {n.get('failureSummary', '')[:300]}" for v in found for n in v["nodes"]]
+        found = self.page.evaluate(
+            "async () => (await axe.run(document, { resultTypes: ['violations'] })).violations"
+        )
+        return [
+            f"{v['id']}: {n['target']} {n.get('failureSummary', '')[:300]}"
+            for v in found
+            for n in v["nodes"]
+        ]
 
 
 def signed_in(context: BrowserContext, pool: Pool, role: str) -> Console:
     """With a cookie such as the login sets."""
-    token = pool.stack.manage("create_token", "--user", role, "--role", role, "--hours", "1").splitlines()[-1]
-    context.add_cookies([{"name": COOKIE, "value": token, "url": pool.stack.url, "secure": True, "httpOnly": True, "sameSite": "Strict"}])
+    token = pool.stack.manage(
+        "create_token", "--user", role, "--role", role, "--hours", "1"
+    ).splitlines()[-1]
+    context.add_cookies(
+        [
+            {
+                "name": COOKIE,
+                "value": token,
+                "url": pool.stack.url,
+                "secure": True,
+                "httpOnly": True,
+                "sameSite": "Strict",
+            }
+        ]
+    )
     console = Console(context.new_page(), pool.stack.url, token)
-    console.page.on("console", lambda m: console.complaints.append(m.text) if m.type == "error" else None)
+    console.page.on(
+        "console", lambda m: console.complaints.append(m.text) if m.type == "error" else None
+    )
     console.page.on("pageerror", lambda e: console.complaints.append(str(e)))
     return console
 

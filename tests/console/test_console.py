@@ -32,7 +32,9 @@ def segments(page: Page, gpu_index: int = 0) -> Locator:
 
 def open_gpu(console: Console, index: int = 0) -> None:
     console.page.get_by_role("main").get_by_role("link", name=re.compile(f"GPU {index}")).click()
-    expect(console.page.get_by_role("heading", level=1, name=re.compile(f"GPU {index}"))).to_be_visible()
+    expect(
+        console.page.get_by_role("heading", level=1, name=re.compile(f"GPU {index}"))
+    ).to_be_visible()
 
 
 def test_the_first_login_asks_for_an_own_password(page: Page, pool: Pool) -> None:
@@ -50,16 +52,25 @@ def test_the_first_login_asks_for_an_own_password(page: Page, pool: Pool) -> Non
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     cookies = [c for c in page.context.cookies() if c["name"] == "__Host-busbar"]
-    assert len(cookies) == 1 and cookies[0]["httpOnly"] and cookies[0]["secure"] and cookies[0]["sameSite"] == "Strict"
+    assert (
+        len(cookies) == 1
+        and cookies[0]["httpOnly"]
+        and cookies[0]["secure"]
+        and cookies[0]["sameSite"] == "Strict"
+    )
 
     page.get_by_role("button", name="admin").click()
     page.get_by_role("menuitem", name="Sign out").click()
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
-    again = page.request.get(pool.stack.url + "/api/v1/me", headers={"Cookie": f"__Host-busbar={cookies[0]['value']}"})
+    again = page.request.get(
+        pool.stack.url + "/api/v1/me", headers={"Cookie": f"__Host-busbar={cookies[0]['value']}"}
+    )
     assert again.status == 401, "signing out ends the token itself"
 
 
-def test_a_partition_appears_moves_and_goes_while_programs_run(console: Console, pool: Pool, screenshots: Path) -> None:
+def test_a_partition_appears_moves_and_goes_while_programs_run(
+    console: Console, pool: Pool, screenshots: Path
+) -> None:
     page = console.page
     open_gpu(console)
     expect(segments(page)).to_have_count(0)
@@ -68,7 +79,9 @@ def test_a_partition_appears_moves_and_goes_while_programs_run(console: Console,
     second = pool.start_working(35, 60)
     expect(segments(page)).to_have_count(2, timeout=APPEARS_MS)
     later = segments(page).nth(1)
-    expect(later).to_have_attribute("aria-label", re.compile("gpu_demo, local: 35 %.*active"), timeout=APPEARS_MS)
+    expect(later).to_have_attribute(
+        "aria-label", re.compile("gpu_demo, local: 35 %.*active"), timeout=APPEARS_MS
+    )
     partition, before = later.get_attribute("data-partition"), later.bounding_box()
 
     # what the programs do is seen as it happens
@@ -93,7 +106,9 @@ def test_a_partition_appears_moves_and_goes_while_programs_run(console: Console,
     expect(page.get_by_role("treeitem").filter(has_text="gpu_demo")).to_have_count(0)
 
 
-def test_a_program_that_calls_what_is_not_there_is_marked(console: Console, pool: Pool, screenshots: Path, compiled: Callable[[str], Path]) -> None:
+def test_a_program_that_calls_what_is_not_there_is_marked(
+    console: Console, pool: Pool, screenshots: Path, compiled: Callable[[str], Path]
+) -> None:
     page = console.page
     program = pool.start(30, str(compiled("refused")), "60")
     open_gpu(console)
@@ -111,13 +126,17 @@ def test_a_program_that_calls_what_is_not_there_is_marked(console: Console, pool
     program.terminate()
 
 
-def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(console: Console, pool: Pool, screenshots: Path, tmp_path: Path) -> None:
+def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(
+    console: Console, pool: Pool, screenshots: Path, tmp_path: Path
+) -> None:
     page = console.page
     page.get_by_role("button", name="Allocate GPUs").click()
     page.get_by_label("Name").fill("from-the-console")
     page.get_by_role("spinbutton", name="Percent of each GPU").fill("45")
     page.keyboard.press("Tab")
-    expect(page.get_by_label("Command").first).to_have_value(re.compile("busbar run -n 1 -p 45 -- "))
+    expect(page.get_by_label("Command").first).to_have_value(
+        re.compile("busbar run -n 1 -p 45 -- ")
+    )
     page.screenshot(path=screenshots / "allocate-light.png")
     page.get_by_role("button", name="Allocate", exact=True).click()
     expect(page.get_by_text(re.compile("active: GPU [01] of"))).to_be_visible(timeout=APPEARS_MS)
@@ -126,20 +145,41 @@ def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(co
     page.get_by_role("button", name="Close").last.click()
     expect(page.locator("[data-partition]")).to_have_count(1)
 
-    with page.expect_response(lambda r: r.url.endswith(f"/allocations/{allocation}/heartbeat"), timeout=20_000) as heartbeat:
+    with page.expect_response(
+        lambda r: r.url.endswith(f"/allocations/{allocation}/heartbeat"), timeout=20_000
+    ) as heartbeat:
         assert heartbeat.value.ok, "the open page holds it"
-    mine = save_context(Context(pool.stack.url, console.token, (pool.stack.appliance_data / "ca.pem").read_text()), tmp_path / "context.json")
+    mine = save_context(
+        Context(pool.stack.url, console.token, (pool.stack.appliance_data / "ca.pem").read_text()),
+        tmp_path / "context.json",
+    )
     env = os.environ | {"BUSBAR_CONTEXT": str(mine), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "remoting.cli.main", "run", "--allocation", allocation, "--", DEMO, "memory"]
+    command = [
+        sys.executable,
+        "-m",
+        "remoting.cli.main",
+        "run",
+        "--allocation",
+        allocation,
+        "--",
+        DEMO,
+        "memory",
+    ]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     held = pool.api.request("GET", f"allocations/{allocation}")
-    assert json.loads(done.stdout)["total_bytes"] == held["partitions"][0]["memory_bytes"], "the program saw this allocation's partition"
-    assert held["state"] == "active" and held["owner"] == "administrator", "a program that ends does not release what it was lent"
+    assert json.loads(done.stdout)["total_bytes"] == held["partitions"][0]["memory_bytes"], (
+        "the program saw this allocation's partition"
+    )
+    assert held["state"] == "active" and held["owner"] == "administrator", (
+        "a program that ends does not release what it was lent"
+    )
     page.get_by_role("link", name="Allocations").click()
     page.get_by_role("button", name="Release from-the-console").click()
     expect(page.locator("[data-partition]")).to_have_count(0)
-    expect(page.get_by_role("grid", name="Ended").get_by_text("from-the-console")).to_be_visible(timeout=APPEARS_MS)
+    expect(page.get_by_role("grid", name="Ended").get_by_text("from-the-console")).to_be_visible(
+        timeout=APPEARS_MS
+    )
 
 
 def test_what_does_not_fit_says_why_it_waits(console: Console, pool: Pool) -> None:
@@ -147,14 +187,20 @@ def test_what_does_not_fit_says_why_it_waits(console: Console, pool: Pool) -> No
     page.get_by_role("button", name="Allocate GPUs").click()
     page.get_by_label("Number of GPUs").fill("3")
     page.get_by_role("button", name="Allocate", exact=True).click()
-    expect(page.get_by_role("dialog").get_by_text("3 × 25 % was asked for, and the pool has 2 usable GPUs.")).to_be_visible(timeout=APPEARS_MS)
+    expect(
+        page.get_by_role("dialog").get_by_text(
+            "3 × 25 % was asked for, and the pool has 2 usable GPUs."
+        )
+    ).to_be_visible(timeout=APPEARS_MS)
     page.get_by_role("button", name="Close").last.click()
     for a in pool.api.items("allocations", state="waiting"):
         pool.api.request("DELETE", f"allocations/{a['id']}")
 
 
 def test_a_waiting_request_is_cancelled_in_the_task_pane(console: Console, pool: Pool) -> None:
-    waiting = pool.api.request("POST", "allocations", {"percent": 10, "selector": {"colour": "none"}, "name": "never"})
+    waiting = pool.api.request(
+        "POST", "allocations", {"percent": 10, "selector": {"colour": "none"}, "name": "never"}
+    )
     assert waiting["state"] == "waiting"
     row = console.page.get_by_role("grid", name="Recent tasks").get_by_role("row").nth(1)
     expect(row).to_contain_text("colour=none")  # the newest comes first, and says why it waits
@@ -164,18 +210,24 @@ def test_a_waiting_request_is_cancelled_in_the_task_pane(console: Console, pool:
     assert pool.api.request("GET", f"allocations/{waiting['id']}")["state"] == "released"
 
 
-def test_capacity_is_shown_by_pool_and_by_node(console: Console, pool: Pool, screenshots: Path) -> None:
+def test_capacity_is_shown_by_pool_and_by_node(
+    console: Console, pool: Pool, screenshots: Path
+) -> None:
     program = pool.start_working(50, 30)
     table = console.page.get_by_role("grid", name="Capacity, in GPUs and memory")
     expect(table.get_by_role("rowheader", name="default")).to_be_visible()
-    expect(table.get_by_role("row").filter(has_text="default").get_by_role("gridcell").nth(2)).to_contain_text("0.5", timeout=15_000)
+    expect(
+        table.get_by_role("row").filter(has_text="default").get_by_role("gridcell").nth(2)
+    ).to_contain_text("0.5", timeout=15_000)
     console.page.screenshot(path=screenshots / "capacity.png")
     console.page.get_by_role("button", name="node", exact=True).click()
     expect(table.get_by_role("rowheader", name=pool.api.items("nodes")[0]["name"])).to_be_visible()
     program.terminate()
 
 
-def test_the_page_is_live_again_after_the_appliance_was_killed(console: Console, pool: Pool) -> None:
+def test_the_page_is_live_again_after_the_appliance_was_killed(
+    console: Console, pool: Pool
+) -> None:
     page = console.page
     pool.kill("appliance")
     expect(page.get_by_text("reconnecting")).to_be_visible()
@@ -216,7 +268,9 @@ def test_the_tree_filters_selects_and_follows_the_url(console: Console) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_on_any_page(console: Console, pool: Pool, screenshots: Path, theme: str) -> None:
+def test_axe_finds_nothing_on_any_page(
+    console: Console, pool: Pool, screenshots: Path, theme: str
+) -> None:
     page = console.page
     if theme == "dark":
         page.get_by_role("button", name="Use dark colours").click()
@@ -228,7 +282,9 @@ def test_axe_finds_nothing_on_any_page(console: Console, pool: Pool, screenshots
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_role("tree").get_by_text("gpu_demo")).to_be_visible()
         found[path] = console.violations()
-        page.screenshot(path=screenshots / f"{path.split('/')[1] or 'overview'}-{theme}.png", full_page=True)
+        page.screenshot(
+            path=screenshots / f"{path.split('/')[1] or 'overview'}-{theme}.png", full_page=True
+        )
     console.open("/")
     for button in ("Allocate GPUs", "Add node"):
         page.get_by_role("button", name=button).click()
@@ -240,16 +296,23 @@ def test_axe_finds_nothing_on_any_page(console: Console, pool: Pool, screenshots
     assert {where: v for where, v in found.items() if v} == {}
 
 
-def test_the_page_loads_nothing_from_elsewhere_and_runs_under_a_strict_policy(console: Console, pool: Pool) -> None:
+def test_the_page_loads_nothing_from_elsewhere_and_runs_under_a_strict_policy(
+    console: Console, pool: Pool
+) -> None:
     loaded: list[str] = []
     console.page.on("request", lambda r: loaded.append(r.url))
     console.open("/")
     open_gpu(console)
-    assert all(url.startswith((pool.stack.url, pool.stack.url.replace("https", "wss"), "data:")) for url in loaded), loaded
+    assert all(
+        url.startswith((pool.stack.url, pool.stack.url.replace("https", "wss"), "data:"))
+        for url in loaded
+    ), loaded
     policy = console.page.request.get(pool.stack.url + "/").headers["content-security-policy"]
     assert "default-src 'self'" in policy and "unsafe" not in policy
 
 
 def test_the_api_page_works_under_the_same_policy(console: Console, pool: Pool) -> None:
     console.page.goto(pool.stack.url + "/api/docs")
-    expect(console.page.locator(".opblock").filter(has_text="/api/v1/nodes/enrol-ssh")).to_be_visible()
+    expect(
+        console.page.locator(".opblock").filter(has_text="/api/v1/nodes/enrol-ssh")
+    ).to_be_visible()

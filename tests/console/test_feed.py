@@ -27,16 +27,24 @@ def open_socket(pool: Pool) -> Iterator[Opener]:
     context = ssl.create_default_context(cafile=str(pool.stack.appliance_data / "ca.pem"))
     with contextlib.ExitStack() as opened:
 
-        def make(*, cookie: str = "", origin: str | None = None, path: str = "feed") -> ClientConnection:
+        def make(
+            *, cookie: str = "", origin: str | None = None, path: str = "feed"
+        ) -> ClientConnection:
             headers = {"Cookie": f"{COOKIE}={cookie}"} if cookie else {}
             url = pool.stack.url.replace("https", "wss") + f"/api/v1/{path}"
-            return opened.enter_context(connect(url, ssl=context, additional_headers=headers, origin=origin, max_size=16 << 20))  # type: ignore[arg-type]
+            return opened.enter_context(
+                connect(
+                    url, ssl=context, additional_headers=headers, origin=origin, max_size=16 << 20
+                )
+            )  # type: ignore[arg-type]
 
         yield make
 
 
 def token(pool: Pool, role: str = "operator") -> str:
-    return pool.stack.manage("create_token", "--user", f"feed-{role}", "--role", role, "--hours", "1").splitlines()[-1]
+    return pool.stack.manage(
+        "create_token", "--user", f"feed-{role}", "--role", role, "--hours", "1"
+    ).splitlines()[-1]
 
 
 def say(socket: ClientConnection, **message: Any) -> None:
@@ -75,13 +83,19 @@ def test_a_socket_that_is_not_there_is_not_found(open_socket: Opener) -> None:
     assert refused.value.response.status_code == 404
 
 
-def test_a_token_in_the_first_frame_opens_it_and_changes_come_in_order(pool: Pool, open_socket: Opener) -> None:
+def test_a_token_in_the_first_frame_opens_it_and_changes_come_in_order(
+    pool: Pool, open_socket: Opener
+) -> None:
     socket = open_socket()
     say(socket, type="hello", token=token(pool))
     hello = hear(socket, type="hello")
     made = pool.api.request("POST", "pools", {"name": f"feed-{time.time_ns()}"})
     event = hear_change(socket, "event")
-    assert event["row"]["kind"] == "pool.created" and event["row"]["object_id"] == made["id"] and event["sequence"] > hello["sequence"]
+    assert (
+        event["row"]["kind"] == "pool.created"
+        and event["row"]["object_id"] == made["id"]
+        and event["sequence"] > hello["sequence"]
+    )
     socket.close()
 
 
@@ -90,7 +104,9 @@ def test_a_token_in_the_first_frame_opens_it_and_changes_come_in_order(pool: Poo
     [("", None), ("none", "same"), ("real", "https://elsewhere.example"), ("real", None)],
     ids=["nothing", "a cookie that is none", "another site's page", "a cookie without an origin"],
 )
-def test_who_is_not_known_is_let_go(pool: Pool, open_socket: Opener, cookie: str, origin: str | None) -> None:
+def test_who_is_not_known_is_let_go(
+    pool: Pool, open_socket: Opener, cookie: str, origin: str | None
+) -> None:
     text = token(pool) if cookie == "real" else cookie
     socket = open_socket(cookie=text, origin=pool.stack.url if origin == "same" else origin)
     say(socket, type="hello")
@@ -105,16 +121,30 @@ def test_our_own_page_needs_only_its_cookie(pool: Pool, open_socket: Opener) -> 
 
 
 @pytest.mark.parametrize(
-    "frame", ["", "{", "[]", '{"type": "watch", "gpus": []}', '{"type": "hello", "sequence": "x"}', "[" * 50_000, "x" * 70_000, b"\x00\x01"]
+    "frame",
+    [
+        "",
+        "{",
+        "[]",
+        '{"type": "watch", "gpus": []}',
+        '{"type": "hello", "sequence": "x"}',
+        "[" * 50_000,
+        "x" * 70_000,
+        b"\x00\x01",
+    ],
 )
-def test_malformed_frames_end_the_socket_and_nothing_else(pool: Pool, open_socket: Opener, frame: str | bytes) -> None:
+def test_malformed_frames_end_the_socket_and_nothing_else(
+    pool: Pool, open_socket: Opener, frame: str | bytes
+) -> None:
     socket = open_socket(cookie=token(pool), origin=pool.stack.url)
     socket.send(frame)
     assert close_code(socket, 5) in (4400, 4401, 1009)
     assert pool.api.items("nodes")
 
 
-def test_a_revoked_token_closes_its_socket_within_five_seconds(pool: Pool, open_socket: Opener) -> None:
+def test_a_revoked_token_closes_its_socket_within_five_seconds(
+    pool: Pool, open_socket: Opener
+) -> None:
     import httpx
 
     text = token(pool)
@@ -122,12 +152,21 @@ def test_a_revoked_token_closes_its_socket_within_five_seconds(pool: Pool, open_
     say(socket, type="hello", token=text)
     hear(socket, type="hello")
     ca = ssl.create_default_context(cafile=str(pool.stack.appliance_data / "ca.pem"))
-    assert httpx.delete(pool.stack.url + "/api/v1/browser-login", headers={"Authorization": f"Bearer {text}"}, verify=ca).status_code == 204
+    assert (
+        httpx.delete(
+            pool.stack.url + "/api/v1/browser-login",
+            headers={"Authorization": f"Bearer {text}"},
+            verify=ca,
+        ).status_code
+        == 204
+    )
     begun = time.monotonic()
     assert close_code(socket, 6) == 4401 and time.monotonic() - begun < 5
 
 
-def test_who_comes_back_catches_up_or_is_told_to_read_again(pool: Pool, open_socket: Opener) -> None:
+def test_who_comes_back_catches_up_or_is_told_to_read_again(
+    pool: Pool, open_socket: Opener
+) -> None:
     stays, leaves, text = open_socket(), open_socket(), token(pool)
     say(stays, type="hello", token=text)
     say(leaves, type="hello", token=text)
@@ -149,7 +188,9 @@ def test_who_comes_back_catches_up_or_is_told_to_read_again(pool: Pool, open_soc
         s.close()
 
 
-def test_samples_come_for_watched_gpus_with_their_last_minutes_first(pool: Pool, open_socket: Opener) -> None:
+def test_samples_come_for_watched_gpus_with_their_last_minutes_first(
+    pool: Pool, open_socket: Opener
+) -> None:
     gpu, other = (g["id"] for g in pool.api.items("gpus"))
     socket = open_socket()
     say(socket, type="hello", token=token(pool))

@@ -15,7 +15,10 @@ from deploy.supervisor import Stack, wait_for
 from remoting.cli.api import Api, ApiError, Away, Context, save_context
 from tests.fleet.target import OPERATOR, PASSWORD, Target, target
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes root file systems and namespaces of its own: run ./test as root, as CI does")
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0,
+    reason="makes root file systems and namespaces of its own: run ./test as root, as CI does",
+)
 
 
 @dataclass
@@ -28,7 +31,13 @@ class Appliance:
         return Api(Context(**json.loads(self.context.read_text())))
 
     def body(self, machine: Target, **more: Any) -> dict[str, Any]:
-        return {"address": "127.0.0.1", "port": machine.port, "username": OPERATOR, "password": PASSWORD, "software_gpus": 1} | more
+        return {
+            "address": "127.0.0.1",
+            "port": machine.port,
+            "username": OPERATOR,
+            "password": PASSWORD,
+            "software_gpus": 1,
+        } | more
 
     def begin(self, machine: Target, **more: Any) -> dict[str, Any]:
         """Confirms the key that the machine shows, as an operator would; the running task."""
@@ -37,7 +46,11 @@ class Appliance:
             return self.api.request("POST", "nodes/enrol-ssh", body)
         except ApiError as error:
             assert error.code == "host_key_unconfirmed", error
-            return self.api.request("POST", "nodes/enrol-ssh", body | {"host_key_sha256": error.fields["host_key_sha256"]})
+            return self.api.request(
+                "POST",
+                "nodes/enrol-ssh",
+                body | {"host_key_sha256": error.fields["host_key_sha256"]},
+            )
 
     def finish(self, task: dict[str, Any], seconds: float = 60) -> dict[str, Any]:
         ended: dict[str, Any] = {}
@@ -70,8 +83,13 @@ def appliance_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     stack = Stack(folder / "data", base_port=33443)
     try:
         stack.start_appliance()
-        token = stack.manage("create_token", "--role", "administrator", "--hours", "1").splitlines()[-1]
-        context = save_context(Context(stack.url, token, (stack.appliance_data / "ca.pem").read_text()), folder / "context.json")
+        token = stack.manage(
+            "create_token", "--role", "administrator", "--hours", "1"
+        ).splitlines()[-1]
+        context = save_context(
+            Context(stack.url, token, (stack.appliance_data / "ca.pem").read_text()),
+            folder / "context.json",
+        )
         yield Appliance(stack, context)
     finally:
         stack.stop()

@@ -11,7 +11,9 @@ import time
 class Road:
     """Carries one port to another. `answer_delay_seconds` before the first byte back; `cut_after_bytes` to the server and the road is gone."""
 
-    def __init__(self, to_port: int, *, answer_delay_seconds: float = 0.0, cut_after_bytes: int | None = None) -> None:
+    def __init__(
+        self, to_port: int, *, answer_delay_seconds: float = 0.0, cut_after_bytes: int | None = None
+    ) -> None:
         self._to, self._delay, self._cut = to_port, answer_delay_seconds, cut_after_bytes
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]

@@ -36,10 +36,22 @@ Subsystem sftp internal-sftp
 
 def own_release() -> tuple[str, str]:
     """What this machine runs and where its packages come from: a target is of the same kind."""
-    release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)["VERSION_CODENAME"].strip('"')
-    command = ["apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)", "Created-By: Packages"]
+    release = dict(
+        line.split("=", 1)
+        for line in Path("/etc/os-release").read_text().splitlines()
+        if "=" in line
+    )["VERSION_CODENAME"].strip('"')
+    command = [
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(CODENAME) $(REPO_URI)",
+        "Created-By: Packages",
+    ]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    return release, next(mirror for name, _, mirror in (line.partition(" ") for line in listed) if name == release)
+    return release, next(
+        mirror for name, _, mirror in (line.partition(" ") for line in listed) if name == release
+    )
 
 
 def base_root() -> Path:
@@ -51,7 +63,14 @@ def base_root() -> Path:
     log = BASE.with_suffix(".log")
     with log.open("wb") as out:
         release, mirror = own_release()
-        command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", release, str(BASE), mirror]
+        command = [
+            "debootstrap",
+            "--variant=minbase",
+            f"--include={PACKAGES}",
+            release,
+            str(BASE),
+            mirror,
+        ]
         done = subprocess.run(command, stdout=out, stderr=out, check=False)
     if done.returncode:
         raise RuntimeError(f"debootstrap failed: {log.read_text()[-500:]}")
@@ -60,9 +79,13 @@ def base_root() -> Path:
     entries = "".join(f"{user}:{PASSWORD}\n" for user in ("root", OPERATOR, OUTSIDER, NOISY))
     subprocess.run(["chroot", BASE, "chpasswd"], input=entries, text=True, check=True)
     sudoers = BASE / "etc" / "sudoers.d" / "test"
-    sudoers.write_text(f"Defaults !lecture\n{OPERATOR} ALL=(ALL) ALL\n{NOISY} ALL=(ALL) NOPASSWD: ALL\n")
+    sudoers.write_text(
+        f"Defaults !lecture\n{OPERATOR} ALL=(ALL) ALL\n{NOISY} ALL=(ALL) NOPASSWD: ALL\n"
+    )
     sudoers.chmod(0o440)
-    (BASE / "home" / NOISY / ".bashrc").write_text('echo "*** This machine is watched. BUSBAR is a word. ***"; echo "and stderr" >&2\n')
+    (BASE / "home" / NOISY / ".bashrc").write_text(
+        'echo "*** This machine is watched. BUSBAR is a word. ***"; echo "and stderr" >&2\n'
+    )
     (BASE / "ready").touch()
     return BASE
 
@@ -84,7 +107,11 @@ class Target:
         root = self.folder / "root"
         (self.folder / "sshd_config").write_text(SSHD.format(port=self.port))
         script = self.folder / "start"
-        small = f"mkdir -p {root}{self._small} && mount -t tmpfs -o size=400m,nr_inodes=120 tmpfs {root}{self._small}" if self._small else "true"
+        small = (
+            f"mkdir -p {root}{self._small} && mount -t tmpfs -o size=400m,nr_inodes=120 tmpfs {root}{self._small}"
+            if self._small
+            else "true"
+        )
         script.write_text(
             f"set -e\nmount -t overlay overlay -o lowerdir={base},upperdir={self.folder}/upper,workdir={self.folder}/work {root}\n"
             f"mount -t proc proc {root}/proc\nmount --rbind /dev {root}/dev\nmount -t tmpfs tmpfs {root}/run\n"
@@ -96,8 +123,18 @@ class Target:
 
     def _start(self) -> None:
         with (self.folder / "sshd.log").open("ab") as log:
-            command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "sh", str(self._script)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            command = [
+                "unshare",
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child=SIGKILL",
+                "sh",
+                str(self._script),
+            ]
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
         wait_for("sshd", self._answers, self.folder / "sshd.log", 15)
 
     def _answers(self) -> bool:
@@ -108,7 +145,11 @@ class Target:
             return False
 
     def sshd_pid(self) -> int:
-        return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
+        return int(
+            Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+            .read_text()
+            .split()[0]
+        )
 
     def path(self, name: str) -> Path:
         """A file of the machine, seen from outside."""
@@ -117,7 +158,12 @@ class Target:
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """As root on the machine."""
         pid = str(self.sshd_pid())
-        return subprocess.run(["nsenter", "-t", pid, "-m", "-p", f"--root=/proc/{pid}/root", *command], capture_output=True, text=True, check=False)
+        return subprocess.run(
+            ["nsenter", "-t", pid, "-m", "-p", f"--root=/proc/{pid}/root", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def processes(self) -> list[str]:
         """Command lines of ours that run there."""
@@ -146,7 +192,12 @@ class Target:
                     continue
                 link = os.readlink(path) if path.is_symlink() else ""
                 is_folder = path.is_dir() and not link
-                found[str(path.relative_to(root))] = (s.st_mode, 0 if is_folder else s.st_size, 0 if is_folder else s.st_mtime_ns, link)
+                found[str(path.relative_to(root))] = (
+                    s.st_mode,
+                    0 if is_folder else s.st_size,
+                    0 if is_folder else s.st_mtime_ns,
+                    link,
+                )
         found.pop("var/log/btmp", None)  # sshd's own record of refused logins
         return found
 

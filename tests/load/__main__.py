@@ -29,16 +29,32 @@ def same_history(bench: Bench, sent: dict[str, list[dict[str, float]]]) -> tuple
     """Readings that REST shows as they were sent, of how many."""
     equal = total = 0
     for gpu, samples in sent.items():
-        shown = {i["metric"]: [p[1] for p in i["points"]] for i in bench.get(f"gpus/{gpu}/metrics?resolution_seconds=0")["items"]}
+        shown = {
+            i["metric"]: [p[1] for p in i["points"]]
+            for i in bench.get(f"gpus/{gpu}/metrics?resolution_seconds=0")["items"]
+        }
         for metric in samples[0]:
             wanted = [s[metric] for s in samples]
             total += len(wanted)
-            equal += sum(a == b for a, b in zip(wanted, shown.get(metric, []), strict=False)) if len(shown.get(metric, [])) == len(wanted) else 0
+            equal += (
+                sum(a == b for a, b in zip(wanted, shown.get(metric, []), strict=False))
+                if len(shown.get(metric, [])) == len(wanted)
+                else 0
+            )
     return equal, total
 
 
-def row(name: str, unit: str, value: float, target: float, met: bool | None = None, **more: object) -> dict[str, object]:
-    return {"name": name, "value": round(value, 3), "unit": unit, "target": target, "met": value <= target if met is None else met, **more}
+def row(
+    name: str, unit: str, value: float, target: float, met: bool | None = None, **more: object
+) -> dict[str, object]:
+    return {
+        "name": name,
+        "value": round(value, 3),
+        "unit": unit,
+        "target": target,
+        "met": value <= target if met is None else met,
+        **more,
+    }
 
 
 def stages(sockets: int, wide: int, lists: float, pairs: float) -> list[Stage]:
@@ -54,7 +70,15 @@ def run(bench: Bench, wanted: Sequence[Stage], measured_seconds: float) -> list[
     begun = time.time()
     half = bench.nodes // 2
     fleet = [
-        Part("agents", bench.folder / "fleet.json", f"127.0.0.1:{FLEET_PORT}", begun, first, count, SAMPLE_SECONDS)
+        Part(
+            "agents",
+            bench.folder / "fleet.json",
+            f"127.0.0.1:{FLEET_PORT}",
+            begun,
+            first,
+            count,
+            SAMPLE_SECONDS,
+        )
         for first, count in ((0, half), (half, bench.nodes - half))
     ]
     try:
@@ -84,8 +108,20 @@ def run(bench: Bench, wanted: Sequence[Stage], measured_seconds: float) -> list[
         *latencies(measured),
         row("reconnect_all_s", "s", back, 60, first_time_s=round(connected, 2)),
         *memory(measured),
-        row("placement_10k_gpus_ms", "ms", statistics.median(ms for m in measured.values() for ms in m.placements_ms), 20),
-        row("history_equal_share", "ratio", equal / max(total, 1), 1.0, equal == total and total > 0, readings=total),
+        row(
+            "placement_10k_gpus_ms",
+            "ms",
+            statistics.median(ms for m in measured.values() for ms in m.placements_ms),
+            20,
+        ),
+        row(
+            "history_equal_share",
+            "ratio",
+            equal / max(total, 1),
+            1.0,
+            equal == total and total > 0,
+            readings=total,
+        ),
         {"name": "stages", "more": {name: m.short() for name, m in measured.items()}},
     ]
 
@@ -95,15 +131,41 @@ def latencies(measured: dict[str, Measured]) -> list[dict[str, object]]:
     own, found = {name: m for name, m in measured.items() if name != "together"}, []
     if own:
         worst = max(own, key=lambda name: own[name].ingest_ms)
-        found.append(row("ingest_ack_p99_ms", "ms", own[worst].ingest_ms, 50, stage=worst, more=own[worst].ingest))
-    for name, stage, target in (("browser_sample", "browsers", 500), ("list", "lists", 300), ("allocate_ticket", "allocations", 150)):
+        found.append(
+            row(
+                "ingest_ack_p99_ms",
+                "ms",
+                own[worst].ingest_ms,
+                50,
+                stage=worst,
+                more=own[worst].ingest,
+            )
+        )
+    for name, stage, target in (
+        ("browser_sample", "browsers", 500),
+        ("list", "lists", 300),
+        ("allocate_ticket", "allocations", 150),
+    ):
         if stage in own:
-            figures = {"browsers": own[stage].browsers, "lists": own[stage].lists, "allocations": own[stage].pairs}[stage]
+            figures = {
+                "browsers": own[stage].browsers,
+                "lists": own[stage].lists,
+                "allocations": own[stage].pairs,
+            }[stage]
             found.append(row(f"{name}_p99_ms", "ms", figures["p99_ms"], target, more=figures))
     if own:
         worst = max(own, key=lambda name: own[name].status["loop_lag_p99_ms"])
         status = own[worst].status
-        found.append(row("loop_lag_p99_ms", "ms", status["loop_lag_p99_ms"], 50, stage=worst, index_mismatches=status["index_mismatches"]))
+        found.append(
+            row(
+                "loop_lag_p99_ms",
+                "ms",
+                status["loop_lag_p99_ms"],
+                50,
+                stage=worst,
+                index_mismatches=status["index_mismatches"],
+            )
+        )
     return found
 
 
@@ -111,7 +173,20 @@ def memory(measured: dict[str, Measured]) -> list[dict[str, object]]:
     """As ingest: of the worst of the stages that have a figure of their own."""
     own = {name: m.rss_bytes for name, m in measured.items() if name != "together"}
     together = {name: m.rss_bytes for name, m in measured.items() if name == "together"}
-    return [row("rss_bytes", "bytes", max(own.values()), 600e6, stage=max(own, key=lambda name: own[name]), **together)] if own else []
+    return (
+        [
+            row(
+                "rss_bytes",
+                "bytes",
+                max(own.values()),
+                600e6,
+                stage=max(own, key=lambda name: own[name]),
+                **together,
+            )
+        ]
+        if own
+        else []
+    )
 
 
 def main() -> None:
@@ -122,10 +197,27 @@ def main() -> None:
     parser.add_argument("--wide", type=int, default=20, help="sockets that watch 1,024 GPUs")
     parser.add_argument("--lists", type=float, default=50.0, help="a second")
     parser.add_argument("--pairs", type=float, default=20.0, help="allocations a second")
-    parser.add_argument("--stage", action="append", choices=[s.name for s in stages(0, 0, 0, 0)], help="only this one; may be given again")
-    parser.add_argument("--seconds", type=float, default=60.0, help="that are measured of each stage, after 15 of warm-up")
-    parser.add_argument("--keep", type=Path, help="folder for the data and the log; default: one that is removed")
-    parser.add_argument("--kill-rounds", type=int, metavar="N", help="instead: kills it so often with requests in flight, and compares all books")
+    parser.add_argument(
+        "--stage",
+        action="append",
+        choices=[s.name for s in stages(0, 0, 0, 0)],
+        help="only this one; may be given again",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=60.0,
+        help="that are measured of each stage, after 15 of warm-up",
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the data and the log; default: one that is removed"
+    )
+    parser.add_argument(
+        "--kill-rounds",
+        type=int,
+        metavar="N",
+        help="instead: kills it so often with requests in flight, and compares all books",
+    )
     options = parser.parse_args()
     if options.kill_rounds:
         with tempfile.TemporaryDirectory(prefix="busbar-kill-") as made:
@@ -148,7 +240,9 @@ def main() -> None:
         print(json.dumps({"machine": machine, "results": results}, indent=1))
         return
     for r in results[:-1]:
-        print(f"{'met   ' if r['met'] else 'MISSED'} {r['name']:26} {r['value']:>14,} {r['unit']:6} target {r['target']:,}")
+        print(
+            f"{'met   ' if r['met'] else 'MISSED'} {r['name']:26} {r['value']:>14,} {r['unit']:6} target {r['target']:,}"
+        )
 
 
 if __name__ == "__main__":

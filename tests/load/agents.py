@@ -54,18 +54,25 @@ class FakeAgent:
 
     def put(self, **body: Any) -> int:
         self.sequence += 1
-        self.queue.put_nowait(fleet_pb2.AgentMessage(boot_id=self.boot, sequence=self.sequence, **body))
+        self.queue.put_nowait(
+            fleet_pb2.AgentMessage(boot_id=self.boot, sequence=self.sequence, **body)
+        )
         return self.sequence
 
     def sample(self, due: float) -> None:
         gpus = []
         for i, gpu_uuid in enumerate(self.uuids):
-            values = [due - self.begun if name == DUE else float(self.dice.randrange(1 << 20)) for name in NAMES]
+            values = [
+                due - self.begun if name == DUE else float(self.dice.randrange(1 << 20))
+                for name in NAMES
+            ]
             gpus.append(fleet_pb2.GpuSample(gpu_uuid=gpu_uuid, values=values))
             if i == 0 and self.sent is not None and self.online:
                 self.sent.append((due, dict(zip(NAMES, values, strict=True))))
         if self.online:
-            self.waiting.append((self.put(samples=fleet_pb2.Samples(gpus=gpus, metrics=NAMES)), due))
+            self.waiting.append(
+                (self.put(samples=fleet_pb2.Samples(gpus=gpus, metrics=NAMES)), due)
+            )
         else:
             self.latencies.append((due, float("inf")))
 
@@ -74,10 +81,21 @@ class FakeAgent:
 
     def inventory(self) -> fleet_pb2.Inventory:
         gpus = [
-            fleet_pb2.Gpu(uuid=u, index=i, model=self.node["model"], memory_bytes=self.node["memory_bytes"], compute_capability=self.node["capability"])
+            fleet_pb2.Gpu(
+                uuid=u,
+                index=i,
+                model=self.node["model"],
+                memory_bytes=self.node["memory_bytes"],
+                compute_capability=self.node["capability"],
+            )
             for i, u in enumerate(self.uuids)
         ]
-        return fleet_pb2.Inventory(agent_version="load", driver_version="580.95.05", endpoints=[fleet_pb2.Endpoint(address="127.0.0.1", port=1)], gpus=gpus)
+        return fleet_pb2.Inventory(
+            agent_version="load",
+            driver_version="580.95.05",
+            endpoints=[fleet_pb2.Endpoint(address="127.0.0.1", port=1)],
+            gpus=gpus,
+        )
 
     async def messages(self) -> AsyncIterator[fleet_pb2.AgentMessage]:
         while True:
@@ -95,8 +113,14 @@ class FakeAgent:
             await asyncio.sleep(next(delays))
 
     async def connected(self) -> None:
-        credentials = grpc.ssl_channel_credentials(self.node["ca"].encode(), self.node["key"].encode(), self.node["certificate"].encode())
-        async with grpc.aio.secure_channel(self.address, credentials, [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]) as channel:
+        credentials = grpc.ssl_channel_credentials(
+            self.node["ca"].encode(), self.node["key"].encode(), self.node["certificate"].encode()
+        )
+        async with grpc.aio.secure_channel(
+            self.address,
+            credentials,
+            [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)],
+        ) as channel:
             while not self.queue.empty():
                 self.queue.get_nowait()
             self.put(inventory=self.inventory())
@@ -126,12 +150,16 @@ async def tick(agents: list[FakeAgent], begun: float, every: float, phases: list
 
 async def commands() -> AsyncIterator[list[str]]:
     reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
     while line := await reader.readline():
         yield line.decode().split()
 
 
-async def main(fleet: Path, address: str, begun: float, first: int, count: int, every: float) -> None:
+async def main(
+    fleet: Path, address: str, begun: float, first: int, count: int, every: float
+) -> None:
     rows = json.loads(fleet.read_text())
     dice = random.Random(3)
     chosen = set(dice.sample(range(len(rows)), min(REMEMBERED_GPUS, len(rows))))
@@ -156,7 +184,13 @@ async def main(fleet: Path, address: str, begun: float, first: int, count: int, 
         elif command == "sent":
             ticking.cancel()
             await asyncio.sleep(2)
-            say(sent={a.node["gpus"][0]["id"]: [readings for _, readings in a.sent] for a in mine if a.sent is not None})
+            say(
+                sent={
+                    a.node["gpus"][0]["id"]: [readings for _, readings in a.sent]
+                    for a in mine
+                    if a.sent is not None
+                }
+            )
         elif command == "stop":
             break
     for task in running:

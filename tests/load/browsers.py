@@ -33,21 +33,29 @@ class Browser:
         self.latencies: list[tuple[float, float]] = []
 
     async def run(self, url: str, context: ssl.SSLContext, begun: float) -> None:
-        async with websockets.connect(url, ssl=context, compression=None, max_size=None, open_timeout=60) as socket:
+        async with websockets.connect(
+            url, ssl=context, compression=None, max_size=None, open_timeout=60
+        ) as socket:
             await socket.send(json.dumps({"type": "hello", "token": self.token}))
             await socket.send(json.dumps({"type": "watch", "gpus": list(self.gpus)}))
             async for text in socket:
                 now = time.time()
                 if str(text).startswith(SAMPLES):
                     message = orjson.loads(text)
-                    self.latencies += [(begun + s[COLUMN], now - begun - s[COLUMN]) for samples in message["gpus"].values() for s in samples]
+                    self.latencies += [
+                        (begun + s[COLUMN], now - begun - s[COLUMN])
+                        for samples in message["gpus"].values()
+                        for s in samples
+                    ]
 
 
 def due_between(phases: list[float], begun: float, every: float, begin: float, end: float) -> int:
     return sum(int((end - begun - p) // every) - int((begin - begun - p) // every) for p in phases)
 
 
-def choose(fleet: list[dict[str, Any]], every: float, count: int, dice: random.Random) -> dict[str, float]:
+def choose(
+    fleet: list[dict[str, Any]], every: float, count: int, dice: random.Random
+) -> dict[str, float]:
     """The GPUs of as many nodes as it takes, as the page of a node or of a pool shows them; of what the user sees, which is every other node."""
     nodes = [(every * i / len(fleet), node["gpus"]) for i, node in enumerate(fleet) if i % 2 == 0]
     chosen = dice.sample(nodes, min(count // NARROW_GPUS, len(nodes)))
@@ -55,17 +63,30 @@ def choose(fleet: list[dict[str, Any]], every: float, count: int, dice: random.R
 
 
 async def main(folder: Path, url: str, begun: float, every: float, sockets: int, wide: int) -> None:
-    fleet, people = json.loads((folder / "fleet.json").read_text()), json.loads((folder / "people.json").read_text())
+    fleet, people = (
+        json.loads((folder / "fleet.json").read_text()),
+        json.loads((folder / "people.json").read_text()),
+    )
     context = ssl.create_default_context(cadata=fleet[0]["ca"])
     dice = random.Random(11)
-    mine = [Browser(people["tokens"][i % len(people["tokens"])], choose(fleet, every, WIDE_GPUS if i < wide else NARROW_GPUS, dice)) for i in range(sockets)]
+    mine = [
+        Browser(
+            people["tokens"][i % len(people["tokens"])],
+            choose(fleet, every, WIDE_GPUS if i < wide else NARROW_GPUS, dice),
+        )
+        for i in range(sockets)
+    ]
     running = [asyncio.create_task(b.run(url, context, begun)) for b in mine]
     async for command, *arguments in commands():
         if command == "figures":
             begin, end = map(float, arguments)
             inside = [latency for b in mine for due, latency in b.latencies if begin <= due < end]
             due = sum(due_between(list(b.gpus.values()), begun, every, begin, end) for b in mine)
-            say(**summary(inside, max(due - len(inside), 0)), due=due, closed=sum(t.done() for t in running))
+            say(
+                **summary(inside, max(due - len(inside), 0)),
+                due=due,
+                closed=sum(t.done() for t in running),
+            )
         elif command == "stop":
             break
     for task in running:

@@ -52,7 +52,9 @@ class Entry:
 class Report:
     rounds: int = 0
     kills: dict[str, int] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("starting", "load", "settling"), 0.0))
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("starting", "load", "settling"), 0.0)
+    )
     least_in_flight: int = 1 << 30
     granted: int = 0
     problems: list[str] = field(default_factory=list)
@@ -75,7 +77,11 @@ class Agent(FakeAgent):
 
     def apply(self, state: fleet_pb2.DesiredState) -> None:
         self.generation = state.generation
-        self.holds = {(g.allocation_id.hex(), p.gpu_uuid.hex()): p.compute_percent for g in state.grants for p in g.partitions}
+        self.holds = {
+            (g.allocation_id.hex(), p.gpu_uuid.hex()): p.compute_percent
+            for g in state.grants
+            for p in g.partitions
+        }
         for gpu, percent in sums(self.holds).items():
             if percent > 100:
                 self.problems.append(f"{self.node['id']} was told to give {percent} % of GPU {gpu}")
@@ -97,7 +103,9 @@ class Clients:
         self.in_flight = 0
         self.busy = 0
 
-    async def until_answered(self, method: str, path: str, headers: dict[str, str], **more: Any) -> Any:
+    async def until_answered(
+        self, method: str, path: str, headers: dict[str, str], **more: Any
+    ) -> Any:
         """The same request again until there is an answer. Raises HttpError for a refusal."""
         while True:
             self.in_flight += 1
@@ -121,7 +129,9 @@ class Clients:
             self.journal[key] = entry
             wanted = {"percent": entry.percent, "project": self.people["projects"][n]}
             headers = who | {"Idempotency-Key": key}
-            answer = await self.until_answered("POST", "/api/v1/allocations", headers, query={"wait": WAIT_SECONDS}, body=wanted)
+            answer = await self.until_answered(
+                "POST", "/api/v1/allocations", headers, query={"wait": WAIT_SECONDS}, body=wanted
+            )
             entry.id = answer["id"]
             self.busy -= 1
             await asyncio.sleep(self.dice.random() * 0.3)
@@ -146,10 +156,15 @@ class Rounds:
         self.checked: set[str] = set()
 
     async def run(self, rounds: int) -> Report:
-        tasks = [asyncio.create_task(a.run()) for a in self.agents] + [asyncio.create_task(self.clients.live(n)) for n in range(CLIENTS)]
+        tasks = [asyncio.create_task(a.run()) for a in self.agents] + [
+            asyncio.create_task(self.clients.live(n)) for n in range(CLIENTS)
+        ]
         tasks.append(asyncio.create_task(self.beat()))
         try:
-            places = [f"{self.dice.choice(NAMES)}:{self.dice.randrange(1, 12)}" if n % 2 else "" for n in range(rounds)]
+            places = [
+                f"{self.dice.choice(NAMES)}:{self.dice.randrange(1, 12)}" if n % 2 else ""
+                for n in range(rounds)
+            ]
             await self.start(places[0])
             for place, following in zip(places, [*places[1:], ""], strict=True):
                 await self.one(place, following)
@@ -181,7 +196,12 @@ class Rounds:
 
     async def start(self, failpoint: str) -> None:
         with self.timed("starting"):
-            await asyncio.to_thread(self.bench.start, self.program, BUSBAR_FAILPOINT=failpoint, BUSBAR_HOLD_SECONDS="3600")
+            await asyncio.to_thread(
+                self.bench.start,
+                self.program,
+                BUSBAR_FAILPOINT=failpoint,
+                BUSBAR_HOLD_SECONDS="3600",
+            )
 
     @contextlib.contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -191,12 +211,17 @@ class Rounds:
 
     async def until_dead(self, failpoint: str) -> None:
         """At its named place, or by hand while enough is in flight."""
-        end, by_hand_at = time.monotonic() + ROUND_SECONDS, time.monotonic() + 0.5 + self.dice.random()
+        end, by_hand_at = (
+            time.monotonic() + ROUND_SECONDS,
+            time.monotonic() + 0.5 + self.dice.random(),
+        )
         in_flight = 0
         if failpoint:
             self.bench.appliance.send_signal(signal.SIGUSR2)
         while self.bench.appliance.poll() is None:
-            in_flight = max(in_flight, self.clients.in_flight) if failpoint else self.clients.in_flight
+            in_flight = (
+                max(in_flight, self.clients.in_flight) if failpoint else self.clients.in_flight
+            )
             by_hand = not failpoint and time.monotonic() > by_hand_at and in_flight >= IN_FLIGHT
             if by_hand or time.monotonic() > end:
                 self.bench.appliance.send_signal(signal.SIGKILL)
@@ -210,7 +235,12 @@ class Rounds:
     async def items(self, path: str, **query: str) -> AsyncIterator[dict[str, Any]]:
         cursor: dict[str, str] = {}
         while True:
-            page = await self.clients.client.request("GET", f"/api/v1/{path}", headers=self.operator, query={"limit": "500", **query, **cursor})
+            page = await self.clients.client.request(
+                "GET",
+                f"/api/v1/{path}",
+                headers=self.operator,
+                query={"limit": "500", **query, **cursor},
+            )
             for row in page["items"]:
                 yield row
             if page["next"] is None:
@@ -221,7 +251,9 @@ class Rounds:
         """When everybody was answered and every node has what it was told."""
         end = time.monotonic() + self.settle_seconds
         while True:
-            problems = ["a request is not answered"] if self.clients.busy else await self.differences()
+            problems = (
+                ["a request is not answered"] if self.clients.busy else await self.differences()
+            )
             if not problems or time.monotonic() > end:
                 break
             await asyncio.sleep(0.2)
@@ -237,25 +269,34 @@ class Rounds:
             shown |= {row["id"]: row async for row in self.items("allocations", state=state)}
         for i in {e.id for e in self.clients.journal.values()} - shown.keys() - self.checked:
             with contextlib.suppress(HttpError):  # it is lost
-                shown[i] = await self.clients.client.request("GET", f"/api/v1/allocations/{i}", headers=self.operator)
+                shown[i] = await self.clients.client.request(
+                    "GET", f"/api/v1/allocations/{i}", headers=self.operator
+                )
         found = list(self.unlike_the_journal(shown))
         found += self.unlike_the_agents(shown)
         async for node in self.items("nodes"):
             if not node["reachable"] or node["applied_generation"] != node["generation"]:
-                found.append(f"{node['name']} is at {node['applied_generation']} of {node['generation']}")
+                found.append(
+                    f"{node['name']} is at {node['applied_generation']} of {node['generation']}"
+                )
         if not found:
             self.checked |= {i for i, row in shown.items() if row["state"] == "released"}
         return found
 
     def unlike_the_journal(self, shown: dict[str, dict[str, Any]]) -> list[str]:
         entries = {e.id: e for e in self.clients.journal.values()}
-        found = [f"{i} was given, and nobody asked for it, or asked once and got two" for i in shown.keys() - entries.keys()]
+        found = [
+            f"{i} was given, and nobody asked for it, or asked once and got two"
+            for i in shown.keys() - entries.keys()
+        ]
         for i, e in entries.items():
             if i in self.checked:
                 continue
             state = shown[i]["state"] if i in shown else "lost"
             if state not in (("released",) if e.released else LIVE):
-                found.append(f"{i} is {state}; its client was told that it is {'released' if e.released else 'its own'}")
+                found.append(
+                    f"{i} is {state}; its client was told that it is {'released' if e.released else 'its own'}"
+                )
         return found
 
     def unlike_the_agents(self, shown: dict[str, dict[str, Any]]) -> list[str]:
@@ -264,11 +305,23 @@ class Rounds:
             for row in shown.values() for p in row["partitions"]
         }  # fmt: skip
         told = {key: percent for a in self.agents for key, percent in a.holds.items()}
-        found = [f"GPU {gpu} is given {percent} %" for gpu, percent in sums(books).items() if percent > 100]
-        return found + [f"{key}: the books say {books.get(key)}, the node was told {told.get(key)}" for key in books.keys() ^ told.keys()]
+        found = [
+            f"GPU {gpu} is given {percent} %"
+            for gpu, percent in sums(books).items()
+            if percent > 100
+        ]
+        return found + [
+            f"{key}: the books say {books.get(key)}, the node was told {told.get(key)}"
+            for key in books.keys() ^ told.keys()
+        ]
 
 
-def kill_rounds(bench: Bench, rounds: int, program: Sequence[str] = RUNAPPLIANCE, settle_seconds: float = SETTLE_SECONDS) -> Report:
+def kill_rounds(
+    bench: Bench,
+    rounds: int,
+    program: Sequence[str] = RUNAPPLIANCE,
+    settle_seconds: float = SETTLE_SECONDS,
+) -> Report:
     bench.populate()
     try:
         return asyncio.run(Rounds(bench, program, settle_seconds).run(rounds))

@@ -61,7 +61,12 @@ class Load:
 
 class People:
     def __init__(self, fleet: list[dict[str, Any]], people: dict[str, Any], url: str) -> None:
-        self.fleet, self.tokens, self.projects, self.dice = fleet, people["tokens"], people["projects"], random.Random(5)
+        self.fleet, self.tokens, self.projects, self.dice = (
+            fleet,
+            people["tokens"],
+            people["projects"],
+            random.Random(5),
+        )
         self.client = Client(url, ssl.create_default_context(cadata=fleet[0]["ca"]))
         self.key = base64.b64encode(secrets.token_bytes(32)).decode()
         self.releases: set[asyncio.Task[None]] = set()
@@ -79,17 +84,26 @@ class People:
                 {"present": "true", "model": self.dice.choice(MODELS)[0]},
             ]
         )
-        await self.client.request("GET", "/api/v1/gpus", query={"limit": 50, **filters}, headers=self.headers(n))
+        await self.client.request(
+            "GET", "/api/v1/gpus", query={"limit": 50, **filters}, headers=self.headers(n)
+        )
 
     async def allocate(self, n: int) -> None:
         headers = self.headers(n) | {"Idempotency-Key": secrets.token_hex(16)}
         wanted = {"percent": 25, "project": self.projects[n % len(self.projects)]}
-        allocation = await self.client.request("POST", "/api/v1/allocations", query={"wait": 20}, body=wanted, headers=headers)
+        allocation = await self.client.request(
+            "POST", "/api/v1/allocations", query={"wait": 20}, body=wanted, headers=headers
+        )
         path = f"/api/v1/allocations/{allocation['id']}"
         try:
             if allocation["state"] != "active":
                 raise RuntimeError(f"{allocation['state']}: {allocation['waiting_reason']}")
-            await self.client.request("POST", f"{path}/tickets", body={"client_public_key": self.key}, headers=self.headers(n))
+            await self.client.request(
+                "POST",
+                f"{path}/tickets",
+                body={"client_public_key": self.key},
+                headers=self.headers(n),
+            )
         finally:
             task = asyncio.create_task(self.release(n, path))
             self.releases.add(task)
@@ -101,7 +115,11 @@ class People:
 
 
 async def main(folder: Path, url: str, lists: float, pairs: float) -> None:
-    people = People(json.loads((folder / "fleet.json").read_text()), json.loads((folder / "people.json").read_text()), url)
+    people = People(
+        json.loads((folder / "fleet.json").read_text()),
+        json.loads((folder / "people.json").read_text()),
+        url,
+    )
     loads = {"list": Load(lists, people.list_gpus), "allocate": Load(pairs, people.allocate)}
     running = [asyncio.create_task(load.run()) for load in loads.values()]
     async for command, *arguments in commands():

@@ -16,7 +16,15 @@ def fragmented(gpus: int = GPUS) -> list[GpuRoom]:
     nodes = [uuid.UUID(int=dice.getrandbits(128)) for _ in range(gpus // 8)]
     free = [dice.choice((0, 10, 25, 50, 75, 100)) for _ in range(gpus)]
     return [
-        GpuRoom(uuid.UUID(int=dice.getrandbits(128)), nodes[i // 8], 80 << 30, free[i], (80 << 30) * free[i] // 100, True, model="NVIDIA A100 80GB")
+        GpuRoom(
+            uuid.UUID(int=dice.getrandbits(128)),
+            nodes[i // 8],
+            80 << 30,
+            free[i],
+            (80 << 30) * free[i] // 100,
+            True,
+            model="NVIDIA A100 80GB",
+        )
         for i in range(gpus)
     ]
 

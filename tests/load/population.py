@@ -12,7 +12,11 @@ from typing import Any
 
 import django
 
-MODELS = (("NVIDIA H200", 141 << 30, "9.0"), ("NVIDIA A100 80GB", 80 << 30, "8.0"), ("NVIDIA L40S", 48 << 30, "8.9"))
+MODELS = (
+    ("NVIDIA H200", 141 << 30, "9.0"),
+    ("NVIDIA A100 80GB", 80 << 30, "8.0"),
+    ("NVIDIA L40S", 48 << 30, "8.9"),
+)
 USERS, PROJECTS, TOKENS_EACH = 30, 10, 10
 GPUS_A_NODE = 8
 
@@ -53,7 +57,9 @@ def make_people() -> dict[str, Any]:
         user = User.objects.create(username=f"load{i}")
         project = ours[i % PROJECTS]
         RoleBinding.objects.create(user=user, project=project, role=Role.USER)
-        tokens += [(token_create(user=user, name="load")[1], project.name) for _ in range(TOKENS_EACH)]
+        tokens += [
+            (token_create(user=user, name="load")[1], project.name) for _ in range(TOKENS_EACH)
+        ]
     operator = User.objects.create(username="load-operator")
     RoleBinding.objects.create(user=operator, project=None, role=Role.OPERATOR)
     return {

@@ -24,7 +24,11 @@ class Part:
 
     def __init__(self, module: str, *arguments: object) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", f"tests.load.{module}", *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+            [sys.executable, "-m", f"tests.load.{module}", *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
         )
 
     def tell(self, *words: object) -> None:
@@ -81,9 +85,17 @@ class Measured:
             "stolen_percent": self.stolen_percent,
             "rss_mb": self.rss_bytes / 1e6,
         }
-        for name, figures in (("browser_sample", self.browsers), ("list", self.lists), ("allocate_ticket", self.pairs)):
+        for name, figures in (
+            ("browser_sample", self.browsers),
+            ("list", self.lists),
+            ("allocate_ticket", self.pairs),
+        ):
             if figures:
-                found |= {f"{name}_p50_ms": figures["p50_ms"], f"{name}_p99_ms": figures["p99_ms"], f"{name}_misses": figures["misses"]}
+                found |= {
+                    f"{name}_p50_ms": figures["p50_ms"],
+                    f"{name}_p99_ms": figures["p99_ms"],
+                    f"{name}_misses": figures["misses"],
+                }
         return {name: round(value, 2) for name, value in found.items()}
 
 
@@ -101,20 +113,39 @@ def status_of(bench: Bench) -> dict[str, Any]:
         return {"loop_lag_p99_ms": math.inf, "index_mismatches": math.nan}
 
 
-def measure(bench: Bench, fleet: Sequence[Part], stage: Stage, begun: float, seconds: float) -> Measured:
+def measure(
+    bench: Bench, fleet: Sequence[Part], stage: Stage, begun: float, seconds: float
+) -> Measured:
     browsers, people = None, None
     if stage.sockets:
-        browsers = Part("browsers", bench.folder, f"wss://127.0.0.1:{HTTPS_PORT}/api/v1/feed", begun, SAMPLE_SECONDS, stage.sockets, stage.wide)
+        browsers = Part(
+            "browsers",
+            bench.folder,
+            f"wss://127.0.0.1:{HTTPS_PORT}/api/v1/feed",
+            begun,
+            SAMPLE_SECONDS,
+            stage.sockets,
+            stage.wide,
+        )
     if stage.lists or stage.pairs:
         people = Part("people", bench.folder, bench.url, stage.lists, stage.pairs)
     try:
         time.sleep(WARM_UP_SECONDS)
-        begin, spent, placements, (stolen, ticks) = time.time(), bench.processor_seconds(), list[float](), machine_ticks()
+        begin, spent, placements, (stolen, ticks) = (
+            time.time(),
+            bench.processor_seconds(),
+            list[float](),
+            machine_ticks(),
+        )
         while time.time() < begin + seconds - 2:
             placements.append(placement_ms())
             time.sleep(min(5.0, seconds / 4))
         time.sleep(max(begin + seconds - time.time(), 0))
-        rss, spent, (stolen_then, ticks_then) = bench.rss_bytes(), bench.processor_seconds() - spent, machine_ticks()
+        rss, spent, (stolen_then, ticks_then) = (
+            bench.rss_bytes(),
+            bench.processor_seconds() - spent,
+            machine_ticks(),
+        )
         status = status_of(bench)
         time.sleep(SAMPLE_SECONDS)
         end = begin + seconds

@@ -15,7 +15,9 @@ def keeps_no_answers() -> None:
     """A repeated request has its effect again."""
     from appliance.activity import idempotency
 
-    def forgetful(*, user_id: object, key: str, digest: str, effect: Callable[[], tuple[int, dict[str, Any]]]) -> tuple[int, dict[str, Any]]:
+    def forgetful(
+        *, user_id: object, key: str, digest: str, effect: Callable[[], tuple[int, dict[str, Any]]]
+    ) -> tuple[int, dict[str, Any]]:
         return effect()
 
     vars(idempotency)["remember_answer"] = forgetful

@@ -19,7 +19,9 @@ class Card:
     """NVML of a machine whose GPUs a test changes."""
 
     def __init__(self) -> None:
-        self.now: list[Gpu] | Exception = [Gpu(uuid.uuid4(), 0, "Test GPU", 1 << 30, "9.0", "0000:01:00.0")]
+        self.now: list[Gpu] | Exception = [
+            Gpu(uuid.uuid4(), 0, "Test GPU", 1 << 30, "9.0", "0000:01:00.0")
+        ]
 
     def gpus(self) -> list[Gpu]:
         if isinstance(self.now, Exception):
@@ -52,13 +54,23 @@ async def told(agent: Agent) -> list[fleet_pb2.Inventory]:
 
 async def looks(tmp_path: Path) -> None:
     card = Card()
-    agent = Agent(tmp_path, Identity("n", "node", "127.0.0.1:1"), cast("LauncherControl", Away()), ["127.0.0.1"], cast("Nvml", card))
+    agent = Agent(
+        tmp_path,
+        Identity("n", "node", "127.0.0.1:1"),
+        cast("LauncherControl", Away()),
+        ["127.0.0.1"],
+        cast("Nvml", card),
+    )
     assert isinstance(card.now, list)
     (whole,) = card.now
     assert await told(agent) == [], "nothing changed"
     card.now = [replace(whole, mig=True)]
     (inventory,) = await told(agent)
-    assert inventory.gpus[0].mig and inventory.cuda_version == "13.0" and inventory.gpus[0].pci_bus_id == "0000:01:00.0"
+    assert (
+        inventory.gpus[0].mig
+        and inventory.cuda_version == "13.0"
+        and inventory.gpus[0].pci_bus_id == "0000:01:00.0"
+    )
     assert await told(agent) == [], "it was told already"
     card.now = RuntimeError("fell off the bus")
     assert await told(agent) == [], "what cannot be read says nothing"

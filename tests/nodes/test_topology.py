@@ -10,7 +10,12 @@ import pytest
 
 from nodes.topology import links
 
-LINKS: dict[int, list[str]] = {0: ["gpu1"] * 4, 1: ["gpu0"] * 4, 2: ["switch"] * 18, 3: ["switch"] * 12 + ["down"] * 6}
+LINKS: dict[int, list[str]] = {
+    0: ["gpu1"] * 4,
+    1: ["gpu0"] * 4,
+    2: ["switch"] * 18,
+    3: ["switch"] * 12 + ["down"] * 6,
+}
 
 
 def link(handle: int, i: int) -> str:
@@ -25,9 +30,13 @@ def board(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     for name, answer in {
         "nvmlDeviceGetPciInfo": lambda h: SimpleNamespace(busId=f"gpu{h}".encode()),
         "nvmlDeviceGetNvLinkState": lambda h, i: int(link(h, i) != "down"),
-        "nvmlDeviceGetNvLinkRemoteDeviceType": lambda h, i: switch if link(h, i) == "switch" else gpu,
+        "nvmlDeviceGetNvLinkRemoteDeviceType": lambda h, i: (
+            switch if link(h, i) == "switch" else gpu
+        ),
         "nvmlDeviceGetNvLinkRemotePciInfo": lambda h, i: SimpleNamespace(busId=link(h, i)),
-        "nvmlDeviceGetTopologyCommonAncestor": lambda a, b: pynvml.NVML_TOPOLOGY_HOSTBRIDGE if a // 2 == b // 2 else pynvml.NVML_TOPOLOGY_SYSTEM,
+        "nvmlDeviceGetTopologyCommonAncestor": lambda a, b: (
+            pynvml.NVML_TOPOLOGY_HOSTBRIDGE if a // 2 == b // 2 else pynvml.NVML_TOPOLOGY_SYSTEM
+        ),
     }.items():
         monkeypatch.setattr(pynvml, name, answer)
     return [0, 1, 2, 3]
@@ -42,7 +51,9 @@ def test_links_count_directly_and_over_switches_and_pcie_is_the_rest(board: list
     ]
 
 
-def test_what_nvml_does_not_say_is_left_out(board: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nvml_does_not_say_is_left_out(
+    board: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def unknown(*_: Any) -> int:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
 

@@ -21,7 +21,12 @@ def node() -> Iterator[LocalNode]:
 def cuda_include() -> Path:
     import nvidia
 
-    return next(p for base in nvidia.__path__ for p in Path(base).glob("*/include") if (p / "cuda.h").exists())
+    return next(
+        p
+        for base in nvidia.__path__
+        for p in Path(base).glob("*/include")
+        if (p / "cuda.h").exists()
+    )
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +41,20 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
             source, library = PROGRAMS / f"{name}.c", BUILD / "client"
             subprocess.run(
-                ["gcc", "-O1", "-Wall", "-Werror", f"-I{cuda_include()}", f"-I{PROGRAMS}", "-o", target, source, f"-L{library}", "-lcuda", "-lpthread"],
+                [
+                    "gcc",
+                    "-O1",
+                    "-Wall",
+                    "-Werror",
+                    f"-I{cuda_include()}",
+                    f"-I{PROGRAMS}",
+                    "-o",
+                    target,
+                    source,
+                    f"-L{library}",
+                    "-lcuda",
+                    "-lpthread",
+                ],
                 check=True,
             )
         return target

@@ -19,14 +19,24 @@ from appliance.allocations.tickets import SigningKey, TicketPartition, issue
 from appliance.fleet.certificates import load_authority, sign_node
 from deploy.supervisor import BUILD, SOFTGPU, wait_for
 from nodes.enrolment import new_key_and_csr
-from nodes.launcher_control import Grant, Grants, LauncherControl, LauncherError, Partition, SessionReport
+from nodes.launcher_control import (
+    Grant,
+    Grants,
+    LauncherControl,
+    LauncherError,
+    Partition,
+    SessionReport,
+)
 
 
 def softgpu_environment(folder: Path, devices: int = 2) -> dict[str, str]:
     return os.environ | {
         "BUSBAR_SOFTGPU_DEVICES": str(devices),
         "BUSBAR_SOFTGPU_DIR": str(folder),
-        "BUSBAR_SOFTGPU_CACHE": os.environ.get("BUSBAR_SOFTGPU_CACHE", str(Path(tempfile.gettempdir()) / f"busbar-test-kernels-{os.getuid()}")),
+        "BUSBAR_SOFTGPU_CACHE": os.environ.get(
+            "BUSBAR_SOFTGPU_CACHE",
+            str(Path(tempfile.gettempdir()) / f"busbar-test-kernels-{os.getuid()}"),
+        ),
     }
 
 
@@ -36,14 +46,20 @@ def direct_environment(folder: Path) -> dict[str, str]:
 
 
 def gpu_uuids(env: dict[str, str]) -> list[uuid.UUID]:
-    out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=env, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [str(SOFTGPU / "softgpu-status")], env=env, capture_output=True, text=True, check=True
+    ).stdout
     return [uuid.UUID(json.loads(line)["uuid"].removeprefix("GPU-")) for line in out.splitlines()]
 
 
 def gpu_memory_bytes(env: dict[str, str]) -> list[int]:
     """Of each software GPU: what its processes hold."""
-    out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=env, capture_output=True, text=True, check=True).stdout
-    return [sum(p["memory_bytes"] for p in json.loads(line)["processes"]) for line in out.splitlines()]
+    out = subprocess.run(
+        [str(SOFTGPU / "softgpu-status")], env=env, capture_output=True, text=True, check=True
+    ).stdout
+    return [
+        sum(p["memory_bytes"] for p in json.loads(line)["processes"]) for line in out.splitlines()
+    ]
 
 
 PROGRAMS = Path(os.environ.get("BUSBAR_TEST_LAUNCHER", BUILD))
@@ -62,16 +78,25 @@ class LocalNode:
     """`driver` stands behind the sessions: the software GPU, or the null driver of the tests."""
 
     def __init__(
-        self, driver: Path = SOFTGPU / "libcuda.so.1", gpus: Sequence[uuid.UUID] = (), partitions: Sequence[Partition] = (), **environment: str
+        self,
+        driver: Path = SOFTGPU / "libcuda.so.1",
+        gpus: Sequence[uuid.UUID] = (),
+        partitions: Sequence[Partition] = (),
+        **environment: str,
     ) -> None:
         self.driver = driver
         self.folder = Path(tempfile.mkdtemp(prefix="bbt-"))
         self.runtime = self.folder / "r"
         self.runtime.mkdir(mode=0o700)
         self.node_id, self.allocation_id, self.tenant_id = uuid.uuid4(), uuid.uuid4(), uuid.uuid4()
-        self.key, self.client_key = SigningKey(Ed25519PrivateKey.generate()), Ed25519PrivateKey.generate()
+        self.key, self.client_key = (
+            SigningKey(Ed25519PrivateKey.generate()),
+            Ed25519PrivateKey.generate(),
+        )
         self.env = softgpu_environment(self.folder / "gpu") | environment
-        self.gpus = list(gpus) or (NULL_DRIVER_GPUS if driver == NULL_DRIVER else gpu_uuids(self.env))
+        self.gpus = list(gpus) or (
+            NULL_DRIVER_GPUS if driver == NULL_DRIVER else gpu_uuids(self.env)
+        )
         self.fence = (1, 5)
         self.partitions = tuple(partitions) or (Partition(self.gpus[0], 1 << 30, 50),)
         self.authority = load_authority(self.folder)
@@ -84,7 +109,11 @@ class LocalNode:
     def _write_certificate(self) -> None:
         key, csr = new_key_and_csr()
         (self.folder / "launcher.key").write_bytes(key)
-        (self.folder / "launcher.pem").write_bytes(sign_node(self.authority, csr, self.node_id, "launcher").public_bytes(serialization.Encoding.PEM))
+        (self.folder / "launcher.pem").write_bytes(
+            sign_node(self.authority, csr, self.node_id, "launcher").public_bytes(
+                serialization.Encoding.PEM
+            )
+        )
 
     def restart(self, **environment: str) -> None:
         """kill -9 and a new launcher in the same runtime folder."""
@@ -120,8 +149,14 @@ class LocalNode:
         return self.control.sessions().port
 
     def grants(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> Grants:
-        grants = (Grant(self.allocation_id, self.tenant_id, *(fence or self.fence), self.partitions),) if held else ()
-        return Grants(1, int(time.time()), self.node_id, ((self.key.key_id, self.key.public),), grants)
+        grants = (
+            (Grant(self.allocation_id, self.tenant_id, *(fence or self.fence), self.partitions),)
+            if held
+            else ()
+        )
+        return Grants(
+            1, int(time.time()), self.node_id, ((self.key.key_id, self.key.public),), grants
+        )
 
     def grant(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> None:
         self.control.apply(self.grants(fence=fence, held=held))
@@ -135,18 +170,37 @@ class LocalNode:
         return issue(**(values | changes))  # type: ignore[arg-type]
 
     def ticket_file(self) -> Path:
-        path, fresh = self.folder / "ticket", self.folder / f"ticket.{uuid.uuid4().hex}"  # tests may ask from two threads
+        path, fresh = (
+            self.folder / "ticket",
+            self.folder / f"ticket.{uuid.uuid4().hex}",
+        )  # tests may ask from two threads
         fresh.touch(mode=0o600)
-        head = (f"key {b64(self.client_key.private_bytes_raw())}", f"ca {b64(self.authority.pem.encode())}")
+        head = (
+            f"key {b64(self.client_key.private_bytes_raw())}",
+            f"ca {b64(self.authority.pem.encode())}",
+        )
         fresh.write_text("".join(line + "\n" for line in (*head, *self.ticket_lines())))
-        return fresh.replace(path)  # a program that was just started may still be reading the last one
+        return fresh.replace(
+            path
+        )  # a program that was just started may still be reading the last one
 
     def ticket_lines(self) -> tuple[str, ...]:
-        return f"node {self.node_id}", f"endpoint 127.0.0.1 {self.port}", f"ticket {b64(self.ticket())}"
+        return (
+            f"node {self.node_id}",
+            f"endpoint 127.0.0.1 {self.port}",
+            f"ticket {b64(self.ticket())}",
+        )
 
     def remote_environment(self, **more: str) -> dict[str, str]:
         """For a program that comes over the network."""
-        return os.environ | {"BUSBAR_TICKET_FILE": str(self.ticket_file()), "LD_LIBRARY_PATH": str(BUILD / "client")} | more
+        return (
+            os.environ
+            | {
+                "BUSBAR_TICKET_FILE": str(self.ticket_file()),
+                "LD_LIBRARY_PATH": str(BUILD / "client"),
+            }
+            | more
+        )
 
     def sessions(self) -> tuple[SessionReport, ...]:
         return self.control.sessions().sessions

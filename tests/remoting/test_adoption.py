@@ -27,7 +27,13 @@ def own() -> Iterator[LocalNode]:
 
 def working(node: LocalNode, seconds: int = 4) -> subprocess.Popen[str]:
     command = [BUILD / "demo" / "gpu_demo", "work", str(seconds)]
-    process = subprocess.Popen(command, env=node.remote_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        env=node.remote_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None and process.stdout.readline() == "working\n"
     return process
 
@@ -44,7 +50,9 @@ def test_a_new_launcher_shows_the_same_session_and_process(own: LocalNode) -> No
     assert (after.session_id, after.pid) == (before.session_id, before.pid)
     out, err = program.communicate(timeout=30)
     assert program.returncode == 0 and "right after" in out, err
-    wait_for("the end in the launcher's list", lambda: not running(own), own.folder / "launcher.log", 10)
+    wait_for(
+        "the end in the launcher's list", lambda: not running(own), own.folder / "launcher.log", 10
+    )
 
 
 def test_a_launcher_that_forgets_would_be_noticed(own: LocalNode) -> None:
@@ -87,7 +95,10 @@ def given_an_hour_ago(node: LocalNode, boot_id: bytes) -> None:
     node.control.apply(replace(node.grants(), appliance_seconds=int(time.time()) - hour))
     node.launcher.kill()
     node.launcher.wait()
-    saved, head = node.runtime / "grants", struct.Struct("<40sq")  # boot_id, seconds of CLOCK_BOOTTIME
+    saved, head = (
+        node.runtime / "grants",
+        struct.Struct("<40sq"),
+    )  # boot_id, seconds of CLOCK_BOOTTIME
     _, received = head.unpack_from(saved.read_bytes())
     saved.write_bytes(head.pack(boot_id, received - hour) + saved.read_bytes()[head.size :])
     node.launcher = node._start()
@@ -101,7 +112,12 @@ def test_a_new_launcher_goes_on_with_the_appliances_clock(own: LocalNode) -> Non
 def test_after_another_boot_the_clock_stands_until_the_agent_speaks(own: LocalNode) -> None:
     given_an_hour_ago(own, b"another")
     demo = [BUILD / "demo" / "gpu_demo", "work", "1"]
-    refused = subprocess.run(demo, check=False, env=own.remote_environment(), capture_output=True, text=True, timeout=60)
-    assert refused.returncode != 0 and "the ticket has expired" in (own.folder / "launcher.log").read_text()
+    refused = subprocess.run(
+        demo, check=False, env=own.remote_environment(), capture_output=True, text=True, timeout=60
+    )
+    assert (
+        refused.returncode != 0
+        and "the ticket has expired" in (own.folder / "launcher.log").read_text()
+    )
     own.grant()
     assert working(own, 1).wait(30) == 0

@@ -46,24 +46,42 @@ def environment_of(nodes: tuple[LocalNode, LocalNode], **more: str) -> dict[str,
 
 
 @pytest.mark.parametrize("arena", ["with arenas", "without arenas"])
-def test_two_gpus_of_one_node_are_as_two_local_ones(two_gpus: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, arena: str) -> None:
+def test_two_gpus_of_one_node_are_as_two_local_ones(
+    two_gpus: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, arena: str
+) -> None:
     program = compiled("two_devices")
     direct = output(program, direct_environment(tmp_path))
     assert "WRONG" not in direct and "devices 2" in direct
-    assert output(program, two_gpus.remote_environment(**({} if arena == "with arenas" else {"BUSBAR_ARENA": "0"}))) == direct
+    assert (
+        output(
+            program,
+            two_gpus.remote_environment(
+                **({} if arena == "with arenas" else {"BUSBAR_ARENA": "0"})
+            ),
+        )
+        == direct
+    )
 
 
-def test_gpus_of_two_nodes_are_as_two_local_ones(two_nodes: tuple[LocalNode, LocalNode], compiled: Callable[[str], Path], tmp_path: Path) -> None:
+def test_gpus_of_two_nodes_are_as_two_local_ones(
+    two_nodes: tuple[LocalNode, LocalNode], compiled: Callable[[str], Path], tmp_path: Path
+) -> None:
     program = compiled("two_devices")
     direct = output(program, direct_environment(tmp_path))
     assert output(program, environment_of(two_nodes)) == direct
     for n in two_nodes:
         assert len(n.sessions()) == 1, "each node had one session"
-        wait_for("its end", lambda n=n: n.sessions()[0].state == "closed", n.folder / "launcher.log", 10)  # type: ignore[misc]
+        wait_for(
+            "its end", lambda n=n: n.sessions()[0].state == "closed", n.folder / "launcher.log", 10
+        )  # type: ignore[misc]
 
 
-def test_a_node_that_dies_is_an_error_and_not_a_hang(two_nodes: tuple[LocalNode, LocalNode], compiled: Callable[[str], Path]) -> None:
+def test_a_node_that_dies_is_an_error_and_not_a_hang(
+    two_nodes: tuple[LocalNode, LocalNode], compiled: Callable[[str], Path]
+) -> None:
     env = environment_of(two_nodes)
     two_nodes[1].grant(fence=(1, 6))
-    done = subprocess.run([compiled("two_devices")], env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [compiled("two_devices")], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode != 0 and str(two_nodes[1].node_id) in done.stderr

@@ -21,8 +21,23 @@ from remoting.bench.gpu.suites import compare
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("gpu")
     parts = ["conformance streams", "conformance graph_nodes", "driver", "questions", "partitions"]
-    command = [sys.executable, "-m", "remoting.bench.gpu", "--software", "--repetitions", "1", "--seconds", "2", "--output", str(folder), "--only", *parts]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "remoting.bench.gpu",
+        "--software",
+        "--repetitions",
+        "1",
+        "--seconds",
+        "2",
+        "--output",
+        str(folder),
+        "--only",
+        *parts,
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     made: dict[str, Any] = json.loads((folder / "software-gpu.json").read_text())
     return made
@@ -32,7 +47,12 @@ def test_its_parts_run_natively_and_remoted(report: dict[str, Any]) -> None:
     rows = {r["name"]: r for r in report["results"]}
     assert rows["streams.c prints"]["same"] and rows["streams.c prints"]["runs"] == 3
     assert {"native", "shm", "tls"} <= rows["enqueue_p50_ns"].keys()
-    assert all("native" in rows[name] for part in PARTS if part.name == "questions" for name in part.figures)
+    assert all(
+        "native" in rows[name]
+        for part in PARTS
+        if part.name == "questions"
+        for name in part.figures
+    )
     assert sum(rows[name]["shm"] for name in SHARES) == pytest.approx(100)
     assert report["machine"]["gpu"] == "software GPU"
 
@@ -40,7 +60,9 @@ def test_its_parts_run_natively_and_remoted(report: dict[str, Any]) -> None:
 def test_the_page_shows_a_report_and_marks_what_is_missing(report: dict[str, Any]) -> None:
     text = page.render([report])
     lines = {cells[1].strip(): row for row in text.splitlines() if len(cells := row.split("|")) > 2}
-    assert page.UNPROVEN not in lines["streams.c prints"] and "the same" in lines["streams.c prints"]
+    assert (
+        page.UNPROVEN not in lines["streams.c prints"] and "the same" in lines["streams.c prints"]
+    )
     assert page.UNPROVEN in lines["ResNet-50 losses"]
 
 
@@ -52,7 +74,9 @@ def test_without_a_report_every_row_is_unproven() -> None:
 
 
 def test_the_page_is_fresh() -> None:
-    assert page.PAGE.read_text() == page.render(page.reports()), "python -m remoting.bench.gpu.page writes it"
+    assert page.PAGE.read_text() == page.render(page.reports()), (
+        "python -m remoting.bench.gpu.page writes it"
+    )
 
 
 def part_that_says(tmp_path: Path, native: str, remoted: str) -> list[dict[str, Any]]:
@@ -75,7 +99,10 @@ def test_losses_that_differ_in_one_bit_are_noticed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_breaks_or_says_nothing_is_an_error(tmp_path: Path) -> None:
-    assert "says nothing of ['losses']" in part_that_says(tmp_path, said(2, "a1"), json.dumps({"figures": {"time": 1}}))[0]["error"]
+    assert (
+        "says nothing of ['losses']"
+        in part_that_says(tmp_path, said(2, "a1"), json.dumps({"figures": {"time": 1}}))[0]["error"]
+    )
     assert "error" in part_that_says(tmp_path, said(2, "a1"), "no JSON")[1]
 
 

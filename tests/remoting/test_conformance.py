@@ -10,28 +10,50 @@ import pytest
 
 from tests.remoting.node import LocalNode, direct_environment
 
-PROGRAMS = ("streams", "host_functions", "memory", "errors", "threads", "graphs", "graph_nodes", "copies", "launch_in_steps", "linker", "causality")
+PROGRAMS = (
+    "streams",
+    "host_functions",
+    "memory",
+    "errors",
+    "threads",
+    "graphs",
+    "graph_nodes",
+    "copies",
+    "launch_in_steps",
+    "linker",
+    "causality",
+)
 
 
 def output(program: Path, env: dict[str, str]) -> str:
-    done = subprocess.run([program], env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [program], env=env, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
     return done.stdout
 
 
-MODES = {"shared memory": {}, "TLS": {"BUSBAR_TRANSPORT": "tls"}, "without arenas": {"BUSBAR_ARENA": "0"}}
+MODES = {
+    "shared memory": {},
+    "TLS": {"BUSBAR_TRANSPORT": "tls"},
+    "without arenas": {"BUSBAR_ARENA": "0"},
+}
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_prints_the_same_directly_and_remoted(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, name: str, mode: str) -> None:
+def test_a_program_prints_the_same_directly_and_remoted(
+    node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, name: str, mode: str
+) -> None:
     program = compiled(name)
     direct = output(program, direct_environment(tmp_path))
     assert "WRONG" not in direct
     assert output(program, node.remote_environment(**MODES[mode])) == direct
 
 
-def test_memory_is_given_back_between_sessions(node: LocalNode, compiled: Callable[[str], Path]) -> None:
+def test_memory_is_given_back_between_sessions(
+    node: LocalNode, compiled: Callable[[str], Path]
+) -> None:
     for _ in range(3):
         output(compiled("memory"), node.remote_environment())
     assert all(s.memory_bytes == 0 for s in node.sessions() if s.state == "closed")

@@ -11,4 +11,7 @@ def test_a_decoder_that_forgets_the_end_of_a_record_is_found(tmp_path: Path) -> 
     build("records", tmp_path / "fuzz", planted=True)
     done = run("records", tmp_path / "fuzz", tmp_path, ["-max_total_time=100"])
     assert done.returncode != 0
-    assert "SUMMARY: AddressSanitizer" in done.stderr or "SUMMARY: UndefinedBehaviorSanitizer" in done.stderr
+    assert (
+        "SUMMARY: AddressSanitizer" in done.stderr
+        or "SUMMARY: UndefinedBehaviorSanitizer" in done.stderr
+    )

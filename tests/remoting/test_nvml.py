@@ -41,14 +41,25 @@ print(json.dumps({
 
 
 def run(node: LocalNode, *command: str) -> str:
-    done = subprocess.run(command, env=node.remote_environment(), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command,
+        env=node.remote_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def test_it_shows_the_partition_and_its_processes(node: LocalNode) -> None:
     seen = json.loads(run(node, sys.executable, "-c", LOOK))
-    assert (seen["count"], seen["name"], seen["total"]) == (1, "Software GPU", node.partitions[0].memory_bytes)
+    assert (seen["count"], seen["name"], seen["total"]) == (
+        1,
+        "Software GPU",
+        node.partitions[0].memory_bytes,
+    )
     assert seen["used"] >= 300 << 20
     assert seen["used"] + seen["free"] == seen["total"]
     assert seen["same"]
@@ -60,12 +71,19 @@ def test_it_shows_the_partition_and_its_processes(node: LocalNode) -> None:
 
 def test_monitors_that_users_run_work(node: LocalNode) -> None:
     scripts = Path(sys.executable).parent
-    assert re.search(r"Software GPU \|.*/  1024 MB", run(node, str(scripts / "gpustat"), "--no-color"))
+    assert re.search(
+        r"Software GPU \|.*/  1024 MB", run(node, str(scripts / "gpustat"), "--no-color")
+    )
     assert "1024MiB" in run(node, str(scripts / "nvitop"), "-1", "--ascii")
 
 
 def test_every_symbol_of_the_header_is_exported() -> None:
-    out = subprocess.run(["nm", "-D", "--defined-only", BUILD / "client" / "libnvidia-ml.so.1"], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        ["nm", "-D", "--defined-only", BUILD / "client" / "libnvidia-ml.so.1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     names = {line.split()[-1] for line in out.splitlines()}
     assert set(headers.nvml_prototypes(cuda_include() / "nvml.h")) <= names
     assert all(n.startswith("nvml") for n in names)

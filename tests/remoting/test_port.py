@@ -19,12 +19,19 @@ from deploy.supervisor import BUILD
 from tests.remoting.node import LocalNode
 
 MAGIC = b"BUSBAR1\n"
-CLIENT_HELLO = bytes.fromhex("160301003b010000370303") + bytes(32) + bytes.fromhex("00000213010100000c002b0003020304") + bytes(8)
+CLIENT_HELLO = (
+    bytes.fromhex("160301003b010000370303")
+    + bytes(32)
+    + bytes.fromhex("00000213010100000c002b0003020304")
+    + bytes(8)
+)
 
 
 def answer(port: int, first: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
-        with contextlib.suppress(OSError):  # the port may hang up while we still speak; what it said is there all the same
+        with contextlib.suppress(
+            OSError
+        ):  # the port may hang up while we still speak; what it said is there all the same
             s.sendall(first)
             s.shutdown(socket.SHUT_WR)
         try:
@@ -51,13 +58,19 @@ BAD: dict[str, Callable[[LocalNode], bytes]] = {
     "a truncated ticket": lambda n: opening(n.ticket()[:-1]),
     "a flipped bit": lambda n: opening(flipped(n.ticket(), 40)),
     "a flipped signature": lambda n: opening(flipped(n.ticket(), len(n.ticket()) - 1)),
-    "another appliance's key": lambda n: opening(n.ticket(key=SigningKey(Ed25519PrivateKey.generate()))),
+    "another appliance's key": lambda n: opening(
+        n.ticket(key=SigningKey(Ed25519PrivateKey.generate()))
+    ),
     "another node": lambda n: opening(n.ticket(node_id=uuid.uuid4())),
     "another allocation": lambda n: opening(n.ticket(allocation_id=uuid.uuid4())),
     "an older fence": lambda n: opening(n.ticket(fence=(1, 4))),
     "an expired ticket": lambda n: opening(n.ticket(now_seconds=1)),
-    "more memory than granted": lambda n: opening(n.ticket(partitions=[TicketPartition(n.gpus[0], 2 << 30, 50)])),
-    "another GPU": lambda n: opening(n.ticket(partitions=[TicketPartition(n.gpus[1], 1 << 30, 50)])),
+    "more memory than granted": lambda n: opening(
+        n.ticket(partitions=[TicketPartition(n.gpus[0], 2 << 30, 50)])
+    ),
+    "another GPU": lambda n: opening(
+        n.ticket(partitions=[TicketPartition(n.gpus[1], 1 << 30, 50)])
+    ),
 }
 
 
@@ -72,13 +85,22 @@ def test_a_right_ticket_is_answered(node: LocalNode) -> None:
 
 
 def test_a_ticket_is_useless_without_its_key(node: LocalNode) -> None:
-    stolen = node.ticket(client_public_key=Ed25519PrivateKey.generate().public_key().public_bytes_raw())
+    stolen = node.ticket(
+        client_public_key=Ed25519PrivateKey.generate().public_key().public_bytes_raw()
+    )
     env = node.remote_environment()
     lines = Path(env["BUSBAR_TICKET_FILE"]).read_text().splitlines()
     path = node.folder / "stolen"
     path.touch(mode=0o600)
     path.write_text("\n".join([*lines[:-1], f"ticket {base64.b64encode(stolen).decode()}"]) + "\n")
-    done = subprocess.run([BUILD / "demo" / "gpu_demo"], env=env | {"BUSBAR_TICKET_FILE": str(path)}, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [BUILD / "demo" / "gpu_demo"],
+        env=env | {"BUSBAR_TICKET_FILE": str(path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode != 0 and "CUDA_ERROR_NO_DEVICE" in done.stderr
 
 
@@ -86,6 +108,13 @@ def test_a_ticket_file_that_others_may_read_is_refused(node: LocalNode) -> None:
     env = node.remote_environment()
     path = Path(env["BUSBAR_TICKET_FILE"])
     path.chmod(0o644)
-    done = subprocess.run([BUILD / "demo" / "gpu_demo"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [BUILD / "demo" / "gpu_demo"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     path.chmod(0o600)
     assert done.returncode != 0 and "chmod 600" in done.stderr

@@ -15,13 +15,28 @@ from tests.remoting.node import LocalNode
 from tests.softgpu.test_programs import programs
 
 
-def run(node: LocalNode, module: str, name: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def run(
+    node: LocalNode, module: str, name: str, folder: Path, **more: str
+) -> subprocess.CompletedProcess[str]:
     env = (
         node.remote_environment(**more)
         | software_gpu_variables()
-        | {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder / "triton"), "TRITON_DEFAULT_FP_FUSION": "1", "HOME": os.environ.get("HOME", "/")}
+        | {
+            "PYTHONPATH": str(ROOT),
+            "TRITON_CACHE_DIR": str(folder / "triton"),
+            "TRITON_DEFAULT_FP_FUSION": "1",
+            "HOME": os.environ.get("HOME", "/"),
+        }
     )
-    return subprocess.run([sys.executable, "-m", f"tests.softgpu.{module}", name], env=env, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
+    return subprocess.run(
+        [sys.executable, "-m", f"tests.softgpu.{module}", name],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=ROOT,
+    )
 
 
 @pytest.mark.parametrize("transport", ["", "tls"], ids=["shared memory", "TLS"])

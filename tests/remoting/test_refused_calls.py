@@ -12,28 +12,74 @@ from tests.remoting.node import LocalNode
 NAME = "cuParamSetTexRef"
 
 
-def test_a_refused_call_is_named_once_and_the_program_goes_on(node: LocalNode, compiled: Callable[[str], Path]) -> None:
-    done = subprocess.run([compiled("refused")], env=node.remote_environment(), capture_output=True, text=True, timeout=60, check=True)
+def test_a_refused_call_is_named_once_and_the_program_goes_on(
+    node: LocalNode, compiled: Callable[[str], Path]
+) -> None:
+    done = subprocess.run(
+        [compiled("refused")],
+        env=node.remote_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert done.stderr.count(f"{NAME} is not supported") == 1
-    assert done.stdout.count(f"{NAME}(bump, 0, 0) -> 801") == 2 and "cuCtxSynchronize() -> 0" in done.stdout
+    assert (
+        done.stdout.count(f"{NAME}(bump, 0, 0) -> 801") == 2
+        and "cuCtxSynchronize() -> 0" in done.stdout
+    )
 
 
-def test_the_launcher_lists_it_while_the_session_runs_and_after_its_end(node: LocalNode, compiled: Callable[[str], Path]) -> None:
-    program = subprocess.Popen([compiled("refused"), "30"], env=node.remote_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def test_the_launcher_lists_it_while_the_session_runs_and_after_its_end(
+    node: LocalNode, compiled: Callable[[str], Path]
+) -> None:
+    program = subprocess.Popen(
+        [compiled("refused"), "30"],
+        env=node.remote_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
     def session_state() -> str:
-        return next((s.state for s in node.sessions() if s.client_pid == program.pid and s.refused_calls == (NAME,)), "")
+        return next(
+            (
+                s.state
+                for s in node.sessions()
+                if s.client_pid == program.pid and s.refused_calls == (NAME,)
+            ),
+            "",
+        )
 
-    wait_for("the name in the launcher's list", lambda: session_state() == "running", node.folder / "launcher.log", 20)
+    wait_for(
+        "the name in the launcher's list",
+        lambda: session_state() == "running",
+        node.folder / "launcher.log",
+        20,
+    )
     program.kill()
     program.wait()
-    wait_for("the end of the session", lambda: session_state() == "closed", node.folder / "launcher.log", 20)
+    wait_for(
+        "the end of the session",
+        lambda: session_state() == "closed",
+        node.folder / "launcher.log",
+        20,
+    )
 
 
 def test_a_short_session_is_not_missed(node: LocalNode, compiled: Callable[[str], Path]) -> None:
-    program = subprocess.Popen([compiled("refused")], env=node.remote_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    program = subprocess.Popen(
+        [compiled("refused")],
+        env=node.remote_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     assert program.wait(30) == 0
     mine = lambda: next((s for s in node.sessions() if s.client_pid == program.pid), None)  # noqa: E731
-    wait_for("the end of the session", lambda: (s := mine()) is not None and s.state == "closed", node.folder / "launcher.log", 20)
+    wait_for(
+        "the end of the session",
+        lambda: (s := mine()) is not None and s.state == "closed",
+        node.folder / "launcher.log",
+        20,
+    )
     session = mine()
     assert session is not None and session.refused_calls == (NAME,)

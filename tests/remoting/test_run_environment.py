@@ -17,9 +17,22 @@ def test_compilers_stay_on_ptx_on_a_software_gpu(tmp_path: Path) -> None:
     (tmp_path / "kernel.ptx").write_text(".version 8.0\n")
     for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
         out = tmp_path / name
-        subprocess.run([env[name], "-lineinfo", "-v", "--gpu-name=sm_120a", str(tmp_path / "kernel.ptx"), "-o", str(out)], check=True)
+        subprocess.run(
+            [
+                env[name],
+                "-lineinfo",
+                "-v",
+                "--gpu-name=sm_120a",
+                str(tmp_path / "kernel.ptx"),
+                "-o",
+                str(out),
+            ],
+            check=True,
+        )
         assert out.read_text() == ".version 8.0\n"
-    assert not hasattr(ctypes.CDLL(env["LD_PRELOAD"]), "nvJitLinkCreate")  # so that cuda.core takes the driver's linker
+    assert not hasattr(
+        ctypes.CDLL(env["LD_PRELOAD"]), "nvJitLinkCreate"
+    )  # so that cuda.core takes the driver's linker
 
 
 def test_a_real_gpu_needs_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

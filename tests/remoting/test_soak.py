@@ -19,10 +19,19 @@ def test_kills_leave_nothing_behind() -> None:
 
 def test_a_session_that_stays_is_noticed(compiled: Callable[[str], Path]) -> None:
     node = LocalNode()
-    program = subprocess.Popen([compiled("soak"), "30", "1", "shared"], env=node.remote_environment(), stderr=subprocess.PIPE)
+    program = subprocess.Popen(
+        [compiled("soak"), "30", "1", "shared"],
+        env=node.remote_environment(),
+        stderr=subprocess.PIPE,
+    )
     try:
         kinds = ("is running", "bytes of GPU memory", "beside the spare one")
-        wait_for("what is there", lambda: all(k in " ".join(left_over(node)) for k in kinds), node.folder / "launcher.log", 20)
+        wait_for(
+            "what is there",
+            lambda: all(k in " ".join(left_over(node)) for k in kinds),
+            node.folder / "launcher.log",
+            20,
+        )
     finally:
         program.kill()
         program.communicate()
@@ -30,11 +39,18 @@ def test_a_session_that_stays_is_noticed(compiled: Callable[[str], Path]) -> Non
 
 
 @pytest.mark.parametrize("transport", ["shm", "tls"])
-def test_objects_that_eight_threads_make_and_destroy_are_never_confused(compiled: Callable[[str], Path], transport: str) -> None:
+def test_objects_that_eight_threads_make_and_destroy_are_never_confused(
+    compiled: Callable[[str], Path], transport: str
+) -> None:
     """The driver gives a value that one thread just freed to another's new object."""
     node = LocalNode()
     done = subprocess.run(
-        [compiled("soak"), "4", "8"], env=node.remote_environment(BUSBAR_TRANSPORT=transport), capture_output=True, text=True, timeout=100, check=False
+        [compiled("soak"), "4", "8"],
+        env=node.remote_environment(BUSBAR_TRANSPORT=transport),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     node.stop()
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
@@ -42,6 +58,13 @@ def test_objects_that_eight_threads_make_and_destroy_are_never_confused(compiled
 
 def test_a_leak_in_a_program_is_noticed(compiled: Callable[[str], Path]) -> None:
     node = LocalNode()
-    done = subprocess.run([compiled("soak"), "1", "2", "leak"], env=node.remote_environment(), capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(
+        [compiled("soak"), "1", "2", "leak"],
+        env=node.remote_environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
     node.stop()
     assert done.returncode != 0 and "not given back 0" not in done.stdout

@@ -40,8 +40,13 @@ def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
 
 
 def test_every_function_of_the_header_is_implemented_or_refused_with_a_reason() -> None:
-    exported = {s for s in headers.cuda_prototypes(cuda_include() / "cuda.h") if headers.base_name(s) == s}
-    calls, refused = spec.read(SPEC / "cuda_driver.spec"), spec.read_refused(SPEC / "cuda_driver.refused")
+    exported = {
+        s for s in headers.cuda_prototypes(cuda_include() / "cuda.h") if headers.base_name(s) == s
+    }
+    calls, refused = (
+        spec.read(SPEC / "cuda_driver.spec"),
+        spec.read_refused(SPEC / "cuda_driver.refused"),
+    )
     spec.check_complete(calls, refused, exported)
     with pytest.raises(spec.SpecError, match="no entry"):
         spec.check_complete(calls, refused, exported | {"cuBrandNew"})
@@ -50,14 +55,34 @@ def test_every_function_of_the_header_is_implemented_or_refused_with_a_reason() 
 
 def test_the_coverage_page_is_fresh(tmp_path: Path) -> None:
     page = tmp_path / "coverage.md"
-    command = [sys.executable, "-m", "remoting.codegen.remote_calls", "--include", cuda_include(), "--spec", SPEC, "--output", tmp_path, "--coverage", page]
+    command = [
+        sys.executable,
+        "-m",
+        "remoting.codegen.remote_calls",
+        "--include",
+        cuda_include(),
+        "--spec",
+        SPEC,
+        "--output",
+        tmp_path,
+        "--coverage",
+        page,
+    ]
     subprocess.run(command, cwd=ROOT, check=True)
-    assert page.read_text() == (ROOT / "docs" / "coverage.md").read_text(), "make it anew: see CONTRIBUTING.md"
+    assert page.read_text() == (ROOT / "docs" / "coverage.md").read_text(), (
+        "make it anew: see CONTRIBUTING.md"
+    )
 
 
-@pytest.mark.parametrize("library", [BUILD / "client" / "libcuda.so.1", SOFTGPU / "libcuda.so.1"], ids=["client", "software GPU"])
+@pytest.mark.parametrize(
+    "library",
+    [BUILD / "client" / "libcuda.so.1", SOFTGPU / "libcuda.so.1"],
+    ids=["client", "software GPU"],
+)
 def test_the_library_exports_every_function_and_nothing_else(library: Path) -> None:
-    out = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+    ).stdout
     names = {line.split()[-1] for line in out.splitlines()}
     assert set(headers.cuda_prototypes(cuda_include() / "cuda.h")) <= names
     assert all(n.startswith(("cu", "softgpu_")) for n in names), sorted(names)[:5]
@@ -65,14 +90,21 @@ def test_the_library_exports_every_function_and_nothing_else(library: Path) -> N
 
 def test_an_implemented_function_is_not_the_refusal() -> None:
     """A hand-written function that is missing would silently be the weak stub."""
-    out = subprocess.run(["nm", "-D", "--defined-only", BUILD / "client" / "libcuda.so.1"], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        ["nm", "-D", "--defined-only", BUILD / "client" / "libcuda.so.1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     kinds = {line.split()[-1]: line.split()[-2] for line in out.splitlines()}
     weak = [c for c in spec.read(SPEC / "cuda_driver.spec") if kinds[c] == "W"]
     assert weak == []
 
 
 def test_versions_map_to_the_symbols_that_nvidia_documents() -> None:
-    rows = headers.entry_points(cuda_include() / "cudaTypedefs.h", set(headers.cuda_prototypes(cuda_include() / "cuda.h")))
+    rows = headers.entry_points(
+        cuda_include() / "cudaTypedefs.h", set(headers.cuda_prototypes(cuda_include() / "cuda.h"))
+    )
     table = {(r.base, r.version, r.per_thread): r.symbol for r in rows}
     assert table["cuMemAlloc", 3020, False] == "cuMemAlloc_v2"
     assert table["cuDeviceGetUuid", 9020, False] == "cuDeviceGetUuid"
@@ -81,8 +113,14 @@ def test_versions_map_to_the_symbols_that_nvidia_documents() -> None:
 
 
 def test_a_tested_row_names_a_program_that_exists() -> None:
-    rows = [line.split("|")[1:4] for line in (ROOT / "docs" / "coverage.md").read_text().splitlines() if "| tested |" in line]
+    rows = [
+        line.split("|")[1:4]
+        for line in (ROOT / "docs" / "coverage.md").read_text().splitlines()
+        if "| tested |" in line
+    ]
     programs = {p.stem for p in (ROOT / "tests" / "remoting" / "programs").glob("*.c")}
     assert len(rows) > 90
     for name, _, test in rows:
-        assert test.strip().rpartition("[")[2].rstrip("]") in programs | set(cuda_python("cuda_programs")), name
+        assert test.strip().rpartition("[")[2].rstrip("]") in programs | set(
+            cuda_python("cuda_programs")
+        ), name

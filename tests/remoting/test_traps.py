@@ -18,24 +18,61 @@ TRAPS = (
 )  # fmt: skip
 ONLY_REMOTED = {"forked_child", "unmapped_target"}
 """Without a network the software GPU is in the program's own process: a child has it too, and a copy into nothing faults there."""
-MODES = {"shared memory": {}, "TLS": {"BUSBAR_TRANSPORT": "tls"}, "without arenas": {"BUSBAR_ARENA": "0"}}
+MODES = {
+    "shared memory": {},
+    "TLS": {"BUSBAR_TRANSPORT": "tls"},
+    "without arenas": {"BUSBAR_ARENA": "0"},
+}
 
 
-CASES = [(trap, mode) for trap in TRAPS for mode in ("directly", *MODES) if mode != "directly" or trap not in ONLY_REMOTED]
+CASES = [
+    (trap, mode)
+    for trap in TRAPS
+    for mode in ("directly", *MODES)
+    if mode != "directly" or trap not in ONLY_REMOTED
+]
 
 
 @pytest.mark.parametrize(("trap", "mode"), CASES)
-def test_trap(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, trap: str, mode: str) -> None:
-    env = direct_environment(tmp_path) if mode == "directly" else node.remote_environment(**MODES[mode])
-    done = subprocess.run([compiled("traps"), trap], env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == f"{trap}: right\n" and done.returncode == 0, (done.returncode, done.stdout, done.stderr[-1000:])
+def test_trap(
+    node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, trap: str, mode: str
+) -> None:
+    env = (
+        direct_environment(tmp_path)
+        if mode == "directly"
+        else node.remote_environment(**MODES[mode])
+    )
+    done = subprocess.run(
+        [compiled("traps"), trap], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == f"{trap}: right\n" and done.returncode == 0, (
+        done.returncode,
+        done.stdout,
+        done.stderr[-1000:],
+    )
 
 
 @pytest.mark.parametrize("mode", ["directly", *MODES])
-def test_what_kernels_print_comes_in_order(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, mode: str) -> None:
-    env = direct_environment(tmp_path) if mode == "directly" else node.remote_environment(**MODES[mode])
-    done = subprocess.run([compiled("traps"), "kernel_prints"], env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == "thread 0 7\nthread 1 7\nwaited\nthread 0 8\nkernel_prints: right\n", (done.stdout, done.stderr[-1000:])
+def test_what_kernels_print_comes_in_order(
+    node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, mode: str
+) -> None:
+    env = (
+        direct_environment(tmp_path)
+        if mode == "directly"
+        else node.remote_environment(**MODES[mode])
+    )
+    done = subprocess.run(
+        [compiled("traps"), "kernel_prints"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "thread 0 7\nthread 1 7\nwaited\nthread 0 8\nkernel_prints: right\n", (
+        done.stdout,
+        done.stderr[-1000:],
+    )
 
 
 KEEPALIVE = "02"
@@ -46,31 +83,65 @@ def idle_connections(port: int) -> list[tuple[str, float]]:
     """Of both ends of what is connected to the port: which timer is set, and in how many seconds it ends."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     connected = [r for r in rows if f"{port:04X}" in (r[1][-4:], r[2][-4:]) and r[3] == "01"]
-    return [(r[5].split(":")[0], int(r[5].split(":")[1], 16) / os.sysconf("SC_CLK_TCK")) for r in connected]
+    return [
+        (r[5].split(":")[0], int(r[5].split(":")[1], 16) / os.sysconf("SC_CLK_TCK"))
+        for r in connected
+    ]
 
 
 @pytest.mark.parametrize("mode", ["shared memory", "TLS"])
-def test_an_idle_session_is_kept_awake_through_middleboxes_and_a_lost_end_is_noticed(node: LocalNode, compiled: Callable[[str], Path], mode: str) -> None:
+def test_an_idle_session_is_kept_awake_through_middleboxes_and_a_lost_end_is_noticed(
+    node: LocalNode, compiled: Callable[[str], Path], mode: str
+) -> None:
     program = subprocess.Popen(
-        [compiled("refused"), "60"], env=node.remote_environment(**MODES[mode]), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [compiled("refused"), "60"],
+        env=node.remote_environment(**MODES[mode]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert program.stdout is not None and len([program.stdout.readline() for _ in range(3)]) == 3
     try:
-        wait_for("both ends idle", lambda: {t for t, _ in idle_connections(node.port)} == {KEEPALIVE}, node.folder / "launcher.log", 10)
-        assert len(idle_connections(node.port)) >= 2 and all(0 < seconds <= 60 for _, seconds in idle_connections(node.port))
+        wait_for(
+            "both ends idle",
+            lambda: {t for t, _ in idle_connections(node.port)} == {KEEPALIVE},
+            node.folder / "launcher.log",
+            10,
+        )
+        assert len(idle_connections(node.port)) >= 2 and all(
+            0 < seconds <= 60 for _, seconds in idle_connections(node.port)
+        )
     finally:
         program.kill()
         program.wait()
 
 
 OPENSSL_NAMES = ("SSL_CTX_new", "SSL_new", "OPENSSL_init_ssl", "RAND_bytes", "SHA256")
-FOREIGN_SSL = "#include <stddef.h>\n" + "".join(f"void *{name}(void) {{ return NULL; }}\n" for name in OPENSSL_NAMES)
+FOREIGN_SSL = "#include <stddef.h>\n" + "".join(
+    f"void *{name}(void) {{ return NULL; }}\n" for name in OPENSSL_NAMES
+)
 
 
-def test_a_program_that_brings_a_tls_library_of_another_make_keeps_it_to_itself(node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_program_that_brings_a_tls_library_of_another_make_keeps_it_to_itself(
+    node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path
+) -> None:
     """Programs with BoringSSL inside export OpenSSL's names."""
     (tmp_path / "foreign.c").write_text(FOREIGN_SSL)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "foreign.so", tmp_path / "foreign.c"], check=True)
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-o", tmp_path / "foreign.so", tmp_path / "foreign.c"],
+        check=True,
+    )
     env = node.remote_environment(LD_PRELOAD=str(tmp_path / "foreign.so"))
-    done = subprocess.run([compiled("traps"), "late_read"], env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == "late_read: right\n" and done.returncode == 0, (done.returncode, done.stdout, done.stderr[-1000:])
+    done = subprocess.run(
+        [compiled("traps"), "late_read"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "late_read: right\n" and done.returncode == 0, (
+        done.returncode,
+        done.stdout,
+        done.stderr[-1000:],
+    )

@@ -34,9 +34,16 @@ def begin():
 
 
 def compiled(source: str, *options: str):
-    include = [f"-I{p}" for base in nvidia.__path__ for p in (*Path(base).glob("*/include"), *Path(base).glob("*/include/cccl"))]
+    include = [
+        f"-I{p}"
+        for base in nvidia.__path__
+        for p in (*Path(base).glob("*/include"), *Path(base).glob("*/include/cccl"))
+    ]
     program = ok(nvrtc.nvrtcCreateProgram(source.encode(), b"program.cu", 0, [], []))
-    arguments = [o.encode() for o in ("-arch=compute_90", "-default-device", "-std=c++17", *include, *options)]
+    arguments = [
+        o.encode()
+        for o in ("-arch=compute_90", "-default-device", "-std=c++17", *include, *options)
+    ]
     if code(nvrtc.nvrtcCompileProgram(program, len(arguments), arguments)):
         log = b" " * ok(nvrtc.nvrtcGetProgramLogSize(program))
         nvrtc.nvrtcGetProgramLog(program, log)
@@ -69,7 +76,11 @@ def packed(*arguments):
 
 def launch(f, grid: int, block: int, *arguments, stream=0, shared: int = 0) -> None:
     pointers, kept = packed(*arguments)
-    ok(cu.cuLaunchKernel(f, grid, 1, 1, block, 1, 1, shared, stream, ctypes.addressof(pointers) if kept else 0, 0))
+    ok(
+        cu.cuLaunchKernel(
+            f, grid, 1, 1, block, 1, 1, shared, stream, ctypes.addressof(pointers) if kept else 0, 0
+        )
+    )
 
 
 u64, i32 = ctypes.c_uint64, ctypes.c_int
@@ -78,7 +89,11 @@ SCALE = 'extern "C" __global__ void scale(float* p, float k, int n) { int i = bl
 
 def graphs() -> None:
     begin()
-    f, stream, a = function(compiled(SCALE), "scale"), ok(cu.cuStreamCreate(1)), np.arange(1000, dtype=np.float32)
+    f, stream, a = (
+        function(compiled(SCALE), "scale"),
+        ok(cu.cuStreamCreate(1)),
+        np.arange(1000, dtype=np.float32),
+    )
     p, out = up(a), np.zeros_like(a)
     ok(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL))
     launch(f, 4, 256, u64(p), ctypes.c_float(3), i32(1000), stream=stream)
@@ -148,7 +163,11 @@ def pools() -> None:
 
 def stream_memory() -> None:
     begin()
-    first, second, word = ok(cu.cuStreamCreate(1)), ok(cu.cuStreamCreate(1)), up(np.zeros(4, np.uint32))
+    first, second, word = (
+        ok(cu.cuStreamCreate(1)),
+        ok(cu.cuStreamCreate(1)),
+        up(np.zeros(4, np.uint32)),
+    )
     ok(cu.cuStreamWaitValue32(first, word, 5, 0))
     ok(cu.cuStreamWriteValue32(first, word + 4, 9, 0))
     assert code(cu.cuStreamQuery(first)) == 600
@@ -168,8 +187,20 @@ def rows_and_planes() -> None:
     ok(cu.cuMemcpy2D(c))
     back = np.zeros((10, 8), np.float32)
     d = cu.CUDA_MEMCPY2D()
-    d.srcMemoryType, d.srcDevice, d.srcPitch, d.srcXInBytes, d.srcY = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE, p, pitch, 16, 5
-    d.dstMemoryType, d.dstHost, d.dstPitch, d.WidthInBytes, d.Height = cu.CUmemorytype.CU_MEMORYTYPE_HOST, back.ctypes.data, 32, 32, 10
+    d.srcMemoryType, d.srcDevice, d.srcPitch, d.srcXInBytes, d.srcY = (
+        cu.CUmemorytype.CU_MEMORYTYPE_DEVICE,
+        p,
+        pitch,
+        16,
+        5,
+    )
+    d.dstMemoryType, d.dstHost, d.dstPitch, d.WidthInBytes, d.Height = (
+        cu.CUmemorytype.CU_MEMORYTYPE_HOST,
+        back.ctypes.data,
+        32,
+        32,
+        10,
+    )
     ok(cu.cuMemcpy2D(d))
     np.testing.assert_array_equal(back, a[5:15, 4:12])
     ok(cu.cuMemsetD2D32(int(p) + 8, pitch, 0x3F800000, 3, 20))
@@ -189,18 +220,32 @@ def textures() -> None:
     d.Width, d.Height, d.Format, d.NumChannels = 24, 16, cu.CUarray_format.CU_AD_FORMAT_FLOAT, 1
     array, c = ok(cu.cuArrayCreate(d)), cu.CUDA_MEMCPY2D()
     c.srcMemoryType, c.srcHost, c.srcPitch = cu.CUmemorytype.CU_MEMORYTYPE_HOST, a.ctypes.data, 96
-    c.dstMemoryType, c.dstArray, c.WidthInBytes, c.Height = cu.CUmemorytype.CU_MEMORYTYPE_ARRAY, array, 96, 16
+    c.dstMemoryType, c.dstArray, c.WidthInBytes, c.Height = (
+        cu.CUmemorytype.CU_MEMORYTYPE_ARRAY,
+        array,
+        96,
+        16,
+    )
     ok(cu.cuMemcpy2D(c))
     f = function(compiled(TEXTURE), "read")
     x, y = RNG.random(500, dtype=np.float32) * 30 - 3, RNG.random(500, dtype=np.float32) * 20 - 2
     for linear in (False, True):
         resource, texture = cu.CUDA_RESOURCE_DESC(), cu.CUDA_TEXTURE_DESC()
-        resource.resType, resource.res.array.hArray = cu.CUresourcetype.CU_RESOURCE_TYPE_ARRAY, array
+        resource.resType, resource.res.array.hArray = (
+            cu.CUresourcetype.CU_RESOURCE_TYPE_ARRAY,
+            array,
+        )
         texture.addressMode = [cu.CUaddress_mode.CU_TR_ADDRESS_MODE_CLAMP] * 3
-        texture.filterMode = cu.CUfilter_mode.CU_TR_FILTER_MODE_LINEAR if linear else cu.CUfilter_mode.CU_TR_FILTER_MODE_POINT
+        texture.filterMode = (
+            cu.CUfilter_mode.CU_TR_FILTER_MODE_LINEAR
+            if linear
+            else cu.CUfilter_mode.CU_TR_FILTER_MODE_POINT
+        )
         t, out = ok(cu.cuTexObjectCreate(resource, texture, None)), up(np.zeros(500, np.float32))
         launch(f, 2, 256, u64(int(t)), u64(up(x)), u64(up(y)), u64(out), i32(500))
-        np.testing.assert_allclose(down(out, x), sampled(a, x, y, linear), rtol=1e-5, atol=1e-2 if linear else 0)
+        np.testing.assert_allclose(
+            down(out, x), sampled(a, x, y, linear), rtol=1e-5, atol=1e-2 if linear else 0
+        )
         ok(cu.cuTexObjectDestroy(t))
 
 
@@ -213,7 +258,12 @@ def sampled(a: np.ndarray, x: np.ndarray, y: np.ndarray, linear: bool) -> np.nda
     xb, yb = x - 0.5, y - 0.5
     i, j = np.floor(xb).astype(int), np.floor(yb).astype(int)
     u, v = xb - i, yb - j
-    return (1 - u) * (1 - v) * at(i, j) + u * (1 - v) * at(i + 1, j) + (1 - u) * v * at(i, j + 1) + u * v * at(i + 1, j + 1)
+    return (
+        (1 - u) * (1 - v) * at(i, j)
+        + u * (1 - v) * at(i + 1, j)
+        + (1 - u) * v * at(i, j + 1)
+        + u * v * at(i + 1, j + 1)
+    )
 
 
 COOPERATIVE = """#include <cooperative_groups.h>
@@ -239,7 +289,14 @@ def cooperative() -> None:
     for _ in range(5):
         expected = np.roll(expected, -37) + 1
     np.testing.assert_array_equal(down(p, data), expected)
-    assert code(cu.cuLaunchCooperativeKernel(f, 100000, 1, 1, 64, 1, 1, 0, 0, ctypes.addressof(pointers))) == 720
+    assert (
+        code(
+            cu.cuLaunchCooperativeKernel(
+                f, 100000, 1, 1, 64, 1, 1, 0, 0, ctypes.addressof(pointers)
+            )
+        )
+        == 720
+    )
     p = up(data[:128].copy())
     launch(function(module, "rotate"), 1, 128, u64(p), i32(3))  # a barrier in a called function
     np.testing.assert_array_equal(down(p, data[:128]), np.roll(data[:128], -3))
@@ -297,8 +354,22 @@ extern "C" __global__ void block(const int* in, int* sum, int* scan, unsigned* s
 def cub() -> None:
     begin()
     data = RNG.integers(0, 1 << 20, 512).astype(np.int32)
-    total, scan, keys, warps = up(np.zeros(1, np.int32)), up(np.zeros(128, np.int32)), up(np.zeros(512, np.uint32)), up(np.zeros(4, np.int32))
-    launch(function(compiled(CUB), "block"), 1, 128, u64(up(data)), u64(total), u64(scan), u64(keys), u64(warps))
+    total, scan, keys, warps = (
+        up(np.zeros(1, np.int32)),
+        up(np.zeros(128, np.int32)),
+        up(np.zeros(512, np.uint32)),
+        up(np.zeros(4, np.int32)),
+    )
+    launch(
+        function(compiled(CUB), "block"),
+        1,
+        128,
+        u64(up(data)),
+        u64(total),
+        u64(scan),
+        u64(keys),
+        u64(warps),
+    )
     assert down(total, data[:1])[0] == data[:128].sum()
     np.testing.assert_array_equal(down(scan, data[:128]), np.cumsum(data[:128]))
     np.testing.assert_array_equal(down(keys, data.astype(np.uint32)), np.sort(data))
@@ -397,18 +468,54 @@ extern "C" __global__ void bytes(const signed char* a, const signed char* b, int
 def fragments() -> None:
     begin()
     module, k = compiled(WMMA), 48
-    a, b = RNG.standard_normal((16, k)).astype(np.float16), RNG.standard_normal((k, 16)).astype(np.float16)
+    a, b = (
+        RNG.standard_normal((16, k)).astype(np.float16),
+        RNG.standard_normal((k, 16)).astype(np.float16),
+    )
     c = up(np.zeros((16, 16), np.float32))
-    launch(function(module, "tile"), 1, 32, u64(up(a)), u64(up(np.ascontiguousarray(b.T))), u64(c), i32(k))
-    np.testing.assert_allclose(down(c, np.zeros((16, 16), np.float32)), 2 * (a.astype(np.float64) @ b.astype(np.float64) + 1), rtol=1e-4, atol=1e-3)
-    x, y = RNG.integers(-128, 128, (32, 16)).astype(np.int8), RNG.integers(-128, 128, (16, 8)).astype(np.int8)
+    launch(
+        function(module, "tile"),
+        1,
+        32,
+        u64(up(a)),
+        u64(up(np.ascontiguousarray(b.T))),
+        u64(c),
+        i32(k),
+    )
+    np.testing.assert_allclose(
+        down(c, np.zeros((16, 16), np.float32)),
+        2 * (a.astype(np.float64) @ b.astype(np.float64) + 1),
+        rtol=1e-4,
+        atol=1e-3,
+    )
+    x, y = (
+        RNG.integers(-128, 128, (32, 16)).astype(np.int8),
+        RNG.integers(-128, 128, (16, 8)).astype(np.int8),
+    )
     d = up(np.zeros((8, 32), np.int32))
     launch(function(module, "bytes"), 1, 32, u64(up(np.ascontiguousarray(x.T))), u64(up(y)), u64(d))
-    np.testing.assert_array_equal(down(d, np.zeros((8, 32), np.int32)).T, x.astype(np.int32) @ y.astype(np.int32))
+    np.testing.assert_array_equal(
+        down(d, np.zeros((8, 32), np.int32)).T, x.astype(np.int32) @ y.astype(np.int32)
+    )
 
 
 PROGRAMS = {
-    p.__name__: p for p in (graphs, pools, stream_memory, rows_and_planes, textures, cooperative, calls, assertion, cub, barriers, host_memory, ipc, fragments)
+    p.__name__: p
+    for p in (
+        graphs,
+        pools,
+        stream_memory,
+        rows_and_planes,
+        textures,
+        cooperative,
+        calls,
+        assertion,
+        cub,
+        barriers,
+        host_memory,
+        ipc,
+        fragments,
+    )
 }
 
 if __name__ == "__main__":

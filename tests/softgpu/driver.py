@@ -39,8 +39,13 @@ class Device:
 
     def load(self, ptx: str) -> ctypes.c_void_p:
         module, log = ctypes.c_void_p(), ctypes.create_string_buffer(2048)
-        options, values = (ctypes.c_int * 2)(5, 6), (ctypes.c_void_p * 2)(ctypes.addressof(log), 2048)
-        if code := self.lib.cuModuleLoadDataEx(ctypes.byref(module), ptx.encode(), 2, options, values):
+        options, values = (
+            (ctypes.c_int * 2)(5, 6),
+            (ctypes.c_void_p * 2)(ctypes.addressof(log), 2048),
+        )
+        if code := self.lib.cuModuleLoadDataEx(
+            ctypes.byref(module), ptx.encode(), 2, options, values
+        ):
             raise CudaError(code, log.value.decode())
         self.log = log.value.decode()
         return module
@@ -54,7 +59,14 @@ class Device:
         return []
 
     def run(
-        self, ptx: str, kernel: str, grid: int, block: int, arrays: list[np.ndarray[Any, Any]], scalars: tuple[int, ...] = (), shared: int = 0
+        self,
+        ptx: str,
+        kernel: str,
+        grid: int,
+        block: int,
+        arrays: list[np.ndarray[Any, Any]],
+        scalars: tuple[int, ...] = (),
+        shared: int = 0,
     ) -> list[Any]:
         module, function = self.load(ptx), ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
@@ -62,7 +74,9 @@ class Device:
         for a in arrays:
             p = ctypes.c_uint64()
             self.call("cuMemAlloc_v2", ctypes.byref(p), ctypes.c_size_t(max(a.nbytes, 1)))
-            self.call("cuMemcpyHtoD_v2", p, a.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(a.nbytes))
+            self.call(
+                "cuMemcpyHtoD_v2", p, a.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(a.nbytes)
+            )
             pointers.append(p)
         values = [*pointers, *(ctypes.c_uint32(s) for s in scalars)]
         params = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
@@ -71,7 +85,9 @@ class Device:
         out = []
         for a, p in zip(arrays, pointers, strict=True):
             b = np.empty_like(a)
-            self.call("cuMemcpyDtoH_v2", b.ctypes.data_as(ctypes.c_void_p), p, ctypes.c_size_t(b.nbytes))
+            self.call(
+                "cuMemcpyDtoH_v2", b.ctypes.data_as(ctypes.c_void_p), p, ctypes.c_size_t(b.nbytes)
+            )
             self.call("cuMemFree_v2", p)
             out.append(b)
         return out
@@ -80,7 +96,14 @@ class Device:
 def in_child(jobs: list[dict[str, Any]], folder: Path) -> list[Any]:
     """Runs Device.run for each job in one fresh process; an error comes back as ("error", code, log)."""
     env = softgpu_environment(folder, 1) | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-m", "tests.softgpu.driver"], input=pickle.dumps(jobs), env=env, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.softgpu.driver"],
+        input=pickle.dumps(jobs),
+        env=env,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     results: list[Any] = pickle.loads(done.stdout)
     return results
@@ -101,7 +124,13 @@ def main() -> None:
 
 
 def status(folder: Path) -> dict[str, Any]:
-    out = subprocess.run([str(SOFTGPU / "softgpu-status")], env=softgpu_environment(folder, 1), capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [str(SOFTGPU / "softgpu-status")],
+        env=softgpu_environment(folder, 1),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     result: dict[str, Any] = json.loads(out)
     return result
 

@@ -20,7 +20,11 @@ DONE: dict[str, tuple[str, ...]] = {
         "sub.rm.f64 %d1, %d2, %d3;",
         "add.rn.f32x2 %l1, %l2, %l3;",
     ),
-    "add.cc, addc, sub.cc, subc": ("add.cc.u32 %r1, %r2, %r3;", "addc.cc.u32 %r1, %r2, %r3;", "subc.u64 %l1, %l2, %l3;"),
+    "add.cc, addc, sub.cc, subc": (
+        "add.cc.u32 %r1, %r2, %r3;",
+        "addc.cc.u32 %r1, %r2, %r3;",
+        "subc.u64 %l1, %l2, %l3;",
+    ),
     "mul, mad": (
         "mul.lo.s32 %r1, %r2, %r3;",
         "mul.hi.u64 %l1, %l2, %l3;",
@@ -41,9 +45,26 @@ DONE: dict[str, tuple[str, ...]] = {
         "div.rz.f32 %f1, %f2, %f3;",
         "div.rn.f64 %d1, %d2, %d3;",
     ),
-    "abs, neg": ("abs.s32 %r1, %r2;", "neg.s64 %l1, %l2;", "abs.ftz.f32 %f1, %f2;", "neg.f64 %d1, %d2;"),
-    "min, max": ("min.u32 %r1, %r2, %r3;", "max.s64 %l1, %l2, %l3;", "min.NaN.f32 %f1, %f2, %f3;", "max.f64 %d1, %d2, %d3;", "max.bf16 %h1, %h2, %h3;"),
-    "popc, clz, bfind, brev": ("popc.b64 %r1, %l2;", "clz.b32 %r1, %r2;", "bfind.u32 %r1, %r2;", "bfind.shiftamt.s64 %r1, %l2;", "brev.b64 %l1, %l2;"),
+    "abs, neg": (
+        "abs.s32 %r1, %r2;",
+        "neg.s64 %l1, %l2;",
+        "abs.ftz.f32 %f1, %f2;",
+        "neg.f64 %d1, %d2;",
+    ),
+    "min, max": (
+        "min.u32 %r1, %r2, %r3;",
+        "max.s64 %l1, %l2, %l3;",
+        "min.NaN.f32 %f1, %f2, %f3;",
+        "max.f64 %d1, %d2, %d3;",
+        "max.bf16 %h1, %h2, %h3;",
+    ),
+    "popc, clz, bfind, brev": (
+        "popc.b64 %r1, %l2;",
+        "clz.b32 %r1, %r2;",
+        "bfind.u32 %r1, %r2;",
+        "bfind.shiftamt.s64 %r1, %l2;",
+        "brev.b64 %l1, %l2;",
+    ),
     "bfe, bfi, bmsk, szext, fns": (
         "bfe.s64 %l1, %l2, %r3, %r4;",
         "bfi.b32 %r1, %r2, %r3, %r4, %r5;",
@@ -52,9 +73,17 @@ DONE: dict[str, tuple[str, ...]] = {
         "fns.b32 %r1, %r2, %r3, %r4;",
     ),
     "dp4a, dp2a": ("dp4a.u32.s32 %r1, %r2, %r3, %r4;", "dp2a.lo.s32.u32 %r1, %r2, %r3, %r4;"),
-    "vabsdiff2, vabsdiff4": ("vabsdiff4.u32.u32.u32 %r1, %r2, %r3, %r4;", "vabsdiff2.s32.s32.s32.add %r1, %r2, %r3, %r4;"),
+    "vabsdiff2, vabsdiff4": (
+        "vabsdiff4.u32.u32.u32 %r1, %r2, %r3, %r4;",
+        "vabsdiff2.s32.s32.s32.add %r1, %r2, %r3, %r4;",
+    ),
     "testp, copysign": ("testp.subnormal.f32 %p1, %f2;", "copysign.f64 %d1, %d2, %d3;"),
-    "fma": ("fma.rn.sat.f32 %f1, %f2, %f3, %f4;", "fma.rp.f64 %d1, %d2, %d3, %d4;", "fma.rn.relu.bf16 %h1, %h2, %h3, %h4;", "fma.rn.f16x2 %r1, %r2, %r3, %r4;"),
+    "fma": (
+        "fma.rn.sat.f32 %f1, %f2, %f3, %f4;",
+        "fma.rp.f64 %d1, %d2, %d3, %d4;",
+        "fma.rn.relu.bf16 %h1, %h2, %h3, %h4;",
+        "fma.rn.f16x2 %r1, %r2, %r3, %r4;",
+    ),
     "rcp, sqrt, rsqrt": (
         "rcp.rn.f32 %f1, %f2;",
         "rcp.approx.ftz.f64 %d1, %d2;",
@@ -87,7 +116,11 @@ DONE: dict[str, tuple[str, ...]] = {
         "setp.lt.and.s32 %p1|%p2, %r2, %r3, %p3;",
         "setp.eq.f16 %p1, %h2, %h3;",
     ),
-    "selp, slct": ("selp.f64 %d1, %d2, %d3, %p1;", "slct.u32.s32 %r1, %r2, %r3, %r4;", "slct.f32.f32 %f1, %f2, %f3, %f4;"),
+    "selp, slct": (
+        "selp.f64 %d1, %d2, %d3, %p1;",
+        "slct.u32.s32 %r1, %r2, %r3, %r4;",
+        "slct.f32.f32 %f1, %f2, %f3, %f4;",
+    ),
     "and, or, xor, not, cnot, lop3": (
         "and.pred %p1, %p2, %p3;",
         "or.b16 %h1, %h2, %h3;",
@@ -96,10 +129,24 @@ DONE: dict[str, tuple[str, ...]] = {
         "cnot.b32 %r1, %r2;",
         "lop3.b32 %r1, %r2, %r3, %r4, 0x96;",
     ),
-    "shl, shr, shf": ("shl.b64 %l1, %l2, %r3;", "shr.s16 %h1, %h2, %r3;", "shf.l.clamp.b32 %r1, %r2, %r3, %r4;", "shf.r.wrap.b32 %r1, %r2, %r3, %r4;"),
-    "mov": ("mov.u32 %r1, %laneid;", "mov.b64 {%r1, %r2}, %l3;", "mov.b32 %r1, {%h1, %h2};", "mov.pred %p1, %p2;"),
+    "shl, shr, shf": (
+        "shl.b64 %l1, %l2, %r3;",
+        "shr.s16 %h1, %h2, %r3;",
+        "shf.l.clamp.b32 %r1, %r2, %r3, %r4;",
+        "shf.r.wrap.b32 %r1, %r2, %r3, %r4;",
+    ),
+    "mov": (
+        "mov.u32 %r1, %laneid;",
+        "mov.b64 {%r1, %r2}, %l3;",
+        "mov.b32 %r1, {%h1, %h2};",
+        "mov.pred %p1, %p2;",
+    ),
     "shfl.sync": ("shfl.sync.bfly.b32 %r1|%p1, %r2, 1, 31, -1;",),
-    "prmt": ("prmt.b32 %r1, %r2, %r3, 0x3210;", "prmt.b32.f4e %r1, %r2, %r3, %r4;", "prmt.b32.rc16 %r1, %r2, %r3, %r4;"),
+    "prmt": (
+        "prmt.b32 %r1, %r2, %r3, 0x3210;",
+        "prmt.b32.f4e %r1, %r2, %r3, %r4;",
+        "prmt.b32.rc16 %r1, %r2, %r3, %r4;",
+    ),
     "ld, st, ldu": (
         "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%lg];",
         "ld.volatile.global.s16 %h1, [%lg];",
@@ -110,8 +157,15 @@ DONE: dict[str, tuple[str, ...]] = {
         "ld.global.nc.L1::no_allocate.f32 %f1, [%lg];",
         "ldu.global.u32 %r1, [%lg];",
     ),
-    "prefetch, applypriority, discard": ("prefetch.global.L2 [%lg];", "discard.global.L2 [%lg], 128;"),
-    "isspacep, cvta": ("isspacep.shared %p1, %l1;", "cvta.to.global.u64 %l1, %l2;", "cvta.shared.u64 %l1, %l2;"),
+    "prefetch, applypriority, discard": (
+        "prefetch.global.L2 [%lg];",
+        "discard.global.L2 [%lg], 128;",
+    ),
+    "isspacep, cvta": (
+        "isspacep.shared %p1, %l1;",
+        "cvta.to.global.u64 %l1, %l2;",
+        "cvta.shared.u64 %l1, %l2;",
+    ),
     "cvt": (
         "cvt.rn.f32.s64 %f1, %l1;",
         "cvt.rzi.u8.f32 %r1, %f2;",
@@ -135,7 +189,10 @@ DONE: dict[str, tuple[str, ...]] = {
         "cp.async.wait_all;",
     ),
     "cp.async.mbarrier.arrive": ("cp.async.mbarrier.arrive.noinc.shared.b64 [%ls];",),
-    "tex": ("tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%l1, {%r1}];", "tex.2d.v4.u32.f32 {%r1, %r2, %r3, %r4}, [%l1, {%f1, %f2}];"),
+    "tex": (
+        "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%l1, {%r1}];",
+        "tex.2d.v4.u32.f32 {%r1, %r2, %r3, %r4}, [%l1, {%f1, %f2}];",
+    ),
     "bra, brx.idx, call, ret, exit": ("bra $NEXT; $NEXT:", "@%p1 ret;", "@%p1 exit;"),
     "bar, barrier": (
         "bar.sync 0;",
@@ -202,7 +259,11 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "cp.async.bulk.commit_group;",
         "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%lg], [%ls], 128;",
     ),
-    "mapa, getctarank, barrier.cluster (clusters)": ("mapa.u64 %l1, %l2, %r1;", "getctarank.u64 %r1, %l1;", "barrier.cluster.arrive;"),
+    "mapa, getctarank, barrier.cluster (clusters)": (
+        "mapa.u64 %l1, %l2, %r1;",
+        "getctarank.u64 %r1, %l1;",
+        "barrier.cluster.arrive;",
+    ),
     "tex beyond one and two dimensions, tld4, txq": (
         "tex.3d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2, %f3, %f4}];",
         "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2}];",
@@ -214,9 +275,14 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "sured.b.add.1d.u32.trap [%l1, {%r1}], %r2;",
         "suq.width.b32 %r1, [%l1];",
     ),
-    "mma.sp": ("mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r3,%r4}, {%f1,%f2,%f3,%f4}, %r5, 0;",),
+    "mma.sp": (
+        "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r3,%r4}, {%f1,%f2,%f3,%f4}, %r5, 0;",
+    ),
     "multimem": ("multimem.red.global.add.u32 [%lg], %r1;",),
-    "other video instructions (vadd, vset, …)": ("vadd.s32.s32.s32 %r1, %r2, %r3;", "vadd2.s32.s32.s32 %r1, %r2, %r3, %r4;"),
+    "other video instructions (vadd, vset, …)": (
+        "vadd.s32.s32.s32 %r1, %r2, %r3;",
+        "vadd2.s32.s32.s32 %r1, %r2, %r3, %r4;",
+    ),
     "alloca, stacksave, stackrestore": ("stacksave.u64 %l1;",),
     "createpolicy": ("createpolicy.fractional.L2::evict_last.b64 %l1, 1.0;",),
     "clusterlaunchcontrol": ("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q1;",),
@@ -237,8 +303,14 @@ ret; }}
 
 
 def page() -> str:
-    rows = [f"| {name} | done | {'<br>'.join(f'`{s}`' for s in samples)} |" for name, samples in DONE.items()]
-    rows += [f"| {name} | refused by name | {'<br>'.join(f'`{s}`' for s in samples)} |" for name, samples in REFUSED.items()]
+    rows = [
+        f"| {name} | done | {'<br>'.join(f'`{s}`' for s in samples)} |"
+        for name, samples in DONE.items()
+    ]
+    rows += [
+        f"| {name} | refused by name | {'<br>'.join(f'`{s}`' for s in samples)} |"
+        for name, samples in REFUSED.items()
+    ]
     text = [
         "# PTX on the software GPU",
         "",

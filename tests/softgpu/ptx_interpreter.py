@@ -41,7 +41,10 @@ def rounded(f: Callable[[float, float], float]) -> Callable[[int, int, int], int
 
 
 def lop3(table: int) -> Callable[[int, int, int], int]:
-    return lambda a, b, c: sum((table >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | (c >> i & 1)) & 1) << i for i in range(32))
+    return lambda a, b, c: sum(
+        (table >> ((a >> i & 1) << 2 | (b >> i & 1) << 1 | (c >> i & 1)) & 1) << i
+        for i in range(32)
+    )
 
 
 def shift(a: int, b: int, left: bool, arithmetic: bool = False) -> int:
@@ -117,7 +120,12 @@ class Maker:
     """One program: blocks with forward branches and counted loops, and operations across lanes between them."""
 
     def __init__(self, seed: int, lockstep: bool) -> None:
-        self.random, self.lockstep, self.labels, self.lines = random.Random(seed), lockstep, 0, list[str]()
+        self.random, self.lockstep, self.labels, self.lines = (
+            random.Random(seed),
+            lockstep,
+            0,
+            list[str](),
+        )
 
     def register(self) -> str:
         return self.random.choice(REGISTERS)
@@ -125,7 +133,9 @@ class Maker:
     def operand(self) -> str:
         if self.random.random() < 0.8:
             return self.register()
-        return str(self.random.choice([0, 1, 31, 32, 0xFFFFFFFF, 0x80000000, self.random.getrandbits(32)]))
+        return str(
+            self.random.choice([0, 1, 31, 32, 0xFFFFFFFF, 0x80000000, self.random.getrandbits(32)])
+        )
 
     def label(self) -> str:
         self.labels += 1
@@ -138,7 +148,11 @@ class Maker:
             op = self.random.choice(list(THREE))
             if op.endswith("f32"):  # no exponent that could lead to a NaN, whose bits are free
                 self.lines += [f"and.b32 %t{i}, {self.register()}, {0xBFFFFFFF};" for i in (1, 2)]
-            text = f"{op} {self.register()}, %t1, %t2" if op.endswith("f32") else f"{op} {self.register()}, {self.register()}, {self.operand()}"
+            text = (
+                f"{op} {self.register()}, %t1, %t2"
+                if op.endswith("f32")
+                else f"{op} {self.register()}, {self.register()}, {self.operand()}"
+            )
         elif kind < 0.65:
             text = f"{self.random.choice(list(FOUR))} {self.register()}, {self.register()}, {self.register()}, {self.register()}"
         elif kind < 0.8:
@@ -156,7 +170,9 @@ class Maker:
             kind = self.random.random()
             if depth and kind < 0.2:  # if, sometimes with an else
                 other, end = self.label(), self.label()
-                self.lines.append(f"setp.{self.random.choice(list(COMPARE))} %p2, {self.register()}, {self.operand()};")
+                self.lines.append(
+                    f"setp.{self.random.choice(list(COMPARE))} %p2, {self.register()}, {self.operand()};"
+                )
                 self.lines.append(f"@{self.random.choice(['', '!'])}%p2 bra {other};")
                 self.block(depth - 1)
                 self.lines.append(f"bra {end};")
@@ -164,12 +180,18 @@ class Maker:
                 if self.random.random() < 0.6:
                     self.block(depth - 1)
                 self.lines.append(f"{end}:")
-            elif depth and kind < 0.3:  # a loop that each lane leaves after a number of turns of its own
+            elif (
+                depth and kind < 0.3
+            ):  # a loop that each lane leaves after a number of turns of its own
                 counter, top = f"%n{depth}", self.label()
                 self.lines.append(f"and.b32 {counter}, {self.register()}, 3;")
                 self.lines.append(f"{top}:")
                 self.block(depth - 1)
-                self.lines += [f"sub.u32 {counter}, {counter}, 1;", f"setp.ge.s32 %p3, {counter}, 0;", f"@%p3 bra {top};"]
+                self.lines += [
+                    f"sub.u32 {counter}, {counter}, 1;",
+                    f"setp.ge.s32 %p3, {counter}, 0;",
+                    f"@%p3 bra {top};",
+                ]
             else:
                 self.simple()
 
@@ -178,7 +200,9 @@ class Maker:
         a, d = self.register(), self.register()
         if kind == 0:
             mode = self.random.choice(["bfly", "idx", "up", "down"])
-            self.lines.append(f"shfl.sync.{mode}.b32 {d}, {a}, {self.random.randrange(32)}, {0 if mode == 'up' else 31}, -1;")
+            self.lines.append(
+                f"shfl.sync.{mode}.b32 {d}, {a}, {self.random.randrange(32)}, {0 if mode == 'up' else 31}, -1;"
+            )
         elif kind == 1:
             self.lines += [f"setp.lt.s32 %p2, {a}, 0;", f"vote.sync.ballot.b32 {d}, %p2, -1;"]
         elif kind == 2:
@@ -191,8 +215,12 @@ class Maker:
             self.block(2)
             if self.lockstep:
                 self.exchange()
-        load = "\n".join(f"ld.global.u32 {r}, [%rd1+{4 * LANES * i}];" for i, r in enumerate(REGISTERS))
-        store = "\n".join(f"st.global.u32 [%rd1+{4 * LANES * i}], {r};" for i, r in enumerate(REGISTERS))
+        load = "\n".join(
+            f"ld.global.u32 {r}, [%rd1+{4 * LANES * i}];" for i, r in enumerate(REGISTERS)
+        )
+        store = "\n".join(
+            f"st.global.u32 [%rd1+{4 * LANES * i}], {r};" for i, r in enumerate(REGISTERS)
+        )
         body = "\n".join(self.lines)
         return f""".version 8.0
 .target sm_80
@@ -214,12 +242,16 @@ ret;
 WORDS = re.compile(r"[\w.%$+!@-]+")
 
 
-def run(program: str, registers: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
+def run(
+    program: str, registers: np.ndarray[tuple[int, int], np.dtype[np.uint32]]
+) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
     """The eight registers of 32 lanes after the program, from those before it (8 x 32)."""
     lines = program.split("// begin\n")[1].split("// end", maxsplit=1)[0].split("\n")
     labels = {line[:-1]: i for i, line in enumerate(lines) if line.endswith(":")}
     lanes: list[Lane] = [
-        {r: int(registers[i, n]) for i, r in enumerate(REGISTERS)} | {"%p0": int(n == 3), "%p1": int(n != 5), "%p2": 1, "%p3": 1} for n in range(LANES)
+        {r: int(registers[i, n]) for i, r in enumerate(REGISTERS)}
+        | {"%p0": int(n == 3), "%p1": int(n != 5), "%p2": 1, "%p3": 1}
+        for n in range(LANES)
     ]
     at = [0] * LANES
     while any(a < len(lines) for a in at):
@@ -277,7 +309,12 @@ def exchange(lanes: list[Lane], line: str) -> None:
     values = [lane[a] for lane in lanes]
     if op.startswith("shfl"):
         n = int(rest[0])
-        source = {"bfly": lambda i: i ^ n, "idx": lambda i: n, "up": lambda i: i - n, "down": lambda i: i + n}[op.split(".")[2]]
+        source = {
+            "bfly": lambda i: i ^ n,
+            "idx": lambda i: n,
+            "up": lambda i: i - n,
+            "down": lambda i: i + n,
+        }[op.split(".")[2]]
         new = [values[source(i)] if 0 <= source(i) < LANES else values[i] for i in range(LANES)]
     elif op.startswith("vote"):
         new = [sum(v << i for i, v in enumerate(values))] * LANES

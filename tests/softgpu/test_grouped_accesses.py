@@ -28,21 +28,31 @@ add.u32 %s, %s, %i;
 ret; }}
 """
     a, d = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
-    return in_child([{"ptx": ptx, "kernel": "k", "grid": 1, "block": 16, "arrays": [a, d], "scalars": (shift & 0xFFFFFFFF,)}], tmp_path)[0]
+    return in_child(
+        [
+            {
+                "ptx": ptx,
+                "kernel": "k",
+                "grid": 1,
+                "block": 16,
+                "arrays": [a, d],
+                "scalars": (shift & 0xFFFFFFFF,),
+            }
+        ],
+        tmp_path,
+    )[0]
 
 
-GLOBAL = (
-    "ld.global.u32 %r3, [%b-64]; ld.global.u32 %r4, [%b+64]; ld.global.u32 %r5, [%b]; add.u32 %r3, %r3, %r4; add.u32 %r3, %r3, %r5; st.global.u32 [%d], %r3;"
-)
-SHARED = (
-    "ld.shared.u32 %r3, [%s+64]; ld.shared.u32 %r4, [%s+128]; ld.shared.u32 %r5, [%s]; add.u32 %r3, %r3, %r4; add.u32 %r3, %r3, %r5; st.global.u32 [%d], %r3;"
-)
+GLOBAL = "ld.global.u32 %r3, [%b-64]; ld.global.u32 %r4, [%b+64]; ld.global.u32 %r5, [%b]; add.u32 %r3, %r3, %r4; add.u32 %r3, %r3, %r5; st.global.u32 [%d], %r3;"
+SHARED = "ld.shared.u32 %r3, [%s+64]; ld.shared.u32 %r4, [%s+128]; ld.shared.u32 %r5, [%s]; add.u32 %r3, %r3, %r4; add.u32 %r3, %r3, %r5; st.global.u32 [%d], %r3;"
 
 
 def test_they_read_what_they_name(tmp_path: Path) -> None:
     i = np.arange(16)
     for barrier in ("", "bar.sync 0;"):
-        np.testing.assert_array_equal(run(GLOBAL, tmp_path, barrier)[1][:16], i + (i + 16) + (i + 32))
+        np.testing.assert_array_equal(
+            run(GLOBAL, tmp_path, barrier)[1][:16], i + (i + 16) + (i + 32)
+        )
         np.testing.assert_array_equal(run(SHARED, tmp_path, barrier)[1][:16], 3 * (i + 100))
 
 
@@ -52,8 +62,12 @@ def test_a_register_that_changes_begins_anew(tmp_path: Path) -> None:
 
 
 def test_one_outside_is_an_illegal_address(tmp_path: Path) -> None:
-    assert run(SHARED, tmp_path, shift=4)[1] == ILLEGAL_ADDRESS  # the last of three, for the last thread
-    assert run(SHARED, tmp_path, "bar.sync 0;", shift=-4)[1] == ILLEGAL_ADDRESS  # the first of three, for the first thread
+    assert (
+        run(SHARED, tmp_path, shift=4)[1] == ILLEGAL_ADDRESS
+    )  # the last of three, for the last thread
+    assert (
+        run(SHARED, tmp_path, "bar.sync 0;", shift=-4)[1] == ILLEGAL_ADDRESS
+    )  # the first of three, for the first thread
     assert run(GLOBAL, tmp_path, shift=1 << 30)[1] == ILLEGAL_ADDRESS
     assert run(GLOBAL, tmp_path, shift=-(1 << 31))[1] == ILLEGAL_ADDRESS
 

@@ -10,7 +10,10 @@ import pytest
 from tests.softgpu.driver import in_child
 from tests.softgpu.test_instructions import kernel
 
-GOOD = kernel("add.u32 %d, %a, %b; setp.lt.s32 %q, %a, %b; @%q bra END; shl.b32 %d, %a, %b; END: cvt.u32.u8 %d, %d;", 32)
+GOOD = kernel(
+    "add.u32 %d, %a, %b; setp.lt.s32 %q, %a, %b; @%q bra END; shl.b32 %d, %a, %b; END: cvt.u32.u8 %d, %d;",
+    32,
+)
 WORDS = [
     "ld",
     "st",
@@ -41,7 +44,13 @@ def mutated(rng: random.Random) -> str:
     text = GOOD
     for _ in range(rng.randint(1, 4)):
         at, end = sorted((rng.randrange(len(text)), rng.randrange(len(text))))
-        text = rng.choice([text[:at] + rng.choice(WORDS) + text[at:], text[:at] + text[min(end, at + 12) :], text[:at] + text[at : at + 20] + text[at:]])
+        text = rng.choice(
+            [
+                text[:at] + rng.choice(WORDS) + text[at:],
+                text[:at] + text[min(end, at + 12) :],
+                text[:at] + text[at : at + 20] + text[at:],
+            ]
+        )
     return text
 
 
@@ -49,7 +58,9 @@ def test_mutated_programs_are_refused_and_nothing_dies(tmp_path: Path) -> None:
     rng = random.Random(20261121)
     results = in_child([{"ptx": mutated(rng)} for _ in range(150)] + [{"ptx": GOOD}], tmp_path)
     assert results[-1] == [], "a good program is translated after 150 bad ones"
-    assert not [r for r in results if r and (r[1] == COMPILER_FAILED or "process" in r[2])], "the compiler process ended, or our C was not C"
+    assert not [r for r in results if r and (r[1] == COMPILER_FAILED or "process" in r[2])], (
+        "the compiler process ended, or our C was not C"
+    )
     assert sum(1 for r in results if r) > 75, "the mutations hardly break anything"
 
 
@@ -62,7 +73,8 @@ ABSURD = {
     "an array that overflows": HEAD + ".global .b8 x[18446744073709551615][2];",
     "a gigabyte of stack": HEAD + ".visible .entry k() { .local .align 8 .b8 x[1073741824]; ret; }",
     "a nested initializer": HEAD + ".global .u32 x = " + "{" * 1000,
-    "a parameter read past its end": HEAD + ".visible .entry k(.param .u64 p) { .reg .b64 %x; ld.param.u64 %x, [p+65536]; ret; }",
+    "a parameter read past its end": HEAD
+    + ".visible .entry k(.param .u64 p) { .reg .b64 %x; ld.param.u64 %x, [p+65536]; ret; }",
     "a name that is C": HEAD + ".visible .entry k() { .reg .b32 %\"; system('x'); //; ret; }",
 }
 

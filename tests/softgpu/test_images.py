@@ -25,7 +25,11 @@ def nvcc(folder: Path, *options: str) -> Path:
     program = next(p for base in nvidia.__path__ for p in Path(base).glob("*/bin/nvcc"))
     (folder / "fill.cu").write_text('extern "C" {\n' + SOURCE + "}\n")
     out = folder / "fill.fatbin"
-    subprocess.run([str(program), "-fatbin", *options, "-o", str(out), str(folder / "fill.cu")], check=True, capture_output=True)
+    subprocess.run(
+        [str(program), "-fatbin", *options, "-o", str(out), str(folder / "fill.cu")],
+        check=True,
+        capture_output=True,
+    )
     return out
 
 
@@ -35,7 +39,9 @@ def run_image(path: str) -> None:
     device.call("cuModuleLoadData", ctypes.byref(module), Path(path).read_bytes())
     k, size, p, n = ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_uint64(), ctypes.c_int(1000)
     device.call("cuModuleGetGlobal_v2", ctypes.byref(k), ctypes.byref(size), module, b"k")
-    device.call("cuMemcpyHtoD_v2", k, np.array([2, 3], np.float32).ctypes.data_as(ctypes.c_void_p), size)
+    device.call(
+        "cuMemcpyHtoD_v2", k, np.array([2, 3], np.float32).ctypes.data_as(ctypes.c_void_p), size
+    )
     device.call("cuModuleGetFunction", ctypes.byref(function), module, b"fill")
     device.call("cuMemAlloc_v2", ctypes.byref(p), ctypes.c_size_t(4000))
     params = (ctypes.c_void_p * 2)(ctypes.addressof(p), ctypes.addressof(n))
@@ -47,19 +53,38 @@ def run_image(path: str) -> None:
 
 def child(folder: Path, program: str, **env: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | direct_environment(folder) | {"PYTHONPATH": str(ROOT)} | env
-    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("compression", ["none", "speed", "size"])
 def test_fatbins_of_nvcc_run(compression: str, tmp_path: Path) -> None:
-    image = nvcc(tmp_path, "-gencode", "arch=compute_75,code=compute_75", "-gencode", "arch=compute_90,code=sm_90", "-Xfatbin", f"-compress-mode={compression}")
-    done = child(tmp_path, f"from tests.softgpu.test_images import run_image; run_image({str(image)!r})")
+    image = nvcc(
+        tmp_path,
+        "-gencode",
+        "arch=compute_75,code=compute_75",
+        "-gencode",
+        "arch=compute_90,code=sm_90",
+        "-Xfatbin",
+        f"-compress-mode={compression}",
+    )
+    done = child(
+        tmp_path, f"from tests.softgpu.test_images import run_image; run_image({str(image)!r})"
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_machine_code_alone_is_refused_by_name(tmp_path: Path) -> None:
     image = nvcc(tmp_path, "-gencode", "arch=compute_90,code=sm_90")
-    done = child(tmp_path, f"from tests.softgpu.test_images import run_image; run_image({str(image)!r})")
+    done = child(
+        tmp_path, f"from tests.softgpu.test_images import run_image; run_image({str(image)!r})"
+    )
     assert done.returncode != 0
     assert "209" in done.stderr
 

@@ -106,8 +106,28 @@ def ptx() -> str:
     return text.decode().rstrip("\0 ")
 
 
-def run(ptx: str, folder: Path, kernel: str, grid: int, block: int, *arrays: np.ndarray[Any, Any], **more: Any) -> Any:
-    return in_child([{"ptx": ptx, "kernel": kernel, "grid": grid, "block": block, "arrays": list(arrays), **more}], folder)[0]
+def run(
+    ptx: str,
+    folder: Path,
+    kernel: str,
+    grid: int,
+    block: int,
+    *arrays: np.ndarray[Any, Any],
+    **more: Any,
+) -> Any:
+    return in_child(
+        [
+            {
+                "ptx": ptx,
+                "kernel": kernel,
+                "grid": grid,
+                "block": block,
+                "arrays": list(arrays),
+                **more,
+            }
+        ],
+        folder,
+    )[0]
 
 
 def test_a_tree_reduction_in_shared_memory(ptx: str, tmp_path: Path) -> None:
@@ -118,7 +138,10 @@ def test_a_tree_reduction_in_shared_memory(ptx: str, tmp_path: Path) -> None:
 
 def test_shuffles_of_whole_warps(ptx: str, tmp_path: Path) -> None:
     x = np.arange(512, dtype=np.int32)
-    assert run(ptx, tmp_path, "warp_sum", 2, 256, x, np.zeros(16, np.int32))[1].tolist() == x.reshape(16, 32).sum(1).tolist()
+    assert (
+        run(ptx, tmp_path, "warp_sum", 2, 256, x, np.zeros(16, np.int32))[1].tolist()
+        == x.reshape(16, 32).sum(1).tolist()
+    )
 
 
 def test_a_warp_hands_values_on_through_volatile_shared_memory(ptx: str, tmp_path: Path) -> None:
@@ -135,7 +158,9 @@ def test_lanes_meet_again_after_divergence(ptx: str, tmp_path: Path) -> None:
 
 
 def test_recursion(ptx: str, tmp_path: Path) -> None:
-    assert run(ptx, tmp_path, "recursion", 1, 12, np.arange(12, dtype=np.int32), np.zeros(12, np.int64))[1].tolist() == [
+    assert run(
+        ptx, tmp_path, "recursion", 1, 12, np.arange(12, dtype=np.int32), np.zeros(12, np.int64)
+    )[1].tolist() == [
         0,
         1,
         1,
@@ -152,19 +177,28 @@ def test_recursion(ptx: str, tmp_path: Path) -> None:
 
 
 def test_constants_local_arrays_and_switches(ptx: str, tmp_path: Path) -> None:
-    assert run(ptx, tmp_path, "lookup", 1, 8, np.arange(8, dtype=np.int32), np.zeros(8, np.int32))[1].tolist() == [-1, -2, 102, 1003, 11, -3, 706, 7007]
+    assert run(ptx, tmp_path, "lookup", 1, 8, np.arange(8, dtype=np.int32), np.zeros(8, np.int32))[
+        1
+    ].tolist() == [-1, -2, 102, 1003, 11, -3, 706, 7007]
 
 
 def test_lanes_that_spin_on_each_other_get_through(ptx: str, tmp_path: Path) -> None:
-    assert run(ptx, tmp_path, "ticket_lock", 4, 64, np.zeros(1, np.int32), np.zeros(1, np.int32))[1][0] == 256
+    assert (
+        run(ptx, tmp_path, "ticket_lock", 4, 64, np.zeros(1, np.int32), np.zeros(1, np.int32))[1][0]
+        == 256
+    )
 
 
 def test_dynamic_shared_memory(ptx: str, tmp_path: Path) -> None:
-    assert run(ptx, tmp_path, "dynamic_shared", 1, 100, np.zeros(100, np.int32), shared=400)[0].tolist() == [(99 - i) ** 2 for i in range(100)]
+    assert run(ptx, tmp_path, "dynamic_shared", 1, 100, np.zeros(100, np.int32), shared=400)[
+        0
+    ].tolist() == [(99 - i) ** 2 for i in range(100)]
 
 
 def test_barriers_that_reduce(ptx: str, tmp_path: Path) -> None:
-    assert set(run(ptx, tmp_path, "vote_barrier", 1, 128, np.zeros(128, np.int32))[0].tolist()) == {43 * 10 + 1}
+    assert set(run(ptx, tmp_path, "vote_barrier", 1, 128, np.zeros(128, np.int32))[0].tolist()) == {
+        43 * 10 + 1
+    }
 
 
 def test_double_precision_functions(ptx: str, tmp_path: Path) -> None:
@@ -173,6 +207,17 @@ def test_double_precision_functions(ptx: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(out, np.sin(x) + np.exp(-x) * np.log(x + 1) + x**0.3, rtol=1e-13)
 
 
-@pytest.mark.parametrize(("kernel", "code"), [("out_of_bounds", 700), ("null_pointer", 700), ("misaligned", 716), ("shared_overrun", 700), ("trapped", 719)])
-def test_a_fault_is_the_cuda_error_that_a_gpu_gives(ptx: str, tmp_path: Path, kernel: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "code"),
+    [
+        ("out_of_bounds", 700),
+        ("null_pointer", 700),
+        ("misaligned", 716),
+        ("shared_overrun", 700),
+        ("trapped", 719),
+    ],
+)
+def test_a_fault_is_the_cuda_error_that_a_gpu_gives(
+    ptx: str, tmp_path: Path, kernel: str, code: int
+) -> None:
     assert run(ptx, tmp_path, kernel, 1, 32, np.zeros(16, np.int32))[:2] == ("error", code)

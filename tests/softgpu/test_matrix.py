@@ -29,11 +29,20 @@ def t(lane: int) -> int:
 # As the manual's pages for each shape have it: one function a fragment.
 A16 = {
     "m16n8k8.f16": lambda lane, i: (g(lane) + (8 if i >= 2 else 0), t(lane) * 2 + i % 2),
-    "m16n8k16.f16": lambda lane, i: (g(lane) + (8 if i in (2, 3, 6, 7) else 0), t(lane) * 2 + i % 2 + (8 if i >= 4 else 0)),
+    "m16n8k16.f16": lambda lane, i: (
+        g(lane) + (8 if i in (2, 3, 6, 7) else 0),
+        t(lane) * 2 + i % 2 + (8 if i >= 4 else 0),
+    ),
     "m16n8k4.tf32": lambda lane, i: (g(lane) + 8 * i, t(lane)),
-    "m16n8k8.tf32": lambda lane, i: (g(lane) + (8 if i in (1, 3) else 0), t(lane) + (4 if i >= 2 else 0)),
+    "m16n8k8.tf32": lambda lane, i: (
+        g(lane) + (8 if i in (1, 3) else 0),
+        t(lane) + (4 if i >= 2 else 0),
+    ),
     "m16n8k16.s8": lambda lane, i: (g(lane) + (8 if i >= 4 else 0), t(lane) * 4 + i % 4),
-    "m16n8k32.s8": lambda lane, i: (g(lane) + (8 if 4 <= i < 8 or i >= 12 else 0), t(lane) * 4 + i % 4 + (16 if i >= 8 else 0)),
+    "m16n8k32.s8": lambda lane, i: (
+        g(lane) + (8 if 4 <= i < 8 or i >= 12 else 0),
+        t(lane) * 4 + i % 4 + (16 if i >= 8 else 0),
+    ),
     "m8n8k16.s8": lambda lane, i: (g(lane), t(lane) * 4 + i),
 }
 B8 = {
@@ -73,7 +82,9 @@ CASES = [
 ]  # fmt: skip
 
 
-def values(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def values(
+    kind: str, shape: tuple[int, int], rng: np.random.Generator
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """What is encoded, and what it stands for. Small integers in floating types: every order of adding is exact."""
     if kind in ("e4m3", "e5m2"):
         codes = rng.choice([0, 0x38, 0xB8, 0x3C, 0x40, 0xC0, 0x30], shape)
@@ -83,8 +94,12 @@ def values(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> tuple
     return numbers, numbers.astype(np.float64)
 
 
-def fragments(place: Any, source: np.ndarray[Any, Any], kind: str, count: int) -> np.ndarray[Any, Any]:
-    data = b"".join(ENCODE[kind](source[place(lane, i)]) for lane in range(32) for i in range(count))
+def fragments(
+    place: Any, source: np.ndarray[Any, Any], kind: str, count: int
+) -> np.ndarray[Any, Any]:
+    data = b"".join(
+        ENCODE[kind](source[place(lane, i)]) for lane in range(32) for i in range(count)
+    )
     return np.frombuffer(data, np.uint32).copy()
 
 
@@ -119,9 +134,20 @@ def test_mma_multiplies_as_numpy_does(tmp_path: Path, shape: str, a: str, b: str
     frag_a = fragments(A16[f"{shape}.{family}"], codes_a, a, m * k // 32)
     frag_b = fragments(B8[f"{shape}.{family}"], codes_b, b, 8 * k // 32)
     kind = {"f32": np.float32, "f16": np.float16, "s32": np.int32}[d]
-    frag_c = np.array([C[result_place(lane, i)] for lane in range(32) for i in range(elements)]).astype(kind).view(np.uint32).copy()
+    frag_c = (
+        np.array([C[result_place(lane, i)] for lane in range(32) for i in range(elements)])
+        .astype(kind)
+        .view(np.uint32)
+        .copy()
+    )
     counts = (m * k // 32 // per, 8 * k // 32 // per, elements // (2 if d == "f16" else 1))
-    job = {"ptx": mma_program(shape, d, a, b, counts), "kernel": "k", "grid": 1, "block": 32, "arrays": [frag_a, frag_b, frag_c, np.zeros_like(frag_c)]}
+    job = {
+        "ptx": mma_program(shape, d, a, b, counts),
+        "kernel": "k",
+        "grid": 1,
+        "block": 32,
+        "arrays": [frag_a, frag_b, frag_c, np.zeros_like(frag_c)],
+    }
     (result,) = in_child([job], tmp_path)
     assert not isinstance(result, tuple), result
     got, wanted = np.zeros((m, 8)), A @ B + C
@@ -144,13 +170,26 @@ def test_mma_of_doubles(tmp_path: Path) -> None:
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%f4, %f5}, {%f0}, {%f1}, {%f2, %f3};\n"
         "ld.param.u64 %rd6, [D]; add.u64 %rd6, %rd6, %rd2; st.global.v2.f64 [%rd6], {%f4, %f5};\nret;\n}\n"
     )
-    (result,) = in_child([{"ptx": ptx, "kernel": "k", "grid": 1, "block": 32, "arrays": [fa, fb, fc, np.zeros_like(fc)]}], tmp_path)
+    (result,) = in_child(
+        [
+            {
+                "ptx": ptx,
+                "kernel": "k",
+                "grid": 1,
+                "block": 32,
+                "arrays": [fa, fb, fc, np.zeros_like(fc)],
+            }
+        ],
+        tmp_path,
+    )
     got = np.array([[result[3][(r * 4 + c // 2) * 2 + c % 2] for c in range(8)] for r in range(8)])
     np.testing.assert_allclose(got, A @ B + C, rtol=1e-13)
 
 
 @pytest.mark.parametrize(("count", "transposed"), list(itertools.product((1, 2, 4), (False, True))))
-def test_matrices_go_through_shared_memory_and_back(tmp_path: Path, count: int, transposed: bool) -> None:
+def test_matrices_go_through_shared_memory_and_back(
+    tmp_path: Path, count: int, transposed: bool
+) -> None:
     """ldmatrix into fragments, which are shown, and stmatrix of the same ones to another place."""
     x = np.arange(64 * count, dtype=np.uint16) * 257 + 3
     regs = ",".join(f"%f{i}" for i in range(count))
@@ -173,7 +212,18 @@ def test_matrices_go_through_shared_memory_and_back(tmp_path: Path, count: int, 
         )
         + "ret;\n}\n"
     )  # fmt: skip
-    (result,) = in_child([{"ptx": ptx, "kernel": "k", "grid": 1, "block": 32, "arrays": [x, np.zeros(32 * count, np.uint32), np.zeros_like(x)]}], tmp_path)
+    (result,) = in_child(
+        [
+            {
+                "ptx": ptx,
+                "kernel": "k",
+                "grid": 1,
+                "block": 32,
+                "arrays": [x, np.zeros(32 * count, np.uint32), np.zeros_like(x)],
+            }
+        ],
+        tmp_path,
+    )
     matrices = x.reshape(count, 8, 8)
     for lane, j in itertools.product(range(32), range(count)):
         m = matrices[j].T if transposed else matrices[j]
@@ -189,7 +239,10 @@ def test_movmatrix_transposes(tmp_path: Path) -> None:
         "ld.param.u64 %rd2, [X]; add.u64 %rd2, %rd2, %rd1; ld.global.b32 %r1, [%rd2]; movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r1;\n"
         "ld.param.u64 %rd3, [Y]; add.u64 %rd3, %rd3, %rd1; st.global.b32 [%rd3], %r2;\nret;\n}\n"
     )
-    (result,) = in_child([{"ptx": ptx, "kernel": "k", "grid": 1, "block": 32, "arrays": [x, np.zeros_like(x)]}], tmp_path)
+    (result,) = in_child(
+        [{"ptx": ptx, "kernel": "k", "grid": 1, "block": 32, "arrays": [x, np.zeros_like(x)]}],
+        tmp_path,
+    )
     np.testing.assert_array_equal(result[1].reshape(8, 8), x.reshape(8, 8).T)
 
 
@@ -202,12 +255,21 @@ def test_asynchronous_copies_fill_and_zero(tmp_path: Path, bytes_: int, read: in
         "ld.param.u64 %rd1, [X]; ld.param.u64 %rd2, [Y]; mov.u32 %r0, s; mov.u32 %r3, 0xdeadbeef;\n"
         + "".join(f"st.shared.b32 [%r0+{i}], %r3;\n" for i in range(0, 16, 4))
         + f"mov.u32 %r2, {read}; cp.async.{kind}.shared.global [%r0], [%rd1+16], {bytes_}, %r2;\ncp.async.commit_group; cp.async.wait_group 0; cp.async.wait_all;\n"
-        + "".join(f"ld.shared.b32 %r1, [%r0+{i}]; st.global.b32 [%rd2+{i}], %r1;\n" for i in range(0, 16, 4))
+        + "".join(
+            f"ld.shared.b32 %r1, [%r0+{i}]; st.global.b32 [%rd2+{i}], %r1;\n"
+            for i in range(0, 16, 4)
+        )
         + "ret;\n}\n"
     )
-    (result,) = in_child([{"ptx": ptx, "kernel": "k", "grid": 1, "block": 1, "arrays": [x, np.zeros(16, np.uint8)]}], tmp_path)
+    (result,) = in_child(
+        [{"ptx": ptx, "kernel": "k", "grid": 1, "block": 1, "arrays": [x, np.zeros(16, np.uint8)]}],
+        tmp_path,
+    )
     wanted = (bytes(x[16 : 16 + read]) + bytes(bytes_ - read)).ljust(16, b"?")
-    assert bytes(result[1])[:bytes_] == wanted[:bytes_] and bytes(result[1])[bytes_:] == (b"\xef\xbe\xad\xde" * 4)[bytes_:]
+    assert (
+        bytes(result[1])[:bytes_] == wanted[:bytes_]
+        and bytes(result[1])[bytes_:] == (b"\xef\xbe\xad\xde" * 4)[bytes_:]
+    )
 
 
 def elementwise(body: str, inputs: int, in_bytes: int, out_bytes: int, registers: str) -> str:
@@ -222,20 +284,45 @@ def elementwise(body: str, inputs: int, in_bytes: int, out_bytes: int, registers
     )
 
 
-@pytest.mark.parametrize(("name", "decode", "largest"), [("e4m3", e4m3, 448.0), ("e5m2", e5m2, 57344.0)])
-def test_fp8_is_read_exactly_and_written_to_the_nearest_even(tmp_path: Path, name: str, decode: Callable[[int], float], largest: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "decode", "largest"), [("e4m3", e4m3, 448.0), ("e5m2", e5m2, 57344.0)]
+)
+def test_fp8_is_read_exactly_and_written_to_the_nearest_even(
+    tmp_path: Path, name: str, decode: Callable[[int], float], largest: float
+) -> None:
     codes = np.arange(256, dtype=np.uint16)
     pairs = (codes[::-1] << 8 | codes).astype(np.uint16)
     up = elementwise(f"cvt.rn.f16x2.{name}x2 %y, %x0;", 1, 2, 4, ".reg .b16 %x<1>; .reg .b32 %y;")
     numbers = np.array([decode(c) for c in range(256)])
     finite = np.unique(numbers[np.isfinite(numbers)])
     middles = (finite[:-1] + finite[1:]) / 2
-    floats = np.concatenate([finite, middles, middles * 1.0001, [largest * 2, -largest * 9, np.inf, -np.inf, np.nan, 1e-30, 0.0]]).astype(np.float32)
+    floats = np.concatenate(
+        [
+            finite,
+            middles,
+            middles * 1.0001,
+            [largest * 2, -largest * 9, np.inf, -np.inf, np.nan, 1e-30, 0.0],
+        ]
+    ).astype(np.float32)
     floats = np.resize(floats, (len(floats) + 31) // 32 * 32)
-    down = elementwise(f"cvt.rn.satfinite.{name}x2.f32 %y, %x0, %x1;", 2, 4, 2, ".reg .b32 %x<2>; .reg .b16 %y;")
+    down = elementwise(
+        f"cvt.rn.satfinite.{name}x2.f32 %y, %x0, %x1;", 2, 4, 2, ".reg .b32 %x<2>; .reg .b16 %y;"
+    )
     jobs = [
-        {"ptx": up, "kernel": "k", "grid": 8, "block": 32, "arrays": [pairs, np.zeros(256, np.uint32)]},
-        {"ptx": down, "kernel": "k", "grid": len(floats) // 32, "block": 32, "arrays": [floats, floats[::-1].copy(), np.zeros(len(floats), np.uint16)]},
+        {
+            "ptx": up,
+            "kernel": "k",
+            "grid": 8,
+            "block": 32,
+            "arrays": [pairs, np.zeros(256, np.uint32)],
+        },
+        {
+            "ptx": down,
+            "kernel": "k",
+            "grid": len(floats) // 32,
+            "block": 32,
+            "arrays": [floats, floats[::-1].copy(), np.zeros(len(floats), np.uint16)],
+        },
     ]
     wide, narrow = in_child(jobs, tmp_path)
     halves = wide[1].view(np.float16).reshape(-1, 2)
@@ -251,14 +338,26 @@ def test_fp8_is_read_exactly_and_written_to_the_nearest_even(tmp_path: Path, nam
         return decode(best[2])
 
     for high, low, code in zip(floats, floats[::-1], narrow[2], strict=True):
-        np.testing.assert_array_equal([decode(int(code) >> 8), decode(int(code) & 255)], [nearest(float(high)), nearest(float(low))])
+        np.testing.assert_array_equal(
+            [decode(int(code) >> 8), decode(int(code) & 255)],
+            [nearest(float(high)), nearest(float(low))],
+        )
 
 
 def test_lop3_may_also_say_whether_anything_is_left(tmp_path: Path) -> None:
     x, y = np.arange(64, dtype=np.uint32), np.full(64, 12, np.uint32)
     body = "setp.eq.u32 %p1, %r0, 3; lop3.or.b32 %r4|%p0, %x0, %x1, 0, 0xc0, %p1; selp.u32 %r5, 100, 0, %p0; add.u32 %y, %r4, %r5;"
     (result,) = in_child(
-        [{"ptx": elementwise(body, 2, 4, 4, ".reg .b32 %x<2>, %y;"), "kernel": "k", "grid": 2, "block": 32, "arrays": [x, y, np.zeros_like(x)]}], tmp_path
+        [
+            {
+                "ptx": elementwise(body, 2, 4, 4, ".reg .b32 %x<2>, %y;"),
+                "kernel": "k",
+                "grid": 2,
+                "block": 32,
+                "arrays": [x, y, np.zeros_like(x)],
+            }
+        ],
+        tmp_path,
     )
     both = x & y
     np.testing.assert_array_equal(result[2], both + np.where((both != 0) | (x == 3), 100, 0))
@@ -270,7 +369,18 @@ def test_packed_and_vector_reductions_lose_nothing(tmp_path: Path) -> None:
         "ld.param.u64 %rd1, [H]; ld.param.u64 %rd2, [F]; mov.u32 %r0, 0x3c004000; mov.f32 %f0, 0f3F800000; mov.f32 %f1, 0f40000000;\n"
         "red.global.add.noftz.f16x2 [%rd1], %r0;\natom.global.add.noftz.f16x2 %r1, [%rd1+4], %r0;\nred.global.add.v2.f32 [%rd2], {%f0, %f1};\nret;\n}\n"
     )
-    (result,) = in_child([{"ptx": ptx, "kernel": "k", "grid": 4, "block": 64, "arrays": [np.zeros(4, np.float16), np.zeros(2, np.float32)]}], tmp_path)
+    (result,) = in_child(
+        [
+            {
+                "ptx": ptx,
+                "kernel": "k",
+                "grid": 4,
+                "block": 64,
+                "arrays": [np.zeros(4, np.float16), np.zeros(2, np.float32)],
+            }
+        ],
+        tmp_path,
+    )
     np.testing.assert_array_equal(result[0], [512, 256, 512, 256])
     np.testing.assert_array_equal(result[1], [256, 512])
 
@@ -288,7 +398,15 @@ def test_packed_and_vector_reductions_lose_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_there_is_refused_by_name(tmp_path: Path, instruction: str) -> None:
-    ptx = HEAD + f".visible .entry k()\n{{\n.reg .b32 %r<2>; .reg .b64 %rd<1>;\n{instruction}\nret;\n}}\n"
+    ptx = (
+        HEAD
+        + f".visible .entry k()\n{{\n.reg .b32 %r<2>; .reg .b64 %rd<1>;\n{instruction}\nret;\n}}\n"
+    )
     (result,) = in_child([{"ptx": ptx}], tmp_path)
     assert isinstance(result, tuple) and result[0] == "error"
-    assert instruction.split(".", maxsplit=1)[0] in result[2] or result[1] in (218, 221, 222, 801), result
+    assert instruction.split(".", maxsplit=1)[0] in result[2] or result[1] in (
+        218,
+        221,
+        222,
+        801,
+    ), result

@@ -28,7 +28,14 @@ def readings():
 
 def child(folder: Path, program: str) -> Any:
     env = direct_environment(folder) | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", READ + program], env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", READ + program],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -43,7 +50,9 @@ def test_an_idle_card_is_cool(tmp_path: Path) -> None:
 def test_a_busy_card_is_warm(tmp_path: Path) -> None:
     worker = start(tmp_path, 20)
     try:
-        busy = child(tmp_path, "while (r := readings())['temperature'] <= 50: pass\nprint(json.dumps(r))")
+        busy = child(
+            tmp_path, "while (r := readings())['temperature'] <= 50: pass\nprint(json.dumps(r))"
+        )
     finally:
         worker.kill()
         worker.communicate()
@@ -51,7 +60,9 @@ def test_a_busy_card_is_warm(tmp_path: Path) -> None:
 
 
 def test_conditions_are_what_a_test_says(tmp_path: Path) -> None:
-    (tmp_path / "gpu0.conditions").write_text("temperature_celsius 91\npower_milliwatts 299000\necc_uncorrected 3\n")
+    (tmp_path / "gpu0.conditions").write_text(
+        "temperature_celsius 91\npower_milliwatts 299000\necc_uncorrected 3\n"
+    )
     hot = child(tmp_path, "print(json.dumps(readings()))")
     assert (hot["temperature"], hot["power"], hot["ecc"]) == (91, 299_000, 3)
 

@@ -18,7 +18,13 @@ from tests.remoting.node import direct_environment
 def programs(module: str) -> list[str]:
     """The names that a module lists, without importing it: Triton and CUDA stay out of this process."""
     tree = ast.parse((ROOT / "tests" / "softgpu" / f"{module}.py").read_text())
-    listed = next(n for n in tree.body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and n.targets[0].id == "PROGRAMS")
+    listed = next(
+        n
+        for n in tree.body
+        if isinstance(n, ast.Assign)
+        and isinstance(n.targets[0], ast.Name)
+        and n.targets[0].id == "PROGRAMS"
+    )
     assert isinstance(listed.value, ast.DictComp)
     names = listed.value.generators[0].iter
     assert isinstance(names, ast.Tuple)
@@ -30,9 +36,21 @@ def run(module: str, name: str, folder: Path) -> subprocess.CompletedProcess[str
         os.environ
         | direct_environment(folder)
         | software_gpu_variables()
-        | {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder / "triton"), "TRITON_DEFAULT_FP_FUSION": "1"}
+        | {
+            "PYTHONPATH": str(ROOT),
+            "TRITON_CACHE_DIR": str(folder / "triton"),
+            "TRITON_DEFAULT_FP_FUSION": "1",
+        }
     )
-    return subprocess.run([sys.executable, "-m", f"tests.softgpu.{module}", name], env=env, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
+    return subprocess.run(
+        [sys.executable, "-m", f"tests.softgpu.{module}", name],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=ROOT,
+    )
 
 
 @pytest.mark.parametrize("name", programs("cuda_programs"))

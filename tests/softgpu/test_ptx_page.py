@@ -13,7 +13,19 @@ from tests.softgpu.test_random_programs import ptxas
 
 NOT_SUPPORTED = 801
 # ptxas wants another target, or more of a program around these, than a sample has.
-NOT_FOR_PTXAS = ("tcgen05", "wgmma", "griddepcontrol", "multimem", "tensormap", "brkpt", "suld", "sust", "sured", "suq", "ldu")
+NOT_FOR_PTXAS = (
+    "tcgen05",
+    "wgmma",
+    "griddepcontrol",
+    "multimem",
+    "tensormap",
+    "brkpt",
+    "suld",
+    "sust",
+    "sured",
+    "suq",
+    "ldu",
+)
 
 
 def test_what_is_done_translates(tmp_path: Path) -> None:
@@ -25,7 +37,9 @@ def test_what_is_done_translates(tmp_path: Path) -> None:
 
 def test_what_is_refused_names_itself_and_its_line(tmp_path: Path) -> None:
     samples = [s for group in REFUSED.values() for s in group]
-    for sample, result in zip(samples, in_child([{"ptx": kernel(s)} for s in samples], tmp_path), strict=True):
+    for sample, result in zip(
+        samples, in_child([{"ptx": kernel(s)} for s in samples], tmp_path), strict=True
+    ):
         assert isinstance(result, tuple), sample
         assert result[1] == NOT_SUPPORTED, (sample, result)
         assert "ptx line 8" in result[2], (sample, result)
@@ -40,7 +54,12 @@ def test_samples_are_ptx(state: str, tmp_path: Path) -> None:
                 continue
             path = tmp_path / "sample.ptx"
             path.write_text(kernel(sample))
-            done = subprocess.run([ptxas(), "-arch=sm_120a", str(path), "-o", str(tmp_path / "out")], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [ptxas(), "-arch=sm_120a", str(path), "-o", str(tmp_path / "out")],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert done.returncode == 0, (sample, done.stderr)
 
 

@@ -18,7 +18,9 @@ PROGRAMS = 40
 def start(seed: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 1 << 32, (8, 32), dtype=np.uint32)
-    values[:4, ::3] = rng.integers(0, 40, values[:4, ::3].shape)  # small numbers reach more branches
+    values[:4, ::3] = rng.integers(
+        0, 40, values[:4, ::3].shape
+    )  # small numbers reach more branches
     values[5] = np.arange(32) * 0x01010101
     return values
 
@@ -31,7 +33,10 @@ def ptxas() -> str:
 def test_random_programs_do_the_same_as_a_slow_interpreter(lockstep: bool, tmp_path: Path) -> None:
     seeds = [1000 * lockstep + i for i in range(PROGRAMS)]
     programs = [Maker(seed, lockstep).program() for seed in seeds]
-    jobs = [{"ptx": p, "kernel": "k", "grid": 1, "block": 32, "arrays": [start(s)]} for p, s in zip(programs, seeds, strict=True)]
+    jobs = [
+        {"ptx": p, "kernel": "k", "grid": 1, "block": 32, "arrays": [start(s)]}
+        for p, s in zip(programs, seeds, strict=True)
+    ]
     for seed, program, result in zip(seeds, programs, in_child(jobs, tmp_path), strict=True):
         assert not isinstance(result, tuple), (seed, result)
         expected, got = run(program, start(seed)), result[0]
@@ -43,13 +48,24 @@ def test_random_programs_are_ptx(tmp_path: Path) -> None:
     for seed in (1, 2, 1001, 1002):
         path = tmp_path / f"{seed}.ptx"
         path.write_text(Maker(seed, seed > 1000).program())
-        done = subprocess.run([ptxas(), "-arch=sm_80", str(path), "-o", str(tmp_path / "out")], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [ptxas(), "-arch=sm_80", str(path), "-o", str(tmp_path / "out")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
 
 
 def test_a_wrong_translation_would_be_noticed(tmp_path: Path) -> None:
     program = next(p for p in (Maker(s, True).program() for s in range(100)) if "shr.s32" in p)
     planted = program.replace("shr.s32", "shr.u32")
-    results = in_child([{"ptx": p, "kernel": "k", "grid": 1, "block": 32, "arrays": [start(5)]} for p in (program, planted)], tmp_path)
+    results = in_child(
+        [
+            {"ptx": p, "kernel": "k", "grid": 1, "block": 32, "arrays": [start(5)]}
+            for p in (program, planted)
+        ],
+        tmp_path,
+    )
     assert (results[0][0] == run(program, start(5))).all()
     assert (results[1][0] != run(program, start(5))).any()

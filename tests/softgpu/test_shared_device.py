@@ -17,14 +17,25 @@ DEMO = str(BUILD / "demo" / "gpu_demo")
 
 def start(folder: Path, seconds: int) -> subprocess.Popen[str]:
     env = direct_environment(folder) | {"BUSBAR_SOFTGPU_DEVICES": "1"}
-    process = subprocess.Popen([DEMO, "work", str(seconds)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [DEMO, "work", str(seconds)],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None and process.stdout.readline() == "working\n"
     return process
 
 
 def test_processes_take_turns_and_are_both_right(tmp_path: Path) -> None:
     both = [start(tmp_path, 3), start(tmp_path, 3)]
-    wait_for("turns", lambda: sum(p["turns"] > 10 for p in status(tmp_path)["processes"]) == 2, tmp_path, 10)
+    wait_for(
+        "turns",
+        lambda: sum(p["turns"] > 10 for p in status(tmp_path)["processes"]) == 2,
+        tmp_path,
+        10,
+    )
     for process in both:
         out, err = process.communicate(timeout=30)
         assert process.returncode == 0 and "right after" in out, err
@@ -46,7 +57,11 @@ def test_nvml_sees_every_process(tmp_path: Path) -> None:
     code = "import pynvml as n; n.nvmlInit(); h=n.nvmlDeviceGetHandleByIndex(0); "
     code += "print([p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(h)], n.nvmlDeviceGetMemoryInfo(h).used)"
     seen = subprocess.run(
-        [sys.executable, "-c", code], env=direct_environment(tmp_path) | {"BUSBAR_SOFTGPU_DEVICES": "1"}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env=direct_environment(tmp_path) | {"BUSBAR_SOFTGPU_DEVICES": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     process.kill()
     process.wait()

@@ -34,7 +34,14 @@ $END: ret; }
 
 def launch(n: int, scale: int, shift: int, block: int, tmp_path: Path) -> object:
     a, c = np.arange(4096, dtype=np.uint32) * 7, np.zeros(1200, np.uint32)
-    job = {"ptx": KERNEL, "kernel": "k", "grid": -(-1200 // block), "block": block, "arrays": [a, c], "scalars": (n, scale & 0xFFFFFFFF, shift & 0xFFFFFFFF)}
+    job = {
+        "ptx": KERNEL,
+        "kernel": "k",
+        "grid": -(-1200 // block),
+        "block": block,
+        "arrays": [a, c],
+        "scalars": (n, scale & 0xFFFFFFFF, shift & 0xFFFFFFFF),
+    }
     return in_child([job], tmp_path)[0]
 
 
@@ -47,7 +54,9 @@ def test_every_tail_is_right(n: int, block: int, tmp_path: Path) -> None:
     np.testing.assert_array_equal(result[1], expected)
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1, 5), (2, 0), (3, 1), (0, 9), (-1, 1199), (1 << 30, 0)])
+@pytest.mark.parametrize(
+    ("scale", "shift"), [(1, 5), (2, 0), (3, 1), (0, 9), (-1, 1199), (1 << 30, 0)]
+)
 def test_other_strides_are_right(scale: int, shift: int, tmp_path: Path) -> None:
     result = launch(1200, scale, shift, 256, tmp_path)
     index = (np.arange(1200) * scale + shift) % (1 << 32)
@@ -68,12 +77,26 @@ def test_a_row_that_leaves_its_memory_is_an_illegal_address(tmp_path: Path) -> N
 
 def test_a_misaligned_row_is_a_misaligned_address(tmp_path: Path) -> None:
     ptx = (
-        KERNEL.replace("add.s64 %rd4, %rd1, %rd3;", "add.s64 %rd4, %rd1, %rd3; add.s64 %rd4, %rd4, 2;")
+        KERNEL.replace(
+            "add.s64 %rd4, %rd1, %rd3;", "add.s64 %rd4, %rd1, %rd3; add.s64 %rd4, %rd4, 2;"
+        )
         .replace("%rd4, %rd4, 2", "%rd7, %rd4, 2")
         .replace("[%rd4]", "[%rd7]")
     )
     a, c = np.arange(4096, dtype=np.uint32), np.zeros(1200, np.uint32)
-    result = in_child([{"ptx": ptx, "kernel": "k", "grid": 2, "block": 256, "arrays": [a, c], "scalars": (512, 1, 0)}], tmp_path)[0]
+    result = in_child(
+        [
+            {
+                "ptx": ptx,
+                "kernel": "k",
+                "grid": 2,
+                "block": 256,
+                "arrays": [a, c],
+                "scalars": (512, 1, 0),
+            }
+        ],
+        tmp_path,
+    )[0]
     assert isinstance(result, tuple)
     assert result[1] == 716
 

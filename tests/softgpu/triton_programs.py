@@ -100,13 +100,38 @@ def softmax() -> None:
 
 
 @triton.jit
-def matmul_kernel(a, b, c, M, N, K, am, ak, bk, bn, cm, cn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, LEAKY: tl.constexpr):
+def matmul_kernel(
+    a,
+    b,
+    c,
+    M,
+    N,
+    K,
+    am,
+    ak,
+    bk,
+    bn,
+    cm,
+    cn,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP: tl.constexpr,
+    LEAKY: tl.constexpr,
+):
     pid, across, down = tl.program_id(0), tl.cdiv(N, BN), tl.cdiv(M, BM)
     group = pid // (GROUP * across)
     rows = min(down - group * GROUP, GROUP)
     m, n = group * GROUP + pid % (GROUP * across) % rows, pid % (GROUP * across) // rows
-    at_m, at_n, at_k = (m * BM + tl.arange(0, BM)) % M, (n * BN + tl.arange(0, BN)) % N, tl.arange(0, BK)
-    pa, pb = a + at_m[:, None] * am + at_k[None, :] * ak, b + at_k[:, None] * bk + at_n[None, :] * bn
+    at_m, at_n, at_k = (
+        (m * BM + tl.arange(0, BM)) % M,
+        (n * BN + tl.arange(0, BN)) % N,
+        tl.arange(0, BK),
+    )
+    pa, pb = (
+        a + at_m[:, None] * am + at_k[None, :] * ak,
+        b + at_k[:, None] * bk + at_n[None, :] * bn,
+    )
     sums = tl.zeros((BM, BN), dtype=tl.float32)
     for k in range(tl.cdiv(K, BK)):
         va = tl.load(pa, mask=at_k[None, :] < K - k * BK, other=0.0)
@@ -117,13 +142,38 @@ def matmul_kernel(a, b, c, M, N, K, am, ak, bk, bn, cm, cn, BM: tl.constexpr, BN
     if LEAKY:
         sums = tl.where(sums >= 0, sums, 0.01 * sums)
     out_m, out_n = m * BM + tl.arange(0, BM), n * BN + tl.arange(0, BN)
-    tl.store(c + out_m[:, None] * cm + out_n[None, :] * cn, sums.to(c.dtype.element_ty), mask=(out_m[:, None] < M) & (out_n[None, :] < N))
+    tl.store(
+        c + out_m[:, None] * cm + out_n[None, :] * cn,
+        sums.to(c.dtype.element_ty),
+        mask=(out_m[:, None] < M) & (out_n[None, :] < N),
+    )
 
 
-def multiply(a: Tensor, b: Tensor, out: Tensor, shape: tuple[int, int, int], leaky: bool = False) -> np.ndarray:
+def multiply(
+    a: Tensor, b: Tensor, out: Tensor, shape: tuple[int, int, int], leaky: bool = False
+) -> np.ndarray:
     m, n, k = shape
     grid = (triton.cdiv(m, 64) * triton.cdiv(n, 64),)
-    matmul_kernel[grid](a, b, out, m, n, k, k, 1, n, 1, n, 1, BM=64, BN=64, BK=32, GROUP=4, LEAKY=leaky, num_stages=3)
+    matmul_kernel[grid](
+        a,
+        b,
+        out,
+        m,
+        n,
+        k,
+        k,
+        1,
+        n,
+        1,
+        n,
+        1,
+        BM=64,
+        BN=64,
+        BK=32,
+        GROUP=4,
+        LEAKY=leaky,
+        num_stages=3,
+    )
     return out.numpy()
 
 
@@ -131,13 +181,29 @@ def matmul() -> None:
     shape = m, n, k = 200, 136, 97
     a, b = RNG.standard_normal((m, k)), RNG.standard_normal((k, n))
     exact = a.astype(np.float16).astype(np.float64) @ b.astype(np.float16).astype(np.float64)
-    got = multiply(Tensor(a.astype(np.float16)), Tensor(b.astype(np.float16)), Tensor(np.zeros((m, n), np.float16)), shape, leaky=True)
+    got = multiply(
+        Tensor(a.astype(np.float16)),
+        Tensor(b.astype(np.float16)),
+        Tensor(np.zeros((m, n), np.float16)),
+        shape,
+        leaky=True,
+    )
     np.testing.assert_allclose(got, np.where(exact >= 0, exact, 0.01 * exact), rtol=1e-3, atol=2e-3)
     exact = widened(bfloat16(a)).astype(np.float64) @ widened(bfloat16(b)).astype(np.float64)
-    got = multiply(Tensor(bfloat16(a), "bfloat16"), Tensor(bfloat16(b), "bfloat16"), Tensor(np.zeros((m, n), np.float32)), shape)
+    got = multiply(
+        Tensor(bfloat16(a), "bfloat16"),
+        Tensor(bfloat16(b), "bfloat16"),
+        Tensor(np.zeros((m, n), np.float32)),
+        shape,
+    )
     np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-4)
     exact = a @ b  # tf32 keeps ten bits of each factor
-    got = multiply(Tensor(a.astype(np.float32)), Tensor(b.astype(np.float32)), Tensor(np.zeros((m, n), np.float32)), shape)
+    got = multiply(
+        Tensor(a.astype(np.float32)),
+        Tensor(b.astype(np.float32)),
+        Tensor(np.zeros((m, n), np.float32)),
+        shape,
+    )
     np.testing.assert_allclose(got, exact, rtol=2e-2, atol=5e-2)
 
 
@@ -152,18 +218,28 @@ def layer_norm_forward(x, y, w, b, mean, rstd, stride, n, eps, BLOCK: tl.constex
     r = 1 / tl.sqrt(tl.sum(centred * centred, axis=0) / n + eps)
     tl.store(mean + row, mu)
     tl.store(rstd + row, r)
-    tl.store(y + row * stride + at, centred * r * tl.load(w + at, mask=inside) + tl.load(b + at, mask=inside), mask=inside)
+    tl.store(
+        y + row * stride + at,
+        centred * r * tl.load(w + at, mask=inside) + tl.load(b + at, mask=inside),
+        mask=inside,
+    )
 
 
 @triton.jit
-def layer_norm_backward(dx, dy, dw, db, x, w, mean, rstd, lock, stride, n, GROUP: tl.constexpr, BLOCK: tl.constexpr):
+def layer_norm_backward(
+    dx, dy, dw, db, x, w, mean, rstd, lock, stride, n, GROUP: tl.constexpr, BLOCK: tl.constexpr
+):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     inside = at < n
     g = tl.load(dy + row * stride + at, mask=inside, other=0.0)
     wv = tl.load(w + at, mask=inside, other=0.0)
     r = tl.load(rstd + row)
-    xhat = tl.where(inside, (tl.load(x + row * stride + at, mask=inside, other=0.0) - tl.load(mean + row)) * r, 0.0)
+    xhat = tl.where(
+        inside,
+        (tl.load(x + row * stride + at, mask=inside, other=0.0) - tl.load(mean + row)) * r,
+        0.0,
+    )
     wg = wv * g
     c1, c2 = tl.sum(xhat * wg, axis=0) / n, tl.sum(wg, axis=0) / n
     tl.store(dx + row * stride + at, (wg - (xhat * c1 + c2)) * r, mask=inside)
@@ -179,16 +255,45 @@ def layer_norm_backward(dx, dy, dw, db, x, w, mean, rstd, lock, stride, n, GROUP
 
 def layer_norm() -> None:
     rows, n, groups, eps = 151, 700, 8, 1e-5
-    x, g = RNG.standard_normal((rows, n), dtype=np.float32), RNG.standard_normal((rows, n), dtype=np.float32)
+    x, g = (
+        RNG.standard_normal((rows, n), dtype=np.float32),
+        RNG.standard_normal((rows, n), dtype=np.float32),
+    )
     w, b = RNG.random(n, dtype=np.float32), RNG.random(n, dtype=np.float32)
-    tx, tw, y, mean, rstd = Tensor(x), Tensor(w), Tensor(np.zeros_like(x)), Tensor(np.zeros(rows, np.float32)), Tensor(np.zeros(rows, np.float32))
-    layer_norm_forward[(rows,)](tx, y, tw, Tensor(b), mean, rstd, n, n, eps, BLOCK=1024, num_warps=4)
+    tx, tw, y, mean, rstd = (
+        Tensor(x),
+        Tensor(w),
+        Tensor(np.zeros_like(x)),
+        Tensor(np.zeros(rows, np.float32)),
+        Tensor(np.zeros(rows, np.float32)),
+    )
+    layer_norm_forward[(rows,)](
+        tx, y, tw, Tensor(b), mean, rstd, n, n, eps, BLOCK=1024, num_warps=4
+    )
     x64 = x.astype(np.float64)
     mu, r = x64.mean(1, keepdims=True), 1 / np.sqrt(x64.var(1, keepdims=True) + eps)
     xhat = (x64 - mu) * r
     np.testing.assert_allclose(y.numpy(), xhat * w + b, rtol=1e-4, atol=1e-5)
-    dx, dw, db = Tensor(np.zeros_like(x)), Tensor(np.zeros((groups, n), np.float32)), Tensor(np.zeros((groups, n), np.float32))
-    layer_norm_backward[(rows,)](dx, Tensor(g), dw, db, tx, tw, mean, rstd, Tensor(np.zeros(groups, np.int32)), n, n, GROUP=groups, BLOCK=1024)
+    dx, dw, db = (
+        Tensor(np.zeros_like(x)),
+        Tensor(np.zeros((groups, n), np.float32)),
+        Tensor(np.zeros((groups, n), np.float32)),
+    )
+    layer_norm_backward[(rows,)](
+        dx,
+        Tensor(g),
+        dw,
+        db,
+        tx,
+        tw,
+        mean,
+        rstd,
+        Tensor(np.zeros(groups, np.int32)),
+        n,
+        n,
+        GROUP=groups,
+        BLOCK=1024,
+    )
     wg = g.astype(np.float64) * w
     exact = (wg - xhat * (xhat * wg).mean(1, keepdims=True) - wg.mean(1, keepdims=True)) * r
     np.testing.assert_allclose(dx.numpy(), exact, rtol=1e-3, atol=1e-4)
@@ -210,7 +315,12 @@ def philox(seed: int, n: int) -> np.ndarray:
     low, k = np.uint64(0xFFFFFFFF), [seed & 0xFFFFFFFF, seed >> 32]
     for _ in range(10):
         a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
-        c = [(b >> np.uint64(32)) ^ c[1] ^ np.uint64(k[0]), b & low, (a >> np.uint64(32)) ^ c[3] ^ np.uint64(k[1]), a & low]
+        c = [
+            (b >> np.uint64(32)) ^ c[1] ^ np.uint64(k[0]),
+            b & low,
+            (a >> np.uint64(32)) ^ c[3] ^ np.uint64(k[1]),
+            a & low,
+        ]
         k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
     signed = c[0].astype(np.uint32).view(np.int32)
     return np.where(signed < 0, -signed - 1, signed).astype(np.float64) * 4.6566127342e-10
@@ -220,7 +330,9 @@ def dropout() -> None:
     x, p = RNG.random(5000, dtype=np.float32), 0.3
     out = Tensor(np.zeros_like(x))
     dropout_kernel[(5,)](Tensor(x), out, x.size, p, 123, BLOCK=1024)
-    np.testing.assert_allclose(out.numpy(), np.where(philox(123, x.size) > p, x / np.float32(1 - p), 0), rtol=1e-6)
+    np.testing.assert_allclose(
+        out.numpy(), np.where(philox(123, x.size) > p, x / np.float32(1 - p), 0), rtol=1e-6
+    )
 
 
 PROGRAMS = {p.__name__: p for p in (vector_add, softmax, matmul, layer_norm, dropout)}

@@ -49,13 +49,23 @@ class Target:
 
 def ptx_words() -> list[str]:
     """The strings that the translator compares with: libFuzzer's dictionary."""
-    found = {w for f in SOFTGPU.glob("*/*.cc") for w in f.read_text().split('"')[1::2] if 2 <= len(w) <= 24 and w.isprintable() and "\\" not in w}
+    found = {
+        w
+        for f in SOFTGPU.glob("*/*.cc")
+        for w in f.read_text().split('"')[1::2]
+        if 2 <= len(w) <= 24 and w.isprintable() and "\\" not in w
+    }
     return sorted(f'"{w}"' for w in found)
 
 
 def ptx_seeds() -> Seeds:
     samples = [kernel(s) for group in (*DONE.values(), *REFUSED.values()) for s in group]
-    return {f"seed{i}": text.encode() for i, text in enumerate([*samples, *(Maker(s, lockstep=s % 2 == 0).program() for s in range(6))])}
+    return {
+        f"seed{i}": text.encode()
+        for i, text in enumerate(
+            [*samples, *(Maker(s, lockstep=s % 2 == 0).program() for s in range(6))]
+        )
+    }
 
 
 def record_seeds() -> Seeds:
@@ -65,7 +75,10 @@ def record_seeds() -> Seeds:
         payload = struct.pack(f"<{len(words)}Q", *words)
         return bytes([which, place]) + struct.pack("<H", len(payload)) + payload
 
-    seeds = {f"call{which}": b"\0\0\0\0" + call(which, 5, *([1] * 12)) for which in range(OWN_CALLS + 0xC0)}
+    seeds = {
+        f"call{which}": b"\0\0\0\0" + call(which, 5, *([1] * 12))
+        for which in range(OWN_CALLS + 0xC0)
+    }
     seeds["raw"] = b"\0\0\0\0\xff" + struct.pack("<IHHII", 32, 0x1019, 0, 1, 17) + bytes(16)
     return seeds
 
@@ -86,13 +99,21 @@ def frame_seeds() -> Seeds:
 
 def ring_seeds() -> Seeds:
     record = struct.pack("<IHHII", 32, 0x1019, 0, 1, 17) + bytes(16)
-    return {"one": struct.pack("<QQ", 0, 32) + record, "many": struct.pack("<QQ", 16, 0) + record * 20}
+    return {
+        "one": struct.pack("<QQ", 0, 32) + record,
+        "many": struct.pack("<QQ", 16, 0) + record * 20,
+    }
 
 
 def ticket_seeds() -> Seeds:
     ticket = b"BBT1" + struct.pack("<I", 1) + bytes(104 + 32 + 64)
     grant = bytes(192) + struct.pack("<II", 1, 1) + bytes(568)
-    return {"ticket": b"\0" + ticket, "signed": b"\2" + ticket, "grants": b"\1" + bytes(200), "grant": b"\1" + grant}
+    return {
+        "ticket": b"\0" + ticket,
+        "signed": b"\2" + ticket,
+        "grants": b"\1" + bytes(200),
+        "grant": b"\1" + grant,
+    }
 
 
 def in_folder(folder: str, *, without: str = "") -> tuple[Path, ...]:
@@ -103,7 +124,12 @@ TRANSPORT = (*in_folder("transport"), REMOTING / "control" / "messages.cc")
 SSL = ("-lssl", "-lcrypto", "-lpthread", "-ldl")
 TARGETS = {
     "ptx": Target(
-        (SOFTGPU / "fuzz" / "ptx.cc", *in_folder("softgpu/ptx"), *in_folder("softgpu/emit"), GENERATED / "softgpu_runtime_text.cc"),
+        (
+            SOFTGPU / "fuzz" / "ptx.cc",
+            *in_folder("softgpu/ptx"),
+            *in_folder("softgpu/emit"),
+            GENERATED / "softgpu_runtime_text.cc",
+        ),
         (SOFTGPU / "ptx" / "lexer.cc", SOFTGPU / "ptx" / "parser.cc"),
         ptx_seeds,
         4096,
@@ -117,20 +143,35 @@ TARGETS = {
         SSL,
     ),
     "frames": Target(
-        (REMOTING / "fuzz" / "frames.cc", *(REMOTING / "client" / f"{n}.cc" for n in ("link", "frames", "program_memory", "shared_link", "bulk")), *TRANSPORT),
+        (
+            REMOTING / "fuzz" / "frames.cc",
+            *(
+                REMOTING / "client" / f"{n}.cc"
+                for n in ("link", "frames", "program_memory", "shared_link", "bulk")
+            ),
+            *TRANSPORT,
+        ),
         (REMOTING / "client" / "frames.cc",),
         frame_seeds,
         2048,
         SSL,
     ),
     "ring": Target(
-        (REMOTING / "fuzz" / "ring.cc", REMOTING / "transport" / "ring.cc", REMOTING / "transport" / "ring_reader.cc"),
+        (
+            REMOTING / "fuzz" / "ring.cc",
+            REMOTING / "transport" / "ring.cc",
+            REMOTING / "transport" / "ring_reader.cc",
+        ),
         (REMOTING / "transport" / "ring_reader.cc",),
         ring_seeds,
         4096,
     ),
     "ticket": Target(
-        (REMOTING / "fuzz" / "ticket.cc", *(REMOTING / "launcher" / f"{n}.cc" for n in ("ticket", "signature", "grants")), REMOTING / "server" / "ledger.cc"),
+        (
+            REMOTING / "fuzz" / "ticket.cc",
+            *(REMOTING / "launcher" / f"{n}.cc" for n in ("ticket", "signature", "grants")),
+            REMOTING / "server" / "ledger.cc",
+        ),
         (REMOTING / "launcher" / "ticket.cc",),
         ticket_seeds,
         2048,
@@ -142,10 +183,28 @@ TARGETS = {
 def build(name: str, target: Path, planted: bool = False) -> None:
     """With `planted`, the decoder forgets a check: what the fuzzer must find."""
     t = TARGETS[name]
-    flags = ["-std=c++20", "-O1", "-g1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize=function,alignment,vptr,enum", "-fno-sanitize-recover=undefined"]
-    flags += ["-fprofile-instr-generate", "-fcoverage-mapping", "-DBUSBAR_NVIDIA_RUNTIME", f"-I{REMOTING}", f"-I{GENERATED}", "-isystem", str(cuda_include())]
+    flags = [
+        "-std=c++20",
+        "-O1",
+        "-g1",
+        "-fsanitize=fuzzer,address,undefined",
+        "-fno-sanitize=function,alignment,vptr,enum",
+        "-fno-sanitize-recover=undefined",
+    ]
+    flags += [
+        "-fprofile-instr-generate",
+        "-fcoverage-mapping",
+        "-DBUSBAR_NVIDIA_RUNTIME",
+        f"-I{REMOTING}",
+        f"-I{GENERATED}",
+        "-isystem",
+        str(cuda_include()),
+    ]
     define = ["-DSOFTGPU_PLANTED_UNCHECKED", "-DBUSBAR_PLANTED_UNCHECKED"] if planted else []
-    subprocess.run(["clang++", *flags, *define, *map(str, t.sources), "-o", str(target), *t.libraries], check=True)
+    subprocess.run(
+        ["clang++", *flags, *define, *map(str, t.sources), "-o", str(target), *t.libraries],
+        check=True,
+    )
 
 
 def seed(name: str, folder: Path) -> None:
@@ -157,23 +216,54 @@ def seed(name: str, folder: Path) -> None:
         (folder / file).write_bytes(content)
 
 
-def run(name: str, target: Path, folder: Path, limit: list[str]) -> subprocess.CompletedProcess[str]:
+def run(
+    name: str, target: Path, folder: Path, limit: list[str]
+) -> subprocess.CompletedProcess[str]:
     seed(name, folder / "corpus")
-    command = [str(target), *limit, f"-max_len={TARGETS[name].length}", "-timeout=20", "-rss_limit_mb=4096", "-print_final_stats=1"]
+    command = [
+        str(target),
+        *limit,
+        f"-max_len={TARGETS[name].length}",
+        "-timeout=20",
+        "-rss_limit_mb=4096",
+        "-print_final_stats=1",
+    ]
     if words := TARGETS[name].words():
         (folder / "words").write_text("\n".join(words))
         command.append(f"-dict={folder / 'words'}")
-    env = os.environ | {"LLVM_PROFILE_FILE": str(folder / "profile"), "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1"}
-    return subprocess.run([*command, str(folder / "corpus")], env=env, cwd=folder, capture_output=True, text=True, check=False)
+    env = os.environ | {
+        "LLVM_PROFILE_FILE": str(folder / "profile"),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+    }
+    return subprocess.run(
+        [*command, str(folder / "corpus")],
+        env=env,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def branches(name: str, target: Path, folder: Path) -> float:
     """Percent of the decoder's branches that were taken both ways."""
-    version = subprocess.run(["clang++", "-dumpversion"], capture_output=True, text=True, check=True).stdout.split(".")[0]
+    version = subprocess.run(
+        ["clang++", "-dumpversion"], capture_output=True, text=True, check=True
+    ).stdout.split(".")[0]
     tool = {n: shutil.which(f"{n}-{version}") or n for n in ("llvm-profdata", "llvm-cov")}
-    subprocess.run([tool["llvm-profdata"], "merge", str(folder / "profile"), "-o", str(folder / "merged")], check=True)
+    subprocess.run(
+        [tool["llvm-profdata"], "merge", str(folder / "profile"), "-o", str(folder / "merged")],
+        check=True,
+    )
     files = [str(f) for f in TARGETS[name].decoder]
-    command = [tool["llvm-cov"], "export", "-summary-only", str(target), f"-instr-profile={folder / 'merged'}", *files]
+    command = [
+        tool["llvm-cov"],
+        "export",
+        "-summary-only",
+        str(target),
+        f"-instr-profile={folder / 'merged'}",
+        *files,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout)["data"][0]["totals"]["branches"]["percent"])
 
@@ -183,13 +273,26 @@ def fuzz(name: str, seconds: int) -> str:
     folder = Path(tempfile.mkdtemp(prefix=f"busbar-fuzz-{name}-"))
     target = BUILD.parent / f"fuzz-{name}"
     build(name, target)
-    done = run(name, target, folder, [f"-max_total_time={seconds}"] if seconds else [f"-runs={RUNS}"])
-    executed = next((line.split()[-1] for line in done.stderr.splitlines() if "number_of_executed_units" in line), "no")
+    done = run(
+        name, target, folder, [f"-max_total_time={seconds}"] if seconds else [f"-runs={RUNS}"]
+    )
+    executed = next(
+        (
+            line.split()[-1]
+            for line in done.stderr.splitlines()
+            if "number_of_executed_units" in line
+        ),
+        "no",
+    )
     if done.returncode:
         return f"{name}: the fuzzer found something after {executed} inputs: the input lies in {folder}\n{done.stderr[-4000:]}"
     percent = branches(name, target, folder)
     print(f"{name}: {executed} inputs, {percent:.1f} % of the decoder's branches", flush=True)
-    return "" if percent >= BRANCHES_PERCENT else f"{name}: fewer than {BRANCHES_PERCENT} % of the branches were reached ({percent:.1f} %)"
+    return (
+        ""
+        if percent >= BRANCHES_PERCENT
+        else f"{name}: fewer than {BRANCHES_PERCENT} % of the branches were reached ({percent:.1f} %)"
+    )
 
 
 def main() -> None:

@@ -92,13 +92,22 @@ def run_module(name: str) -> dict[str, tuple[str, str]]:
 def module_names() -> list[str]:
     package = importlib.import_module("numba.cuda.tests")
     found = (m.name for m in pkgutil.walk_packages(package.__path__, "numba.cuda.tests."))
-    return sorted(n for n in found if n.rsplit(".", 1)[1].startswith("test_") and ".cudasim." not in n)
+    return sorted(
+        n for n in found if n.rsplit(".", 1)[1].startswith("test_") and ".cudasim." not in n
+    )
 
 
 def in_process(name: str) -> dict[str, tuple[str, str]]:
     command = [sys.executable, "-m", "tests.suites.numba_cuda", "--one", name]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MODULE_SECONDS, check=False, env=environment())
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=MODULE_SECONDS,
+            check=False,
+            env=environment(),
+        )
     except subprocess.TimeoutExpired:
         return {name: ("failed", f"did not end within {MODULE_SECONDS} s")}
     line = next((x for x in reversed(done.stdout.splitlines()) if x.startswith('{"outcomes"')), "")
@@ -111,12 +120,18 @@ def in_process(name: str) -> dict[str, tuple[str, str]]:
 def environment() -> dict[str, str]:
     if NODE:
         return NODE[0].remote_environment()
-    return direct_environment(Path(tempfile.mkdtemp(prefix="busbar-numba-"))) | {"BUSBAR_SOFTGPU_DEVICES": "1"}
+    return direct_environment(Path(tempfile.mkdtemp(prefix="busbar-numba-"))) | {
+        "BUSBAR_SOFTGPU_DEVICES": "1"
+    }
 
 
 def remainder() -> dict[str, str]:
     groups = tomllib.loads(REMAINDER.read_text())
-    return {f"numba.cuda.tests.{name}": reason for group in groups.values() for name, reason in group.items()}
+    return {
+        f"numba.cuda.tests.{name}": reason
+        for group in groups.values()
+        for name, reason in group.items()
+    }
 
 
 def surprises(report: dict[str, Any], names: list[str]) -> list[str]:
@@ -131,9 +146,19 @@ def run(names: list[str], workers: int) -> dict[str, Any]:
     with ThreadPoolExecutor(workers) as pool:
         for name, found in zip(names, pool.map(in_process, names), strict=True):
             outcomes.update(found)
-            print(f"{name}: {sum(o[0] == 'passed' for o in found.values())} of {len(found)}", file=sys.stderr, flush=True)
-    counts = {state: sum(o[0] == state for o in outcomes.values()) for state in ("passed", "failed", "skipped")}
-    return {"counts": counts, "not_passed": {k: v for k, v in sorted(outcomes.items()) if v[0] != "passed"}}
+            print(
+                f"{name}: {sum(o[0] == 'passed' for o in found.values())} of {len(found)}",
+                file=sys.stderr,
+                flush=True,
+            )
+    counts = {
+        state: sum(o[0] == state for o in outcomes.values())
+        for state in ("passed", "failed", "skipped")
+    }
+    return {
+        "counts": counts,
+        "not_passed": {k: v for k, v in sorted(outcomes.items()) if v[0] != "passed"},
+    }
 
 
 def main() -> None:
@@ -144,7 +169,9 @@ def main() -> None:
     names = [a for a in sys.argv[1:] if a != "--remoted"] or module_names()
     if "--remoted" in sys.argv:
         gpu = gpu_uuids(softgpu_environment(Path(tempfile.mkdtemp(prefix="busbar-numba-"))))[0]
-        NODE.append(LocalNode(partitions=[Partition(gpu, MEMORY_BYTES, 100)], BUSBAR_SOFTGPU_DEVICES="1"))
+        NODE.append(
+            LocalNode(partitions=[Partition(gpu, MEMORY_BYTES, 100)], BUSBAR_SOFTGPU_DEVICES="1")
+        )
     try:
         report = run(names, len(os.sched_getaffinity(0)))
     finally:

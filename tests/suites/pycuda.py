@@ -37,18 +37,30 @@ exec "{nvcc}" "$@"
 
 
 def environment() -> dict[str, str]:
-    return {"PATH": f"{CUDA / 'bin'}:{os.environ['PATH']}", "PYCUDA_CACHE_DIR": str(FOLDER / "cache"), "HOME": str(FOLDER), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {
+        "PATH": f"{CUDA / 'bin'}:{os.environ['PATH']}",
+        "PYCUDA_CACHE_DIR": str(FOLDER / "cache"),
+        "HOME": str(FOLDER),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
 
 
 def pip(*arguments: str | Path) -> None:
     command = [FOLDER / "bin" / "python", "-m", "pip", *arguments]
-    subprocess.run(command, env=os.environ | environment() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        command,
+        env=os.environ | environment() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
 
 
 def locked() -> tuple[str, str]:
     """PyCUDA's own lines, and the others'."""
     blocks = re.findall(r"^\S.*(?:\n\s.*)*", LOCK.read_text(), re.M)
-    return "\n".join(b for b in blocks if b.startswith("pycuda==")), "\n".join(b for b in blocks if not b.startswith("pycuda=="))
+    return "\n".join(b for b in blocks if b.startswith("pycuda==")), "\n".join(
+        b for b in blocks if not b.startswith("pycuda==")
+    )
 
 
 def lay_out_cuda() -> None:
@@ -76,11 +88,34 @@ def install() -> Path:
         others.write_text(locked()[1])
         pip("install", "-q", "--require-hashes", "-r", others)
         lay_out_cuda()
-        pip("download", "-q", "--no-deps", "--no-binary", "pycuda", "--no-build-isolation", "--require-hashes", "-d", FOLDER / "source", "-r", own)
+        pip(
+            "download",
+            "-q",
+            "--no-deps",
+            "--no-binary",
+            "pycuda",
+            "--no-build-isolation",
+            "--require-hashes",
+            "-d",
+            FOLDER / "source",
+            "-r",
+            own,
+        )
         with tarfile.open(next((FOLDER / "source").glob("*.tar.gz"))) as archive:
             archive.extractall(FOLDER / "source", filter="data")
-        configure = [FOLDER / "bin" / "python", "configure.py", f"--cuda-root={CUDA}", f"--cudadrv-lib-dir={BUILD / 'client'}"]
-        subprocess.run(configure, cwd=source(), env=os.environ | environment(), stdout=subprocess.DEVNULL, check=True)
+        configure = [
+            FOLDER / "bin" / "python",
+            "configure.py",
+            f"--cuda-root={CUDA}",
+            f"--cudadrv-lib-dir={BUILD / 'client'}",
+        ]
+        subprocess.run(
+            configure,
+            cwd=source(),
+            env=os.environ | environment(),
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
         pip("install", "-q", "--no-deps", "--no-build-isolation", source())
         mark.write_text(LOCK.read_text())
     return source()
@@ -106,9 +141,23 @@ def outcomes(env: dict[str, str], tests: Path, arguments: list[str]) -> dict[str
             *(arguments or FILES),
         ]
         libraries = {"LD_LIBRARY_PATH": f"{env['LD_LIBRARY_PATH']}:{CUDA / 'lib64'}"}
-        subprocess.run(command, cwd=tests, env=env | environment() | libraries, stdout=subprocess.DEVNULL, timeout=SUITE_SECONDS, check=False)
+        subprocess.run(
+            command,
+            cwd=tests,
+            env=env | environment() | libraries,
+            stdout=subprocess.DEVNULL,
+            timeout=SUITE_SECONDS,
+            check=False,
+        )
         cases = ET.parse(report.name).getroot().iter("testcase")
-    return {f"{c.get('classname')}.{c.get('name')}": "skipped" if c.find("skipped") is not None else "passed" if not len(c) else "failed" for c in cases}
+    return {
+        f"{c.get('classname')}.{c.get('name')}": "skipped"
+        if c.find("skipped") is not None
+        else "passed"
+        if not len(c)
+        else "failed"
+        for c in cases
+    }
 
 
 def main() -> None:
@@ -125,8 +174,18 @@ def main() -> None:
         node.stop()
         shutil.rmtree(folder)
     print(f"directly {dict(Counter(directly.values()))}, remoted {dict(Counter(remoted.values()))}")
-    print("\n".join(f"not passed directly: {name}" for name, outcome in sorted(directly.items()) if outcome == "failed"))
-    lost = sorted(name for name, outcome in directly.items() if (outcome == "passed" and remoted.get(name) == "failed") or name not in remoted)
+    print(
+        "\n".join(
+            f"not passed directly: {name}"
+            for name, outcome in sorted(directly.items())
+            if outcome == "failed"
+        )
+    )
+    lost = sorted(
+        name
+        for name, outcome in directly.items()
+        if (outcome == "passed" and remoted.get(name) == "failed") or name not in remoted
+    )
     if lost or not directly:
         raise SystemExit("passes directly and not through remoting:\n" + "\n".join(lost))
 

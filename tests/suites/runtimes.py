@@ -23,7 +23,9 @@ MODES = {"shm": {}, "tls": {"BUSBAR_TRANSPORT": "tls"}, "without arenas": {"BUSB
 
 
 def toolkit() -> Path:
-    return next(p for base in nvidia.__path__ for p in Path(base).iterdir() if (p / "bin" / "nvcc").exists())
+    return next(
+        p for base in nvidia.__path__ for p in Path(base).iterdir() if (p / "bin" / "nvcc").exists()
+    )
 
 
 def installed(line: str) -> Path:
@@ -33,7 +35,16 @@ def installed(line: str) -> Path:
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirement:
             requirement.write(line)
             requirement.flush()
-            command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "--only-binary=:all:"]
+            command = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-deps",
+                "--require-hashes",
+                "--only-binary=:all:",
+            ]
             subprocess.run([*command, "--target", folder, "-r", requirement.name], check=True)
     return folder
 
@@ -43,21 +54,55 @@ def program(release: Path, kernels: Path, folder: Path) -> Path:
     library = next(p for p in release.rglob("libcudart.so.*") if "static" not in p.name)
     target = folder / f"program-{release.name}"
     flags = [f"-I{include}", f"-idirafter{toolkit() / 'include'}", f'-DKERNELS="{kernels}"', "-w"]
-    subprocess.run(["g++", "-std=c++20", "-O1", *flags, PROGRAMS / "registered.cc", library, f"-Wl,-rpath,{library.parent}", "-o", target], check=True)
+    subprocess.run(
+        [
+            "g++",
+            "-std=c++20",
+            "-O1",
+            *flags,
+            PROGRAMS / "registered.cc",
+            library,
+            f"-Wl,-rpath,{library.parent}",
+            "-o",
+            target,
+        ],
+        check=True,
+    )
     return target
 
 
 def wrong(node: LocalNode, binary: Path, more: dict[str, str]) -> str:
     """An empty string, or what the program says."""
-    done = subprocess.run([binary], env=node.remote_environment(**more), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [binary],
+        env=node.remote_environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     expected = "devices 1, NVIDIA H200, counter 7, host function 1, copies equal, failures 0\n"
-    return "" if (done.returncode, done.stdout, done.stderr) == (0, expected, "") else f"exit {done.returncode}\n{done.stdout}{done.stderr}"
+    return (
+        ""
+        if (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+        else f"exit {done.returncode}\n{done.stdout}{done.stderr}"
+    )
 
 
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="busbar-runtimes-"))
     kernels = folder / "kernels.fatbin"
-    subprocess.run([toolkit() / "bin" / "nvcc", "-fatbin", "-gencode=arch=compute_75,code=compute_75", PROGRAMS / "kernels.cu", "-o", kernels], check=True)
+    subprocess.run(
+        [
+            toolkit() / "bin" / "nvcc",
+            "-fatbin",
+            "-gencode=arch=compute_75,code=compute_75",
+            PROGRAMS / "kernels.cu",
+            "-o",
+            kernels,
+        ],
+        check=True,
+    )
     node, failed = LocalNode(NULL_DRIVER), 0
     try:
         for line in LOCK.read_text().splitlines():

@@ -31,7 +31,20 @@ def python() -> Path:
     interpreter, mark = FOLDER / "bin" / "python", FOLDER / "installed"
     if not mark.exists() or mark.read_text() != LOCK.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER], check=True)
-        subprocess.run([interpreter, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--require-hashes", "-r", LOCK], check=True)
+        subprocess.run(
+            [
+                interpreter,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--disable-pip-version-check",
+                "--require-hashes",
+                "-r",
+                LOCK,
+            ],
+            check=True,
+        )
         mark.write_text(LOCK.read_text())
     return interpreter
 
@@ -45,16 +58,33 @@ def parts() -> list[str]:
 def workloads() -> dict[str, list[str | Path]]:
     """Those of `./bench gpu`: each with what runs it, one step."""
     setting = Setting(str(python()), lambda source: source, 1)
-    return {p.name: p.command(setting) for p in PARTS if p.torch and not p.name.startswith("torch ")}
+    return {
+        p.name: p.command(setting) for p in PARTS if p.torch and not p.name.startswith("torch ")
+    }
 
 
 def run(node: LocalNode, name: str, command: list[str | Path], allocator: str = "") -> bool:
     more = {"PYTORCH_CUDA_ALLOC_CONF": allocator} if allocator else {}
     began = time.monotonic()
-    done = subprocess.run(command, env=node.remote_environment(**more), capture_output=True, text=True, timeout=PART_SECONDS, check=False)
+    done = subprocess.run(
+        command,
+        env=node.remote_environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=PART_SECONDS,
+        check=False,
+    )
     last = done.stdout.splitlines()[-1:]
-    fine = done.returncode == 0 and bool(last) and "digests" in json.loads(last[0]) and "busbar:" not in done.stderr
-    print(f"{name:12} {allocator:26} {'passed' if fine else 'FAILED'} {time.monotonic() - began:6.1f} s", flush=True)
+    fine = (
+        done.returncode == 0
+        and bool(last)
+        and "digests" in json.loads(last[0])
+        and "busbar:" not in done.stderr
+    )
+    print(
+        f"{name:12} {allocator:26} {'passed' if fine else 'FAILED'} {time.monotonic() - began:6.1f} s",
+        flush=True,
+    )
     if not fine:
         print(done.stdout[-500:] + done.stderr[-3000:], file=sys.stderr)
     return fine

@@ -24,22 +24,48 @@ REPORT = "WARNING: ThreadSanitizer"
 def build() -> None:
     """The window of the software GPU and the arenas lie elsewhere than usual: ThreadSanitizer's own memory is there."""
     script = '. "$ROOT/deploy/setup.sh"; LOGS="$ROOT/build/log"; build_remoting "$ROOT/build/tsan" -DSANITIZE=thread -DCMAKE_BUILD_TYPE=Release'
-    subprocess.run(["bash", "-c", script], cwd=ROOT, env=os.environ | {"ROOT": str(ROOT), "PYTHON": sys.executable}, check=True)
+    subprocess.run(
+        ["bash", "-c", script],
+        cwd=ROOT,
+        env=os.environ | {"ROOT": str(ROOT), "PYTHON": sys.executable},
+        check=True,
+    )
 
 
 def compiled(name: str, folder: Path) -> Path:
     flags = ["-O1", "-g", "-fsanitize=thread", f"-I{cuda_include()}", f"-I{SOURCES}"]
-    subprocess.run(["gcc", *flags, "-o", folder / name, SOURCES / f"{name}.c", f"-L{BUILD / 'client'}", "-lcuda", "-lpthread"], check=True)
+    subprocess.run(
+        [
+            "gcc",
+            *flags,
+            "-o",
+            folder / name,
+            SOURCES / f"{name}.c",
+            f"-L{BUILD / 'client'}",
+            "-lcuda",
+            "-lpthread",
+        ],
+        check=True,
+    )
     return folder / name
 
 
-def program(node: local.LocalNode, folder: Path, name: str, *arguments: str, **environment: str) -> tuple[int, str]:
+def program(
+    node: local.LocalNode, folder: Path, name: str, *arguments: str, **environment: str
+) -> tuple[int, str]:
     env = node.remote_environment(**environment) | {
         "LD_LIBRARY_PATH": str(BUILD / "client"),
         "BUSBAR_ARENA": "0",
         "TSAN_OPTIONS": "exitcode=66:second_deadlock_stack=1",
     }
-    done = subprocess.run([compiled(name, folder), *arguments], env=env, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(
+        [compiled(name, folder), *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
     return done.returncode, done.stderr
 
 

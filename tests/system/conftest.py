@@ -35,9 +35,26 @@ class Pool:
         return Api(Context(**json.loads(self.context.read_text())))
 
     def start(self, percent: int, *command: str, **environment: str) -> subprocess.Popen[str]:
-        line = [sys.executable, "-m", "remoting.cli.main", "run", "-p", str(percent), "--timeout", "60", "--", *command]
-        env = os.environ | {"BUSBAR_CONTEXT": str(self.context), "PYTHONPATH": str(ROOT)} | environment
-        process = subprocess.Popen(line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = [
+            sys.executable,
+            "-m",
+            "remoting.cli.main",
+            "run",
+            "-p",
+            str(percent),
+            "--timeout",
+            "60",
+            "--",
+            *command,
+        ]
+        env = (
+            os.environ
+            | {"BUSBAR_CONTEXT": str(self.context), "PYTHONPATH": str(ROOT)}
+            | environment
+        )
+        process = subprocess.Popen(
+            line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         self.running.append(process)
         return process
 
@@ -66,7 +83,11 @@ class Pool:
 
     def kill(self, *names: str) -> None:
         """kill -9, and wait until the supervisor has started each again."""
-        parts = [p for p in (self.stack.node.agent, self.stack.node.launcher, self.stack.appliance) if p.name in names]
+        parts = [
+            p
+            for p in (self.stack.node.agent, self.stack.node.launcher, self.stack.appliance)
+            if p.name in names
+        ]
         before = {p.name: p.starts for p in parts}
         for p in parts:
             assert p.process is not None
@@ -80,7 +101,14 @@ class Pool:
                 process.kill()
             process.communicate()
         self.running.clear()
-        self.wait("the release of all", lambda: all(a["state"] == "released" for a in self.api.items("allocations")) and not self.sessions(state="running"), 60)
+        self.wait(
+            "the release of all",
+            lambda: (
+                all(a["state"] == "released" for a in self.api.items("allocations"))
+                and not self.sessions(state="running")
+            ),
+            60,
+        )
 
 
 @contextmanager
@@ -89,15 +117,29 @@ def started(folder: Path, base_port: int, nodes: dict[str, int] | None = None) -
     stack = Stack(folder / "data", base_port=base_port)
     try:
         stack.start_appliance()
-        token = stack.manage("create_token", "--role", "administrator", "--hours", "1").splitlines()[-1]
-        pool = Pool(stack, save_context(Context(stack.url, token, (stack.appliance_data / "ca.pem").read_text()), folder / "context.json"))
+        token = stack.manage(
+            "create_token", "--role", "administrator", "--hours", "1"
+        ).splitlines()[-1]
+        pool = Pool(
+            stack,
+            save_context(
+                Context(stack.url, token, (stack.appliance_data / "ca.pem").read_text()),
+                folder / "context.json",
+            ),
+        )
         if nodes is None:
             stack.start_node()
         else:
             stack.nodes.clear()
             for name, gpus in nodes.items():
                 stack.start_node(stack.add_node(name, gpus))
-        pool.wait("the nodes", lambda: sum(n["reachable"] and bool(n["endpoints"]) for n in pool.api.items("nodes")) == len(stack.nodes))
+        pool.wait(
+            "the nodes",
+            lambda: (
+                sum(n["reachable"] and bool(n["endpoints"]) for n in pool.api.items("nodes"))
+                == len(stack.nodes)
+            ),
+        )
         yield pool
     finally:
         stack.stop()

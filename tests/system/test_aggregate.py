@@ -26,8 +26,23 @@ def two_nodes(tmp_path: Path) -> Iterator[Pool]:
 
 def run(pool: Pool, program: Path) -> subprocess.CompletedProcess[str]:
     env = os.environ | {"BUSBAR_CONTEXT": str(pool.context), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "remoting.cli.main", "run", "-n", "2", "-p", "50", "--timeout", "30", "--", str(program)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "remoting.cli.main",
+        "run",
+        "-n",
+        "2",
+        "-p",
+        "50",
+        "--timeout",
+        "30",
+        "--",
+        str(program),
+    ]
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def places(pool: Pool) -> list[tuple[str, str]]:
@@ -35,18 +50,38 @@ def places(pool: Pool) -> list[tuple[str, str]]:
     return [(p["node"], p["gpu_id"]) for p in pool.api.items("partitions")]
 
 
-def test_two_partitions_of_one_node_are_on_two_gpus(pool: Pool, compiled: Callable[[str], Path]) -> None:  # noqa: F811
+def test_two_partitions_of_one_node_are_on_two_gpus(
+    pool: Pool, compiled: Callable[[str], Path]
+) -> None:  # noqa: F811
     done = run(pool, compiled("two_devices"))
-    assert done.returncode == 0 and "devices 2" in done.stdout and done.stdout.endswith("done\n"), done.stdout + done.stderr
+    assert done.returncode == 0 and "devices 2" in done.stdout and done.stdout.endswith("done\n"), (
+        done.stdout + done.stderr
+    )
 
 
-def test_two_nodes_with_one_free_gpu_each_serve_one_program(two_nodes: Pool, compiled: Callable[[str], Path]) -> None:  # noqa: F811
+def test_two_nodes_with_one_free_gpu_each_serve_one_program(
+    two_nodes: Pool, compiled: Callable[[str], Path]
+) -> None:  # noqa: F811
     allocation = two_nodes.api.request("POST", "allocations", {"gpu_count": 2, "percent": 50})
-    two_nodes.wait("the allocation", lambda: two_nodes.api.request("GET", f"allocations/{allocation['id']}")["state"] == "active")
+    two_nodes.wait(
+        "the allocation",
+        lambda: (
+            two_nodes.api.request("GET", f"allocations/{allocation['id']}")["state"] == "active"
+        ),
+    )
     held = places(two_nodes)
-    assert len(held) == 2 and len({node for node, _ in held}) == 2 and len({gpu for _, gpu in held}) == 2
+    assert (
+        len(held) == 2
+        and len({node for node, _ in held}) == 2
+        and len({gpu for _, gpu in held}) == 2
+    )
     done = run(two_nodes, compiled("two_devices"))
-    assert done.returncode == 0 and "devices 2" in done.stdout and "WRONG" not in done.stdout and done.stdout.endswith("done\n"), done.stdout + done.stderr
+    assert (
+        done.returncode == 0
+        and "devices 2" in done.stdout
+        and "WRONG" not in done.stdout
+        and done.stdout.endswith("done\n")
+    ), done.stdout + done.stderr
     two_nodes.wait("the end of both sessions", lambda: len(two_nodes.sessions(state="closed")) == 2)
     assert len({s["node"] for s in two_nodes.sessions(state="closed")}) == 2
     two_nodes.api.request("DELETE", f"allocations/{allocation['id']}")

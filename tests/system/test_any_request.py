@@ -26,10 +26,15 @@ pytestmark = pytest.mark.system
 
 NODES = 6
 EXAMPLES = 50
-document = yaml.load((ROOT / "docs" / "openapi.yaml").read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+document = yaml.load(
+    (ROOT / "docs" / "openapi.yaml").read_text(),
+    Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),
+)
 document["paths"].pop("/api/v1/watch")  # its answer has no end; test_watch.py asks it
 schema = schemathesis.openapi.from_dict(document)
-schema.config.generation.update(allow_x00=False)  # no text of ours has a NUL, and no schema can say so shortly
+schema.config.generation.update(
+    allow_x00=False
+)  # no text of ours has a NUL, and no schema can say so shortly
 RULES_BETWEEN_FIELDS = {
     *(f"GET /api/v1/{kind}/{{object_id}}/metrics" for kind in ("gpus", "partitions", "projects", "sessions")),
     "PATCH /api/v1/nodes/{node_id}", "PATCH /api/v1/projects/{project_id}", "PATCH /api/v1/quotas/{quota_id}",
@@ -47,7 +52,10 @@ existing: dict[str, list[str]] = {}
 class Asked:
     def __init__(self, stack: Stack) -> None:
         self.url, self.ca = stack.url, str(stack.appliance_data / "ca.pem")
-        made = [stack.manage("create_token", "--role", "administrator", "--hours", "1").splitlines()[-1] for _ in range(2)]
+        made = [
+            stack.manage("create_token", "--role", "administrator", "--hours", "1").splitlines()[-1]
+            for _ in range(2)
+        ]
         self.token, self.ending = made
         self.session = requests.Session()
         self.session.verify = self.ca
@@ -58,15 +66,26 @@ class Asked:
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     folder = tmp_path_factory.mktemp("asked")
     stack = Stack(folder, base_port=28743)
-    environment = os.environ | stack.appliance_environment() | {"PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "appliance.settings"}
-    subprocess.run([sys.executable, "-m", "tests.load.population", str(folder), str(NODES)], env=environment, cwd=ROOT, check=True)
+    environment = (
+        os.environ
+        | stack.appliance_environment()
+        | {"PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "appliance.settings"}
+    )
+    subprocess.run(
+        [sys.executable, "-m", "tests.load.population", str(folder), str(NODES)],
+        env=environment,
+        cwd=ROOT,
+        check=True,
+    )
     os.environ["BUSBAR_SSH_SECONDS"] = "0.5"
     try:
         stack.start_appliance()
         found = Asked(stack)
         api = Api(Context(stack.url, found.token, (stack.appliance_data / "ca.pem").read_text()))
         fill(api)
-        existing.update({name: [row["id"] for row in api.items(kind)][:20] for name, kind in KINDS.items()})
+        existing.update(
+            {name: [row["id"] for row in api.items(kind)][:20] for name, kind in KINDS.items()}
+        )
         existing["object_id"] = existing["gpu_id"] + existing["project_id"]
         yield found
     finally:
@@ -100,18 +119,40 @@ def map_query(context: Any, query: dict[str, Any] | None) -> dict[str, Any] | No
 
 
 @schema.parametrize()
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate], derandomize=True)
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+    derandomize=True,
+)
 def test_any_request_is_answered_as_described(case: schemathesis.Case[Any], asked: Asked) -> None:
     token = asked.ending if case.path.endswith("browser-login") else asked.token
-    unsaid: Any = [positive_data_acceptance] if f"{case.method} {case.path}" in RULES_BETWEEN_FIELDS else []
-    case.call_and_validate(excluded_checks=unsaid, base_url=asked.url, session=asked.session, verify=asked.ca, headers={"Authorization": f"Bearer {token}"})
+    unsaid: Any = (
+        [positive_data_acceptance] if f"{case.method} {case.path}" in RULES_BETWEEN_FIELDS else []
+    )
+    case.call_and_validate(
+        excluded_checks=unsaid,
+        base_url=asked.url,
+        session=asked.session,
+        verify=asked.ca,
+        headers={"Authorization": f"Bearer {token}"},
+    )
 
 
 def test_an_answer_that_is_not_described_is_noticed(asked: Asked) -> None:
     """Planted: the description forgets that a pool may not be there."""
     operation = {**document["paths"]["/api/v1/pools/{pool_id}"]["get"]}
-    operation["responses"] = {status: answer for status, answer in operation["responses"].items() if status != "404"}
-    forgetful = schemathesis.openapi.from_dict({**document, "paths": {"/api/v1/pools/{pool_id}": {"get": operation}}})
-    case = forgetful["/api/v1/pools/{pool_id}"]["GET"].Case(path_parameters={"pool_id": str(uuid.uuid4())})
+    operation["responses"] = {
+        status: answer for status, answer in operation["responses"].items() if status != "404"
+    }
+    forgetful = schemathesis.openapi.from_dict(
+        {**document, "paths": {"/api/v1/pools/{pool_id}": {"get": operation}}}
+    )
+    case = forgetful["/api/v1/pools/{pool_id}"]["GET"].Case(
+        path_parameters={"pool_id": str(uuid.uuid4())}
+    )
     with pytest.raises(FailureGroup, match="Undocumented"):
-        case.call_and_validate(base_url=asked.url, verify=asked.ca, headers={"Authorization": f"Bearer {asked.token}"})
+        case.call_and_validate(
+            base_url=asked.url, verify=asked.ca, headers={"Authorization": f"Bearer {asked.token}"}
+        )

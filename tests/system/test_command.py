@@ -20,10 +20,19 @@ pytestmark = pytest.mark.system
 
 def busbar(context: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = os.environ | {"BUSBAR_CONTEXT": str(context), "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-m", "remoting.cli.main", *arguments], env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "remoting.cli.main", *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
-def test_the_first_login_changes_the_one_time_password_and_lets_one_run(pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_login_changes_the_one_time_password_and_lets_one_run(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     password = (pool.stack.appliance_data / "initial-admin-password").read_text().strip()
     answers = iter([password, "fjord-lamp-9031-quilt"])
     context = tmp_path / "context.json"
@@ -37,13 +46,19 @@ def test_the_first_login_changes_the_one_time_password_and_lets_one_run(pool: Po
     assert password not in "".join(p.read_text(errors="replace") for p in pool.stack.logs.iterdir())
 
 
-def test_a_wrong_fingerprint_stops_the_login_before_the_password(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_fingerprint_stops_the_login_before_the_password(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("getpass.getpass", lambda _: pytest.fail("the password was asked for"))
     with pytest.raises(rest.ApiError, match="another fingerprint"):
         command.login(pool.stack.url, "admin", "00" * 32)
 
 
-@pytest.mark.parametrize("what", [("node", "list"), ("gpu", "list"), ("pool", "list"), ("allocation", "list"), ("ps",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "what",
+    [("node", "list"), ("gpu", "list"), ("pool", "list"), ("allocation", "list"), ("ps",)],
+    ids=" ".join,
+)
 def test_lists_come_as_tables_and_as_json(pool: Pool, what: tuple[str, ...]) -> None:
     assert busbar(pool.context, *what).returncode == 0
     assert isinstance(json.loads(busbar(pool.context, *what, "-o", "json").stdout), list)
@@ -77,33 +92,80 @@ def test_pools_quotas_and_explanations_from_the_command_line(pool: Pool) -> None
         ("pool", "set", "default", "--fallback", "spare", "--max-lifetime", "0"),
         ("quota", "set", "project/default", "--quota", "2.3", "--limit", "64"),
         ("quota", "set", "project/default", "--weight", "2"),
-        ("reservation", "create", "course", "--from", "2099-01-01T08:00:00Z", "--to", "2099-01-01T10:00:00Z"),
+        (
+            "reservation",
+            "create",
+            "course",
+            "--from",
+            "2099-01-01T08:00:00Z",
+            "--to",
+            "2099-01-01T10:00:00Z",
+        ),
         ("pool", "defragment", "default"),
         ("project", "list"),
     ):
         done = busbar(pool.context, *arguments)
         assert done.returncode == 0, (arguments, done.stderr)
-    quota = next(q for q in json.loads(busbar(pool.context, "quota", "list", "-o", "json").stdout) if q["subject"] == "default")
+    quota = next(
+        q
+        for q in json.loads(busbar(pool.context, "quota", "list", "-o", "json").stdout)
+        if q["subject"] == "default"
+    )
     assert (quota["quota_gpus"], quota["limit_gpus"], quota["weight"]) == (2.3, 64.0, 2.0)
-    default = next(p for p in json.loads(busbar(pool.context, "pool", "list", "-o", "json").stdout) if p["name"] == "default")
+    default = next(
+        p
+        for p in json.loads(busbar(pool.context, "pool", "list", "-o", "json").stdout)
+        if p["name"] == "default"
+    )
     assert default["fallbacks"] == ["spare"]
     done = busbar(pool.context, "run", "-m", "256MiB", "--lifetime", "600", "--", DEMO, "add")
     assert done.returncode == 0 and "are right" in done.stdout, done.stderr
     assert busbar(pool.context, "run", "-m", "8 gulps", "--", "true").returncode == 2
     allocations = json.loads(busbar(pool.context, "allocation", "list", "-o", "json").stdout)
     assert "does not wait" in busbar(pool.context, "explain", allocations[0]["id"]).stdout
-    for arguments in (("pool", "set", "default", "--fallback", "default"), ("quota", "delete", "project/default")):
+    for arguments in (
+        ("pool", "set", "default", "--fallback", "default"),
+        ("quota", "delete", "project/default"),
+    ):
         assert busbar(pool.context, *arguments).returncode == 0
 
 
 def test_a_holder_gets_notice_before_its_allocation_is_taken_back(pool: Pool) -> None:
     env = os.environ | {"BUSBAR_CONTEXT": str(pool.context), "PYTHONPATH": str(ROOT)}
     program = ["sh", "-c", "echo started; exec sleep 120"]
-    command_line = [sys.executable, "-m", "remoting.cli.main", "run", "-p", "100", "-n", "2", "--priority", "10", "--", *program]
-    low = subprocess.Popen(command_line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command_line = [
+        sys.executable,
+        "-m",
+        "remoting.cli.main",
+        "run",
+        "-p",
+        "100",
+        "-n",
+        "2",
+        "--priority",
+        "10",
+        "--",
+        *program,
+    ]
+    low = subprocess.Popen(
+        command_line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         assert low.stdout is not None and low.stdout.readline() == "started\n"
-        busbar(pool.context, "run", "-p", "100", "-n", "2", "--priority", "60", "--timeout", "12", "--", "true")
+        busbar(
+            pool.context,
+            "run",
+            "-p",
+            "100",
+            "-n",
+            "2",
+            "--priority",
+            "60",
+            "--timeout",
+            "12",
+            "--",
+            "true",
+        )
     finally:
         low.terminate()
     _, said = low.communicate(timeout=30)

@@ -57,7 +57,9 @@ def said(pool: Pool, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_file_is_applied_once_and_a_second_time_changes_nothing(pool: Pool, tmp_path: Path) -> None:
+def test_a_file_is_applied_once_and_a_second_time_changes_nothing(
+    pool: Pool, tmp_path: Path
+) -> None:
     file = tmp_path / "wanted.yaml"
     file.write_text(WANTED)
     tried = busbar(pool.context, "apply", "-f", str(file), "--dry-run")
@@ -69,10 +71,16 @@ def test_a_file_is_applied_once_and_a_second_time_changes_nothing(pool: Pool, tm
     assert again.returncode == 0 and "0 of 5 changed" in again.stdout, again.stdout
     file.write_text(WANTED.replace("900", "600"))
     tried = busbar(pool.context, "apply", "-f", str(file), "--dry-run")
-    assert "pool applied: changed max_idle_seconds from 900 to 600" in tried.stdout and "1 of 5 would change" in tried.stdout
+    assert (
+        "pool applied: changed max_idle_seconds from 900 to 600" in tried.stdout
+        and "1 of 5 would change" in tried.stdout
+    )
     changed = busbar(pool.context, "apply", "-f", str(file))
     assert "1 of 5 changed" in changed.stdout
-    assert next(p for p in said(pool, "pool", "list") if p["name"] == "applied")["max_idle_seconds"] == 600
+    assert (
+        next(p for p in said(pool, "pool", "list") if p["name"] == "applied")["max_idle_seconds"]
+        == 600
+    )
     assert busbar(pool.context, "pool", "delete", "applied").returncode == 0
 
 
@@ -85,16 +93,23 @@ def test_a_file_is_applied_once_and_a_second_time_changes_nothing(pool: Pool, tm
         ("kind: node\nname: nobody", 3, "no node nobody"),
     ],
 )
-def test_a_file_that_cannot_be_applied_says_why(pool: Pool, tmp_path: Path, content: str, code: int, word: str) -> None:
+def test_a_file_that_cannot_be_applied_says_why(
+    pool: Pool, tmp_path: Path, content: str, code: int, word: str
+) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(content)
     done = busbar(pool.context, "apply", "-f", str(file))
-    assert done.returncode == code and word in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == code and word in done.stderr and "Traceback" not in done.stderr, (
+        done.stderr
+    )
 
 
 def test_labels_and_pools_of_nodes_and_gpus(pool: Pool) -> None:
     node = said(pool, "node", "list")[0]["name"]
-    assert said(pool, "node", "label", node, "rack=r1", "tier=test")["labels"] == {"rack": "r1", "tier": "test"}
+    assert said(pool, "node", "label", node, "rack=r1", "tier=test")["labels"] == {
+        "rack": "r1",
+        "tier": "test",
+    }
     assert said(pool, "node", "label", node, "tier-")["labels"] == {"rack": "r1"}
     assert [n["name"] for n in said(pool, "node", "list", "-l", "rack=r1")] == [node]
     assert busbar(pool.context, "node", "label", node, "nonsense").returncode == 2
@@ -110,9 +125,13 @@ def test_labels_and_pools_of_nodes_and_gpus(pool: Pool) -> None:
 
 
 def test_formats(pool: Pool) -> None:
-    table, wide = (busbar(pool.context, "node", "list", "-o", form).stdout for form in ("table", "wide"))
+    table, wide = (
+        busbar(pool.context, "node", "list", "-o", form).stdout for form in ("table", "wide")
+    )
     assert "operating system" in wide and "operating system" not in table
-    assert yaml.safe_load(busbar(pool.context, "pool", "list", "-o", "yaml").stdout) == said(pool, "pool", "list")
+    assert yaml.safe_load(busbar(pool.context, "pool", "list", "-o", "yaml").stdout) == said(
+        pool, "pool", "list"
+    )
     assert busbar(pool.context, "node", "list", "-o", "xml").returncode == 2
     shown = busbar(pool.context, "--show-api", "pool", "list")
     assert "curl --cacert ca.pem -X GET" in shown.stderr and "/api/v1/pools" in shown.stderr
@@ -131,21 +150,34 @@ def test_any_operation_can_be_called(pool: Pool) -> None:
 def test_top_status_whoami_and_metrics(pool: Pool) -> None:
     picture = busbar(pool.context, "top", "--once").stdout
     assert "GPUs," in picture and said(pool, "node", "list")[0]["name"] in picture
-    assert "loop_lag_p99_ms" in said(pool, "status") and "inventory.view" in said(pool, "whoami")["privileges"]
+    assert (
+        "loop_lag_p99_ms" in said(pool, "status")
+        and "inventory.view" in said(pool, "whoami")["privileges"]
+    )
     gpu = said(pool, "gpu", "list")[0]["id"]
     series = {i["metric"] for i in said(pool, "metrics", "gpu", gpu, "--resolution", "0")["items"]}
     assert {"utilisation_percent", "memory_used_bytes"} <= series
-    assert "memory_used_bytes" in busbar(pool.context, "metrics", "gpu", gpu, "--metric", "memory_used_bytes").stdout
+    assert (
+        "memory_used_bytes"
+        in busbar(pool.context, "metrics", "gpu", gpu, "--metric", "memory_used_bytes").stdout
+    )
     assert busbar(pool.context, "metrics", "colour", gpu).returncode == 2
 
 
 def test_a_node_stands_at_a_site_and_has_notes(pool: Pool) -> None:
     name = said(pool, "node", "list")[0]["name"]
-    assert busbar(pool.context, "site", "create", "oslo", "--notes", "near the fjord").returncode == 0
-    assert said(pool, "node", "set", name, "--site", "oslo", "--notes", "new fans")["site"] == "oslo"
+    assert (
+        busbar(pool.context, "site", "create", "oslo", "--notes", "near the fjord").returncode == 0
+    )
+    assert (
+        said(pool, "node", "set", name, "--site", "oslo", "--notes", "new fans")["site"] == "oslo"
+    )
     refused = busbar(pool.context, "site", "delete", "oslo")
     assert refused.returncode == 4 and "move them first" in refused.stderr
-    assert said(pool, "site", "set", "oslo", "--name", "bergen")["name"] == "bergen" and said(pool, "node", "show", name)["site"] == "bergen"
+    assert (
+        said(pool, "site", "set", "oslo", "--name", "bergen")["name"] == "bergen"
+        and said(pool, "node", "show", name)["site"] == "bergen"
+    )
     assert busbar(pool.context, "capacity", "--by", "site").stdout.count("bergen") == 1
     busbar(pool.context, "node", "set", name, "--site", "")
     assert busbar(pool.context, "site", "delete", "bergen").returncode == 0
@@ -154,25 +186,51 @@ def test_a_node_stands_at_a_site_and_has_notes(pool: Pool) -> None:
 
 def test_capacity_by_node(pool: Pool) -> None:
     shown = json.loads(busbar(pool.context, "capacity", "--by", "node", "-o", "json").stdout)
-    assert shown["total"]["gpus"]["capacity"] == sum(g["present"] for g in pool.api.items("gpus")) > 0
+    assert (
+        shown["total"]["gpus"]["capacity"] == sum(g["present"] for g in pool.api.items("gpus")) > 0
+    )
     lines = busbar(pool.context, "capacity").stdout
     assert "all" in lines and "GiB" in lines and "allocatable" in lines
 
 
 def test_tasks_are_shown_logged_and_cancelled(pool: Pool) -> None:
     waiting = said(pool, "api", "POST", "allocations", "-d", '{"gpu_count": 16}')
-    task = next(t for t in said(pool, "task", "list", "--state", "running") if t["path"].endswith(waiting["id"]))
-    assert [line["message"] for line in said(pool, "task", "log", task["id"])] == [waiting["waiting_reason"]]
+    task = next(
+        t
+        for t in said(pool, "task", "list", "--state", "running")
+        if t["path"].endswith(waiting["id"])
+    )
+    assert [line["message"] for line in said(pool, "task", "log", task["id"])] == [
+        waiting["waiting_reason"]
+    ]
     assert busbar(pool.context, "task", "cancel", task["id"]).stdout.strip() == "cancelled"
-    assert said(pool, "task", "show", task["id"])["state"] == "cancelled" and busbar(pool.context, "task", "cancel", task["id"]).returncode == 4
+    assert (
+        said(pool, "task", "show", task["id"])["state"] == "cancelled"
+        and busbar(pool.context, "task", "cancel", task["id"]).returncode == 4
+    )
     assert said(pool, "allocation", "show", waiting["id"], "--wait", "5")["state"] == "released"
 
 
 @pytest.fixture
 def watching(pool: Pool) -> Iterator[subprocess.Popen[str]]:
-    env = os.environ | {"BUSBAR_CONTEXT": str(pool.context), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    line = [sys.executable, "-m", "remoting.cli.main", "--show-api", "events", "-w", "--kind", "pool.created"]
-    process = subprocess.Popen(line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    env = os.environ | {
+        "BUSBAR_CONTEXT": str(pool.context),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUNBUFFERED": "1",
+    }
+    line = [
+        sys.executable,
+        "-m",
+        "remoting.cli.main",
+        "--show-api",
+        "events",
+        "-w",
+        "--kind",
+        "pool.created",
+    ]
+    process = subprocess.Popen(
+        line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     yield process
     process.kill()
     process.wait()
@@ -182,8 +240,12 @@ def test_events_go_on_as_they_happen(pool: Pool, watching: subprocess.Popen[str]
     assert watching.stderr is not None and watching.stdout is not None
     assert "/api/v1/watch" in watching.stderr.readline()
     lines: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=lambda: [lines.put(line) for line in watching.stdout or ()], daemon=True).start()
-    for n in range(20):  # the stream opens after the command has said so: one of these is the first that it sees
+    threading.Thread(
+        target=lambda: [lines.put(line) for line in watching.stdout or ()], daemon=True
+    ).start()
+    for n in range(
+        20
+    ):  # the stream opens after the command has said so: one of these is the first that it sees
         busbar(pool.context, "pool", "create", f"seen-{n}")
         with contextlib.suppress(queue.Empty):
             assert "Pool seen-" in lines.get(timeout=2)
@@ -192,7 +254,18 @@ def test_events_go_on_as_they_happen(pool: Pool, watching: subprocess.Popen[str]
 
 
 def test_names_are_completed(pool: Pool) -> None:
-    env = {"_BUSBAR_COMPLETE": "complete_bash", "COMP_WORDS": "busbar pool set de", "COMP_CWORD": "3"}
+    env = {
+        "_BUSBAR_COMPLETE": "complete_bash",
+        "COMP_WORDS": "busbar pool set de",
+        "COMP_CWORD": "3",
+    }
     full = os.environ | {"BUSBAR_CONTEXT": str(pool.context), "PYTHONPATH": str(ROOT)} | env
-    done = subprocess.run([sys.executable, "-m", "remoting.cli.main"], env=full, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "remoting.cli.main"],
+        env=full,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.stdout.split() == ["default"], done.stderr

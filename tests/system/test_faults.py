@@ -24,8 +24,14 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-@pytest.mark.parametrize("victims", [("agent",), ("launcher",), ("appliance",), ("agent", "launcher", "appliance")], ids="+".join)
-def test_a_program_finishes_right_when_parts_are_killed(pool: Pool, victims: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "victims",
+    [("agent",), ("launcher",), ("appliance",), ("agent", "launcher", "appliance")],
+    ids="+".join,
+)
+def test_a_program_finishes_right_when_parts_are_killed(
+    pool: Pool, victims: tuple[str, ...]
+) -> None:
     program = pool.start_working(25, 12)
     pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
     before = pool.sessions(state="running")[0]
@@ -37,7 +43,9 @@ def test_a_program_finishes_right_when_parts_are_killed(pool: Pool, victims: tup
         return bool(now) and now[0]["launches"] > before["launches"]
 
     pool.wait("the same session after the restart", same_session_is_reported_afresh)
-    assert program.poll() is None, "the program ended before the restarted part could show its session"
+    assert program.poll() is None, (
+        "the program ended before the restarted part could show its session"
+    )
     code, out, err = pool.finish(program)
     assert code == 0 and "right after" in out, err
     assert [s["id"] for s in pool.sessions(allocation_id=before["allocation_id"])] == [before["id"]]
@@ -49,7 +57,9 @@ def test_a_session_opens_after_the_launcher_restarted(pool: Pool) -> None:
     assert code == 0 and "right" in out, err
 
 
-def test_a_killed_session_server_is_a_clear_error_and_the_neighbour_finishes_right(pool: Pool) -> None:
+def test_a_killed_session_server_is_a_clear_error_and_the_neighbour_finishes_right(
+    pool: Pool,
+) -> None:
     doomed, neighbour = pool.start_working(25, 20), pool.start_working(25, 4)
     pool.wait("both sessions", lambda: len(pool.sessions(state="running")) == 2)
     sessions = {s["client_pid"]: s for s in pool.sessions(state="running")}
@@ -62,7 +72,10 @@ def test_a_killed_session_server_is_a_clear_error_and_the_neighbour_finishes_rig
     code, out, err = pool.finish(neighbour)
     assert code == 0 and "right after" in out, err
     killed = mine["id"]
-    pool.wait("the session's end in the books", lambda: pool.api.request("GET", f"sessions/{killed}")["state"] == "closed")
+    pool.wait(
+        "the session's end in the books",
+        lambda: pool.api.request("GET", f"sessions/{killed}")["state"] == "closed",
+    )
     assert "signal" in pool.api.request("GET", f"sessions/{killed}")["end_reason"]
 
 
@@ -72,7 +85,13 @@ def test_a_killed_program_releases_everything(pool: Pool) -> None:
     session = pool.sessions(state="running")[0]
     os.kill(session["client_pid"], signal.SIGKILL)
     assert pool.finish(busbar)[0] == 128 + signal.SIGKILL
-    pool.wait("the release", lambda: pool.api.request("GET", f"allocations/{session['allocation_id']}")["state"] == "released")
+    pool.wait(
+        "the release",
+        lambda: (
+            pool.api.request("GET", f"allocations/{session['allocation_id']}")["state"]
+            == "released"
+        ),
+    )
     pool.wait("the session server's end", lambda: process_is_gone(session["pid"]))
     assert pool.api.request("GET", f"sessions/{session['id']}")["state"] == "closed"
 
@@ -84,7 +103,13 @@ def test_a_killed_busbar_command_releases_everything(pool: Pool) -> None:
     busbar.kill()
     pool.wait("the program's end", lambda: process_is_gone(session["client_pid"]))
     pool.wait("the session server's end", lambda: process_is_gone(session["pid"]))
-    pool.wait("the release", lambda: pool.api.request("GET", f"allocations/{session['allocation_id']}")["state"] == "released")
+    pool.wait(
+        "the release",
+        lambda: (
+            pool.api.request("GET", f"allocations/{session['allocation_id']}")["state"]
+            == "released"
+        ),
+    )
     assert pool.api.request("GET", f"sessions/{session['id']}")["state"] == "closed"
 
 

@@ -17,10 +17,15 @@ def test_all_books_say_the_same_after_each_of_twenty_kills(tmp_path: Path) -> No
     report = kill_rounds(Bench(tmp_path, KILL_NODES), 20)
     assert not report.problems and report.rounds == 20
     assert report.least_in_flight >= IN_FLIGHT and report.granted > 100
-    assert sum(n for place, n in report.kills.items() if "." in place and "not reached" not in place) >= 8, f"few died at a named place: {report.kills}"
+    assert (
+        sum(n for place, n in report.kills.items() if "." in place and "not reached" not in place)
+        >= 8
+    ), f"few died at a named place: {report.kills}"
 
 
 @pytest.mark.parametrize("guard", sorted(GUARDS))
 def test_a_guard_that_is_gone_is_noticed(tmp_path: Path, guard: str) -> None:
-    report = kill_rounds(Bench(tmp_path, KILL_NODES), 20, ("-m", "tests.load.unguarded", guard), settle_seconds=15)
+    report = kill_rounds(
+        Bench(tmp_path, KILL_NODES), 20, ("-m", "tests.load.unguarded", guard), settle_seconds=15
+    )
     assert report.problems, f"{report.rounds} rounds without {guard}, and nobody noticed"

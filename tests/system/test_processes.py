@@ -17,15 +17,23 @@ def children(pool: Pool, module: str) -> list[int]:
     """Of the appliance, those that run this module."""
     assert pool.stack.appliance.process is not None
     pid = pool.stack.appliance.process.pid
-    found = [int(p) for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
-    return [p for p in found if module.encode() in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")]
+    found = [
+        int(p)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for p in (task / "children").read_text().split()
+    ]
+    return [
+        p for p in found if module.encode() in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")
+    ]
 
 
 def kill(pool: Pool, module: str) -> None:
     """Returns when there is another."""
     (old,) = children(pool, module)
     os.kill(old, signal.SIGKILL)
-    pool.wait(f"another {module}", lambda: (found := children(pool, module)) != [] and found != [old])
+    pool.wait(
+        f"another {module}", lambda: (found := children(pool, module)) != [] and found != [old]
+    )
 
 
 def test_the_gateway_dies_and_agents_come_back_to_another(pool: Pool) -> None:
@@ -54,7 +62,10 @@ def test_the_web_dies_and_another_knows_who_was_heard_while_programs_go_on(pool:
 def test_what_a_change_answers_has_readings_that_only_the_web_knows(pool: Pool) -> None:
     pool.wait("readings", lambda: all(g["metrics"] for g in pool.api.items("gpus")))
     gpu = pool.api.items("gpus")[0]
-    assert pool.api.request("PATCH", f"gpus/{gpu['id']}", {"notes": "looked at"})["metrics"].keys() == gpu["metrics"].keys()
+    assert (
+        pool.api.request("PATCH", f"gpus/{gpu['id']}", {"notes": "looked at"})["metrics"].keys()
+        == gpu["metrics"].keys()
+    )
 
 
 def test_they_end_with_the_appliance(pool: Pool) -> None:

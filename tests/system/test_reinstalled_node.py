@@ -21,13 +21,24 @@ def test_it_keeps_its_name_its_labels_and_its_gpus(tmp_path: Path) -> None:
         machine.stop()
         shutil.rmtree(machine.folder)
         fresh = type(machine)(machine.folder, pool.stack, machine.service.port, len(gpus))
-        fresh.enrol(pool.api.request("POST", "enrolment-tokens", {"node_id": before["id"]})["token"])
+        fresh.enrol(
+            pool.api.request("POST", "enrolment-tokens", {"node_id": before["id"]})["token"]
+        )
         fresh.start()
         try:
-            pool.wait("the node", lambda: bool(pool.api.items("nodes", state="ready")[0]["reachable"]))
+            pool.wait(
+                "the node", lambda: bool(pool.api.items("nodes", state="ready")[0]["reachable"])
+            )
             (after,) = pool.api.items("nodes")
-            assert (after["id"], after["name"], after["labels"]) == (before["id"], before["name"], {"rack": "7"})
-            pool.wait("its GPUs", lambda: {g["id"] for g in pool.api.items("gpus", present="true")} == gpus)
+            assert (after["id"], after["name"], after["labels"]) == (
+                before["id"],
+                before["name"],
+                {"rack": "7"},
+            )
+            pool.wait(
+                "its GPUs",
+                lambda: {g["id"] for g in pool.api.items("gpus", present="true")} == gpus,
+            )
             status, out, err = pool.finish(pool.start(25, DEMO, "work", "0.5"))
             assert status == 0 and "working" in out, err
         finally:

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.system
 
 
 def made_token(pool: Pool, user: str, role: str = "operator") -> str:
-    return pool.stack.manage("create_token", "--user", user, "--role", role, "--hours", "1").splitlines()[-1]
+    return pool.stack.manage(
+        "create_token", "--user", user, "--role", role, "--hours", "1"
+    ).splitlines()[-1]
 
 
 class Stream:
@@ -44,7 +46,15 @@ class Stream:
 def watching(pool: Pool, token: str, **query: str) -> Iterator[Stream]:
     context = ssl.create_default_context(cafile=str(pool.stack.appliance_data / "ca.pem"))
     url = f"{pool.stack.url}/api/v1/watch"
-    with httpx.stream("GET", url, params=query, headers={"Authorization": f"Bearer {token}"}, verify=context, timeout=10, trust_env=False) as response:
+    with httpx.stream(
+        "GET",
+        url,
+        params=query,
+        headers={"Authorization": f"Bearer {token}"},
+        verify=context,
+        timeout=10,
+        trust_env=False,
+    ) as response:
         if response.status_code != 200:
             raise ApiError(response.read().decode(), response.status_code)
         yield Stream(response)
@@ -58,7 +68,11 @@ def test_changes_come_and_who_comes_back_has_missed_nothing(pool: Pool) -> None:
         other.next("hello")
         pool.api.request("POST", "pools", {"name": names[0]})
         at, change = one.next("event")
-        assert change["row"]["kind"] == "pool.created" and names[0] in change["row"]["message"] and at.endswith(f".{change['sequence']}")
+        assert (
+            change["row"]["kind"] == "pool.created"
+            and names[0] in change["row"]["message"]
+            and at.endswith(f".{change['sequence']}")
+        )
         with watching(pool, token, kinds="event", since=at) as again:
             assert again.next("hello")[0] == at, "who breaks now must come back to the same place"
         for name in names[1:]:
@@ -66,11 +80,16 @@ def test_changes_come_and_who_comes_back_has_missed_nothing(pool: Pool) -> None:
         for name in names:
             assert name in other.next("event")[1]["row"]["message"]
         with watching(pool, token, kinds="event", since=at) as again:
-            assert [name for name in names[1:] if name in again.next("event")[1]["row"]["message"]] == names[1:]
+            assert [
+                name for name in names[1:] if name in again.next("event")[1]["row"]["message"]
+            ] == names[1:]
 
 
 def test_who_breaks_before_the_first_change_came_has_missed_nothing(pool: Pool) -> None:
-    token, names = made_token(pool, "watch-operator"), [f"unbroken-{time.time_ns()}-{i}" for i in range(2)]
+    token, names = (
+        made_token(pool, "watch-operator"),
+        [f"unbroken-{time.time_ns()}-{i}" for i in range(2)],
+    )
     with watching(pool, token, kinds="event") as one:
         at, _ = one.next("hello")
     for name in names:  # nobody listens meanwhile
@@ -91,7 +110,9 @@ def test_what_is_not_kept_or_not_known_is_refused(pool: Pool) -> None:
     ):  # fmt: skip
         with pytest.raises(ApiError) as refused, watching(pool, token, **query):
             pass
-        assert refused.value.exit_code == status and f'"code":"{code}"' in str(refused.value).replace(": ", ":")
+        assert refused.value.exit_code == status and f'"code":"{code}"' in str(
+            refused.value
+        ).replace(": ", ":")
 
 
 def test_a_stream_ends_soon_after_its_token(pool: Pool) -> None:
@@ -100,7 +121,15 @@ def test_a_stream_ends_soon_after_its_token(pool: Pool) -> None:
     with watching(pool, token) as stream:
         stream.next("hello")
         headers = {"Authorization": f"Bearer {token}"}
-        assert httpx.delete(f"{pool.stack.url}/api/v1/browser-login", headers=headers, verify=context, trust_env=False).status_code == 204
+        assert (
+            httpx.delete(
+                f"{pool.stack.url}/api/v1/browser-login",
+                headers=headers,
+                verify=context,
+                trust_env=False,
+            ).status_code
+            == 204
+        )
         begun = time.monotonic()
         with pytest.raises(EOFError):
             stream.next("never")

@@ -69,7 +69,9 @@ class Appliance:
         """All pages of a list."""
         found, cursor = [], ""
         while True:
-            page = self.request("GET", path + (f"?limit=500&cursor={cursor}" if cursor else "?limit=500"))
+            page = self.request(
+                "GET", path + (f"?limit=500&cursor={cursor}" if cursor else "?limit=500")
+            )
             found.extend(page["items"])
             cursor = page["next"]
             if not cursor:

@@ -98,7 +98,9 @@ def change(module, appliance, node):
     if labels is not None and node["labels"] != labels:
         changed = True
         if not module.check_mode:
-            node = appliance.request("PATCH", "nodes/" + node["id"], {"labels": labels}, version=node["version"])
+            node = appliance.request(
+                "PATCH", "nodes/" + node["id"], {"labels": labels}, version=node["version"]
+            )
     if module.check_mode and changed:
         node = dict(node, state=wanted_state, labels=node["labels"] if labels is None else labels)
     return changed, node
@@ -121,7 +123,9 @@ def main():
         if module.params["state"] == "absent":
             changed, node = remove(module, appliance, node)
         elif node is None:
-            module.fail_json(msg=f"There is no node {module.params['name']}; register the machine with the role busbar.pool.node.")
+            module.fail_json(
+                msg=f"There is no node {module.params['name']}; register the machine with the role busbar.pool.node."
+            )
         else:
             changed, node = change(module, appliance, node)
     except ApplianceError as error:

@@ -16,21 +16,47 @@ from pathlib import Path
 from typing import Any
 
 from remoting.bench.gpu import page, partitions, suites
-from remoting.bench.gpu.machine import Gpu, GpuNode, compile_program, nvidia_gpu, software_gpu, versions
+from remoting.bench.gpu.machine import (
+    Gpu,
+    GpuNode,
+    compile_program,
+    nvidia_gpu,
+    software_gpu,
+    versions,
+)
 from remoting.bench.gpu.rows import HERE, PARTS, SHARES, SUITES, Part, Setting
 from remoting.bench.gpu.runs import NATIVE, run_part
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./bench gpu", description=__doc__)
-    parser.add_argument("--software", action="store_true", help="on the software GPU, to try the suite")
-    parser.add_argument("--python", default=sys.executable, help="a Python with PyTorch (and Numba, CuPy); default: the one that runs this")
-    parser.add_argument("--only", nargs="+", metavar="PART", help="parts whose name begins so; also: partitions, suites")
+    parser.add_argument(
+        "--software", action="store_true", help="on the software GPU, to try the suite"
+    )
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        help="a Python with PyTorch (and Numba, CuPy); default: the one that runs this",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="PART",
+        help="parts whose name begins so; also: partitions, suites",
+    )
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20, help="of each training workload")
-    parser.add_argument("--seconds", type=float, default=10, help="of the two programs that share the GPU")
-    parser.add_argument("--cupy-tests", type=Path, help="tests/cupy_tests/cuda_tests of CuPy's source")
-    parser.add_argument("--output", type=Path, help="folder for the JSON file; default: docs/benchmarks/gpu, and the page is made anew")
+    parser.add_argument(
+        "--seconds", type=float, default=10, help="of the two programs that share the GPU"
+    )
+    parser.add_argument(
+        "--cupy-tests", type=Path, help="tests/cupy_tests/cuda_tests of CuPy's source"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="folder for the JSON file; default: docs/benchmarks/gpu, and the page is made anew",
+    )
     return parser.parse_args()
 
 
@@ -41,17 +67,27 @@ def chosen(name: str, only: list[str] | None) -> bool:
 def measure(gpu: Gpu, options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     programs = folder / "programs"
     programs.mkdir()
-    setting = Setting(options.python, lambda source: compile_program(source, programs), options.steps)
+    setting = Setting(
+        options.python, lambda source: compile_program(source, programs), options.steps
+    )
     node, results = GpuNode(gpu), list[dict[str, Any]]()
 
     def tell(name: str, rows: list[dict[str, Any]]) -> None:
         results.extend(rows)
-        print(f"{name}: " + "; ".join(page.line(r["name"], r).strip("| ") for r in rows), file=sys.stderr, flush=True)
+        print(
+            f"{name}: " + "; ".join(page.line(r["name"], r).strip("| ") for r in rows),
+            file=sys.stderr,
+            flush=True,
+        )
 
     native = gpu.environment(folder / "gpu")
 
     def modes() -> dict[str, dict[str, str]]:  # a ticket lives for minutes: each part gets its own
-        return {NATIVE: native, "shm": node.remote_environment(), "tls": node.remote_environment(BUSBAR_TRANSPORT="tls")}
+        return {
+            NATIVE: native,
+            "shm": node.remote_environment(),
+            "tls": node.remote_environment(BUSBAR_TRANSPORT="tls"),
+        }
 
     try:
         for part in wanted_parts(options):
@@ -60,7 +96,12 @@ def measure(gpu: Gpu, options: argparse.Namespace, folder: Path) -> list[dict[st
         if chosen("suites", options.only) and not gpu.software:
             tell("suites", suites.measure(options.python, modes(), options.cupy_tests))
         if chosen("partitions", options.only):
-            tell("partitions", partitions.measure(node, compile_program(HERE / "share.c", programs), options.seconds))
+            tell(
+                "partitions",
+                partitions.measure(
+                    node, compile_program(HERE / "share.c", programs), options.seconds
+                ),
+            )
     finally:
         node.stop()
     return results
@@ -77,14 +118,24 @@ def main() -> int:
         gpu = software_gpu(folder / "gpu") if options.software else nvidia_gpu()
         results = measure(gpu, options, folder)
         taken = datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat()
-        report = {"taken": taken, "machine": versions(gpu, options.python), "repetitions": options.repetitions, "steps": options.steps, "results": results}
+        report = {
+            "taken": taken,
+            "machine": versions(gpu, options.python),
+            "repetitions": options.repetitions,
+            "steps": options.steps,
+            "results": results,
+        }
     target = options.output or (None if options.software else page.FOLDER)
     if target:
         target.mkdir(parents=True, exist_ok=True)
-        (target / (re.sub(r"[^a-z0-9]+", "-", gpu.name.lower()).strip("-") + ".json")).write_text(json.dumps(report, indent=1) + "\n")
+        (target / (re.sub(r"[^a-z0-9]+", "-", gpu.name.lower()).strip("-") + ".json")).write_text(
+            json.dumps(report, indent=1) + "\n"
+        )
     if target == page.FOLDER:
         page.write()
-    complete = {r["name"] for r in results} >= ({*SHARES} | {*SUITES[:2]} if not options.only and not gpu.software else set())
+    complete = {r["name"] for r in results} >= (
+        {*SHARES} | {*SUITES[:2]} if not options.only and not gpu.software else set()
+    )
     wrong = [r["name"] for r in results if "error" in r or r.get("same") is False or r.get("lost")]
     print("\n".join(f"not as native: {name}" for name in wrong) or "remoted as native")
     return 1 if wrong or not complete else 0

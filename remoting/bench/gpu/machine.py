@@ -31,22 +31,48 @@ class Gpu:
 
     def environment(self, folder: Path) -> dict[str, str]:
         """Of a program on the GPU itself."""
-        return softgpu_environment(folder) | {"LD_LIBRARY_PATH": str(SOFTGPU)} if self.software else dict(os.environ)
+        return (
+            softgpu_environment(folder) | {"LD_LIBRARY_PATH": str(SOFTGPU)}
+            if self.software
+            else dict(os.environ)
+        )
 
 
 def nvidia_gpu() -> Gpu:
     """The first GPU that nvidia-smi shows. Raises SystemExit where there is none."""
-    query = ["nvidia-smi", "--query-gpu=name,uuid,memory.total,driver_version", "--format=csv,noheader,nounits"]
+    query = [
+        "nvidia-smi",
+        "--query-gpu=name,uuid,memory.total,driver_version",
+        "--format=csv,noheader,nounits",
+    ]
     try:
-        line = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+        line = subprocess.run(
+            query, capture_output=True, text=True, check=True
+        ).stdout.splitlines()[0]
     except (OSError, subprocess.CalledProcessError, IndexError) as e:
-        raise SystemExit("No NVIDIA GPU answers nvidia-smi here. `./bench gpu --software` tries the suite on the software GPU.") from e
+        raise SystemExit(
+            "No NVIDIA GPU answers nvidia-smi here. `./bench gpu --software` tries the suite on the software GPU."
+        ) from e
     name, identity, mib, version = (word.strip() for word in line.split(","))
-    return Gpu(name, uuid.UUID(identity.removeprefix("GPU-")), int(mib) << 20, version, Path("libcuda.so.1"), software=False)
+    return Gpu(
+        name,
+        uuid.UUID(identity.removeprefix("GPU-")),
+        int(mib) << 20,
+        version,
+        Path("libcuda.so.1"),
+        software=False,
+    )
 
 
 def software_gpu(folder: Path) -> Gpu:
-    return Gpu("software GPU", gpu_uuids(softgpu_environment(folder))[0], 4 << 30, "software", SOFTGPU / "libcuda.so.1", software=True)
+    return Gpu(
+        "software GPU",
+        gpu_uuids(softgpu_environment(folder))[0],
+        4 << 30,
+        "software",
+        SOFTGPU / "libcuda.so.1",
+        software=True,
+    )
 
 
 def versions(gpu: Gpu, torch_python: str) -> dict[str, str]:
@@ -71,7 +97,10 @@ def processor() -> str:
 
 def cuda_include() -> Path:
     """Of the toolkit whose nvcc is found, or of NVIDIA's wheel."""
-    roots = [Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include", *(Path(p) / "nvidia" / "cu13" / "include" for p in sys.path)]
+    roots = [
+        Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include",
+        *(Path(p) / "nvidia" / "cu13" / "include" for p in sys.path),
+    ]
     for folder in roots:
         if (folder / "cuda.h").exists():
             return folder
@@ -84,7 +113,19 @@ def compile_program(source: Path, folder: Path) -> Path:
     target = folder / f"{source.stem}-{digest}"
     if not target.exists():
         flags = ["-O1", f"-I{cuda_include()}", f"-I{source.parent}"]
-        subprocess.run(["gcc", *flags, "-o", target, source, f"-L{BUILD / 'client'}", "-l:libcuda.so.1", "-lpthread"], check=True)
+        subprocess.run(
+            [
+                "gcc",
+                *flags,
+                "-o",
+                target,
+                source,
+                f"-L{BUILD / 'client'}",
+                "-l:libcuda.so.1",
+                "-lpthread",
+            ],
+            check=True,
+        )
     return target
 
 
@@ -94,17 +135,32 @@ class GpuNode(LocalNode):
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self.shares: list[tuple[uuid.UUID, Partition]] = []
-        super().__init__(gpu.library, gpus=[gpu.uuid], partitions=[Partition(gpu.uuid, int(gpu.memory_bytes * ARENA_SHARE), 100)])
+        super().__init__(
+            gpu.library,
+            gpus=[gpu.uuid],
+            partitions=[Partition(gpu.uuid, int(gpu.memory_bytes * ARENA_SHARE), 100)],
+        )
 
     def grants(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> Grants:
         whole = super().grants(fence=fence, held=held and not self.shares)
-        more = tuple(Grant(allocation, self.tenant_id, *(fence or self.fence), (partition,)) for allocation, partition in self.shares)
-        return Grants(whole.generation, whole.appliance_seconds, whole.node_id, whole.keys, whole.grants + more)
+        more = tuple(
+            Grant(allocation, self.tenant_id, *(fence or self.fence), (partition,))
+            for allocation, partition in self.shares
+        )
+        return Grants(
+            whole.generation,
+            whole.appliance_seconds,
+            whole.node_id,
+            whole.keys,
+            whole.grants + more,
+        )
 
     def share(self, percents: list[int]) -> list[dict[str, str]]:
         """Takes the whole allocation back and grants these shares instead; the environments of programs on each."""
         memory = int(self.gpu.memory_bytes * ARENA_SHARE)
-        self.shares = [(uuid.uuid4(), Partition(self.gpu.uuid, memory * p // 100, p)) for p in percents]
+        self.shares = [
+            (uuid.uuid4(), Partition(self.gpu.uuid, memory * p // 100, p)) for p in percents
+        ]
         self.grant()
         return [self._environment_of(*share) for share in self.shares]
 
@@ -114,7 +170,15 @@ class GpuNode(LocalNode):
         ticket = self.ticket(allocation_id=allocation)
         self.partitions = whole
         path = self.folder / f"ticket.{allocation.hex}"
-        lines = (f"key {b64(self.client_key.private_bytes_raw())}", f"ca {b64(self.authority.pem.encode())}", *self.ticket_lines()[:2], f"ticket {b64(ticket)}")
+        lines = (
+            f"key {b64(self.client_key.private_bytes_raw())}",
+            f"ca {b64(self.authority.pem.encode())}",
+            *self.ticket_lines()[:2],
+            f"ticket {b64(ticket)}",
+        )
         path.touch(mode=0o600)
         path.write_text("".join(line + "\n" for line in lines))
-        return os.environ | {"BUSBAR_TICKET_FILE": str(path), "LD_LIBRARY_PATH": str(BUILD / "client")}
+        return os.environ | {
+            "BUSBAR_TICKET_FILE": str(path),
+            "LD_LIBRARY_PATH": str(BUILD / "client"),
+        }

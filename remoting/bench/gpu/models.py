@@ -16,7 +16,11 @@ class Bottleneck(nn.Module):
             nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
             nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out),
         )  # fmt: skip
-        self.short = nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), nn.BatchNorm2d(out)) if into != out or stride != 1 else nn.Identity()
+        self.short = (
+            nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+            if into != out or stride != 1
+            else nn.Identity()
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.body(x) + self.short(x))
@@ -24,7 +28,12 @@ class Bottleneck(nn.Module):
 
 def resnet(*blocks: int) -> nn.Module:
     """(3, 8, 36, 3) is ResNet-152, (3, 4, 6, 3) is ResNet-50."""
-    layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    layers: list[nn.Module] = [
+        nn.Conv2d(3, 64, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+    ]
     into = 64
     for i, count in enumerate(blocks):
         width = 64 << i
@@ -42,7 +51,10 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         b, t, w = x.shape
-        q, k, v = (y.view(b, t, self.heads, w // self.heads).transpose(1, 2) for y in self.into(x).chunk(3, -1))
+        q, k, v = (
+            y.view(b, t, self.heads, w // self.heads).transpose(1, 2)
+            for y in self.into(x).chunk(3, -1)
+        )
         y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         return self.out(y.transpose(1, 2).reshape(b, t, w))
 
@@ -52,7 +64,9 @@ class Layer(nn.Module):
         super().__init__()
         self.attention = Attention(width, heads, causal)
         self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.first(x))
@@ -60,7 +74,9 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    def __init__(self, words: int, width: int, layers: int, heads: int, length: int, causal: bool) -> None:
+    def __init__(
+        self, words: int, width: int, layers: int, heads: int, length: int, causal: bool
+    ) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
         self.layers = nn.Sequential(*(Layer(width, heads, causal) for _ in range(layers)))

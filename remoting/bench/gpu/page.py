@@ -19,7 +19,14 @@ Taken by `./bench gpu`, which runs the same programs on NVIDIA's driver and thro
 Digests cover every loss and every output: `the same` means equal to the last bit in all runs. A row without a result on a GPU is
 🔴 *unproven*. This page is generated from the JSON files beside it; `./test` fails when it is stale.
 """
-SECTIONS = ("Programs of the driver API", "Figures", "PyTorch: results equal to the last bit", "Answers", "Shares of one GPU", "Suites that nobody here wrote")
+SECTIONS = (
+    "Programs of the driver API",
+    "Figures",
+    "PyTorch: results equal to the last bit",
+    "Answers",
+    "Shares of one GPU",
+    "Suites that nobody here wrote",
+)
 
 
 def expected() -> dict[str, list[str]]:
@@ -52,7 +59,9 @@ def line(name: str, row: dict[str, Any] | None) -> str:
     if row is None:
         return f"| {name} | {UNPROVEN} | | | |"
     if "error" in row:
-        return f"| {name} | 🔴 failed: {row['error'].splitlines()[0][:120].replace('|', '/')} | | | |"
+        return (
+            f"| {name} | 🔴 failed: {row['error'].splitlines()[0][:120].replace('|', '/')} | | | |"
+        )
     if "same" in row:
         return f"| {name} | {'the same' if row['same'] else '🔴 **differs**'} | | | {row['runs']} runs |"
     granted = f"granted {row['wanted']} " if "wanted" in row else ""
@@ -65,12 +74,20 @@ def render(reports: list[dict[str, Any]]) -> str:
     report = max(reports, key=lambda r: str(r["taken"]), default=None)
     text = HEAD + "\n"
     if report:
-        text += f"Newest: {report['taken']}, " + ", ".join(f"{k} {v}" for k, v in report["machine"].items()) + ".\n\n"
+        text += (
+            f"Newest: {report['taken']}, "
+            + ", ".join(f"{k} {v}" for k, v in report["machine"].items())
+            + ".\n\n"
+        )
     else:
         text += "No run on a GPU yet.\n\n"
     found = {r["name"]: r for r in report["results"]} if report else {}
     for section, names in expected().items():
-        text += f"## {section}\n\n| row | native | shm | tls | |\n|---|---|---|---|---|\n" + "".join(line(n, found.get(n)) + "\n" for n in names) + "\n"
+        text += (
+            f"## {section}\n\n| row | native | shm | tls | |\n|---|---|---|---|---|\n"
+            + "".join(line(n, found.get(n)) + "\n" for n in names)
+            + "\n"
+        )
     return text.rstrip() + "\n"
 
 

@@ -15,7 +15,14 @@ PERCENTS = (25, 75)
 def measure(node: GpuNode, program: Path, seconds: float) -> list[dict[str, Any]]:
     """The whole allocation of the node is taken back first. One row a partition; `wanted` is what was granted."""
     running = [
-        subprocess.Popen([program, str(seconds)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for env in node.share(list(PERCENTS))
+        subprocess.Popen(
+            [program, str(seconds)],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for env in node.share(list(PERCENTS))
     ]
     said = [p.communicate(timeout=seconds + 120) for p in running]
     if failed := [err[-400:] for p, (_, err) in zip(running, said, strict=True) if p.returncode]:

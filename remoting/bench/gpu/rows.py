@@ -44,12 +44,24 @@ def compiled(source: Path) -> Callable[[Setting], list[str | Path]]:
 
 
 def torch_part(name: str, *digests: str) -> Part:
-    return Part(f"torch {name}", lambda s: [s.torch, TORCH_PROGRAM, name], digests=tuple(f"{name}: {d}" for d in digests), torch=True)
+    return Part(
+        f"torch {name}",
+        lambda s: [s.torch, TORCH_PROGRAM, name],
+        digests=tuple(f"{name}: {d}" for d in digests),
+        torch=True,
+    )
 
 
 def training_part(name: str, figure: str, unit: str, digest: str = "") -> Part:
-    command: Callable[[Setting], list[str | Path]] = lambda s: [s.torch, HERE / "training.py", name, str(s.steps)]  # noqa: E731
-    return Part(name, command, figures={figure: unit}, digests=(digest,) if digest else (), torch=True)
+    command: Callable[[Setting], list[str | Path]] = lambda s: [
+        s.torch,
+        HERE / "training.py",
+        name,
+        str(s.steps),
+    ]  # noqa: E731
+    return Part(
+        name, command, figures={figure: unit}, digests=(digest,) if digest else (), torch=True
+    )
 
 
 CALLS = {
@@ -66,7 +78,15 @@ QUESTIONS = {
 }
 
 PARTS = (
-    *(Part(f"conformance {n}", compiled(ROOT / "tests" / "remoting" / "programs" / f"{n}.c"), digests=(f"{n}.c prints",), whole=True) for n in CONFORMANCE),
+    *(
+        Part(
+            f"conformance {n}",
+            compiled(ROOT / "tests" / "remoting" / "programs" / f"{n}.c"),
+            digests=(f"{n}.c prints",),
+            whole=True,
+        )
+        for n in CONFORMANCE
+    ),
     Part("driver calls", lambda s: [BUILD / "bench" / "driver_calls"], figures=CALLS),
     Part("questions", compiled(HERE / "questions.c"), figures=QUESTIONS, native_only=True),
     torch_part("operations", "results"),
@@ -80,7 +100,9 @@ PARTS = (
     training_part("resnet50", "ResNet-50 training step, batch 32", "ms", "ResNet-50 losses"),
     training_part("bert", "BERT-base training step, batch 8 × 128", "ms", "BERT-base losses"),
     training_part("gpt2", "GPT-2 small training step, batch 4 × 256", "ms", "GPT-2 small losses"),
-    training_part("eager_gpt", "launch-bound eager GPT, 24 layers of width 256", "ms", "eager GPT logits"),
+    training_part(
+        "eager_gpt", "launch-bound eager GPT, 24 layers of width 256", "ms", "eager GPT logits"
+    ),
     training_part("copies", "copies of 1 GiB, pinned, both ways", "ms"),
 )
 SHARES = {"share of the 25 % partition": "%", "share of the 75 % partition": "%"}

@@ -32,10 +32,17 @@ class Outcome:
         if self.error:
             return row | {"error": self.error}
         if any(isinstance(v, str) for values in self.runs.values() for v in values):
-            return row | {"same": len({v for values in self.runs.values() for v in values}) == 1, "runs": sum(map(len, self.runs.values()))}
+            return row | {
+                "same": len({v for values in self.runs.values() for v in values}) == 1,
+                "runs": sum(map(len, self.runs.values())),
+            }
         figures = {mode: [float(v) for v in values] for mode, values in self.runs.items()}
         medians = {mode: statistics.median(values) for mode, values in figures.items()}
-        return row | medians | {"spread": {mode: [min(values), max(values)] for mode, values in figures.items()}}
+        return (
+            row
+            | medians
+            | {"spread": {mode: [min(values), max(values)] for mode, values in figures.items()}}
+        )
 
 
 def outcome_of(part: Part, out: str) -> Mapping[str, float | str]:
@@ -52,15 +59,21 @@ def outcome_of(part: Part, out: str) -> Mapping[str, float | str]:
 
 
 def run_once(part: Part, command: list[str | Path], env: Environment) -> Mapping[str, float | str]:
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+    )
     if done.returncode:
         raise ValueError(f"ended with {done.returncode}: {(done.stdout + done.stderr)[-400:]}")
     return outcome_of(part, done.stdout)
 
 
-def run_part(part: Part, setting: Setting, modes: Mapping[str, Environment], repetitions: int) -> list[dict[str, Any]]:
+def run_part(
+    part: Part, setting: Setting, modes: Mapping[str, Environment], repetitions: int
+) -> list[dict[str, Any]]:
     """Every mode after the other, as often as asked, so that what changes with time falls on all of them alike."""
-    rows = {name: Outcome(unit) for name, unit in part.figures.items()} | {name: Outcome() for name in part.digests}
+    rows = {name: Outcome(unit) for name, unit in part.figures.items()} | {
+        name: Outcome() for name in part.digests
+    }
     used = {NATIVE: modes[NATIVE]} if part.native_only else modes
     command = part.command(setting)
     for i in range(repetitions):

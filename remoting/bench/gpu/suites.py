@@ -23,29 +23,73 @@ Passed = set[str]
 def numba(python: str, package: str, env: Mapping[str, str]) -> Passed:
     """Numba's runner, each test in its own line."""
     command = [python, "-m", "numba.runtests", "-v", f"numba.cuda.tests.{package}"]
-    done = subprocess.run(command, env=dict(os.environ) | dict(env), capture_output=True, text=True, timeout=SUITE_SECONDS, check=False)
-    return {f"{m[2]}.{m[1]}" for m in OUTCOME.finditer(done.stdout + done.stderr) if m[3] in {"ok", "expected failure"}}
+    done = subprocess.run(
+        command,
+        env=dict(os.environ) | dict(env),
+        capture_output=True,
+        text=True,
+        timeout=SUITE_SECONDS,
+        check=False,
+    )
+    return {
+        f"{m[2]}.{m[1]}"
+        for m in OUTCOME.finditer(done.stdout + done.stderr)
+        if m[3] in {"ok", "expected failure"}
+    }
 
 
 def pytest_suite(python: str, folder: Path, env: Mapping[str, str]) -> Passed:
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report.name}", str(folder)]
-        subprocess.run(command, env=dict(os.environ) | dict(env), stdout=sys.stderr, timeout=SUITE_SECONDS, check=False)
+        command = [
+            python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"--junitxml={report.name}",
+            str(folder),
+        ]
+        subprocess.run(
+            command,
+            env=dict(os.environ) | dict(env),
+            stdout=sys.stderr,
+            timeout=SUITE_SECONDS,
+            check=False,
+        )
         cases = list(ET.parse(report.name).getroot().iter("testcase"))
     return {f"{c.get('classname')}.{c.get('name')}" for c in cases if not len(c)}
 
 
 def compare(name: str, native: Passed, remoted: Passed) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": name, "unit": "tests", NATIVE: len(native), "shm": len(native & remoted), "lost": sorted(native - remoted)[:50]}
+    row: dict[str, Any] = {
+        "name": name,
+        "unit": "tests",
+        NATIVE: len(native),
+        "shm": len(native & remoted),
+        "lost": sorted(native - remoted)[:50],
+    }
     return row if native else {"name": name, "unit": "tests", "error": "no test passed natively"}
 
 
-def measure(python: str, modes: Mapping[str, Mapping[str, str]], cupy_tests: Path | None) -> list[dict[str, Any]]:
+def measure(
+    python: str, modes: Mapping[str, Mapping[str, str]], cupy_tests: Path | None
+) -> list[dict[str, Any]]:
     """`cupy_tests` is the folder tests/cupy_tests/cuda_tests of CuPy's source; without it that row stays unproven."""
     rows = []
     for name in SUITES[:2]:
         package = name.rsplit(" ", 1)[1]
-        rows.append(compare(name, numba(python, package, modes[NATIVE]), numba(python, package, modes["shm"])))
+        rows.append(
+            compare(
+                name, numba(python, package, modes[NATIVE]), numba(python, package, modes["shm"])
+            )
+        )
     if cupy_tests:
-        rows.append(compare(SUITES[2], pytest_suite(python, cupy_tests, modes[NATIVE]), pytest_suite(python, cupy_tests, modes["shm"])))
+        rows.append(
+            compare(
+                SUITES[2],
+                pytest_suite(python, cupy_tests, modes[NATIVE]),
+                pytest_suite(python, cupy_tests, modes["shm"]),
+            )
+        )
     return rows

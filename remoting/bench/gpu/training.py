@@ -11,7 +11,9 @@ import sys
 import time
 from collections.abc import Callable
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may add in another order from run to run
+os.environ.setdefault(
+    "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+)  # without it cuBLAS may add in another order from run to run
 import torch
 from models import bert_base, gpt2_small, resnet, small_gpt
 from torch import nn
@@ -37,7 +39,9 @@ def timed(step: Callable[[], torch.Tensor], steps: int) -> tuple[float, list[tor
     return statistics.median(times), outs
 
 
-def training(model: nn.Module, batch: Callable[[], tuple[torch.Tensor, torch.Tensor]]) -> Callable[[], torch.Tensor]:
+def training(
+    model: nn.Module, batch: Callable[[], tuple[torch.Tensor, torch.Tensor]]
+) -> Callable[[], torch.Tensor]:
     model = model.cuda().train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
@@ -54,11 +58,19 @@ def training(model: nn.Module, batch: Callable[[], tuple[torch.Tensor, torch.Ten
 
 
 def images(count: int) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
-    return lambda: (torch.randn(count, 3, 224, 224).cuda(non_blocking=True), torch.randint(0, 1000, (count,)).cuda())
+    return lambda: (
+        torch.randn(count, 3, 224, 224).cuda(non_blocking=True),
+        torch.randint(0, 1000, (count,)).cuda(),
+    )
 
 
-def words(count: int, length: int, vocabulary: int) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
-    return lambda: (torch.randint(0, vocabulary, (count, length)).cuda(), torch.randint(0, vocabulary, (count, length)).cuda())
+def words(
+    count: int, length: int, vocabulary: int
+) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
+    return lambda: (
+        torch.randint(0, vocabulary, (count, length)).cuda(),
+        torch.randint(0, vocabulary, (count, length)).cuda(),
+    )
 
 
 def inference(model: nn.Module, x: torch.Tensor) -> Callable[[], torch.Tensor]:
@@ -85,11 +97,31 @@ def copies() -> Callable[[], torch.Tensor]:
 
 
 WORKLOADS = {
-    "resnet152": ("ResNet-152, batch 1, inference", "ResNet-152 output", lambda: inference(resnet(3, 8, 36, 3), torch.randn(1, 3, 224, 224))),
-    "resnet50": ("ResNet-50 training step, batch 32", "ResNet-50 losses", lambda: training(resnet(3, 4, 6, 3), images(32))),
-    "bert": ("BERT-base training step, batch 8 × 128", "BERT-base losses", lambda: training(bert_base(), words(8, 128, 30522))),
-    "gpt2": ("GPT-2 small training step, batch 4 × 256", "GPT-2 small losses", lambda: training(gpt2_small(), words(4, 256, 50257))),
-    "eager_gpt": ("launch-bound eager GPT, 24 layers of width 256", "eager GPT logits", lambda: inference(small_gpt(), torch.randint(0, 1024, (1, 64)))),
+    "resnet152": (
+        "ResNet-152, batch 1, inference",
+        "ResNet-152 output",
+        lambda: inference(resnet(3, 8, 36, 3), torch.randn(1, 3, 224, 224)),
+    ),
+    "resnet50": (
+        "ResNet-50 training step, batch 32",
+        "ResNet-50 losses",
+        lambda: training(resnet(3, 4, 6, 3), images(32)),
+    ),
+    "bert": (
+        "BERT-base training step, batch 8 × 128",
+        "BERT-base losses",
+        lambda: training(bert_base(), words(8, 128, 30522)),
+    ),
+    "gpt2": (
+        "GPT-2 small training step, batch 4 × 256",
+        "GPT-2 small losses",
+        lambda: training(gpt2_small(), words(4, 256, 50257)),
+    ),
+    "eager_gpt": (
+        "launch-bound eager GPT, 24 layers of width 256",
+        "eager GPT logits",
+        lambda: inference(small_gpt(), torch.randint(0, 1024, (1, 64))),
+    ),
     "copies": ("copies of 1 GiB, pinned, both ways", "", copies),
 }
 
@@ -99,7 +131,14 @@ def main() -> None:
     torch.manual_seed(7)
     torch.use_deterministic_algorithms(True)
     milliseconds, outs = timed(make(), int(sys.argv[2]))
-    print(json.dumps({"figures": {figure: milliseconds}, "digests": {digested: digest(*outs)} if digested else {}}))
+    print(
+        json.dumps(
+            {
+                "figures": {figure: milliseconds},
+                "digests": {digested: digest(*outs)} if digested else {},
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ import json
 import os
 import sys
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS adds in the same order in every run
+os.environ.setdefault(
+    "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+)  # cuBLAS adds in the same order in every run
 import torch
 
 Digests = dict[str, str]
@@ -27,7 +29,13 @@ def digest(*tensors: torch.Tensor) -> str:
 
 def model(width: int = 32) -> torch.nn.Module:
     torch.manual_seed(1)
-    layers = [torch.nn.Linear(width, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)]
+    layers = [
+        torch.nn.Linear(width, 64),
+        torch.nn.ReLU(),
+        torch.nn.Linear(64, 64),
+        torch.nn.ReLU(),
+        torch.nn.Linear(64, 8),
+    ]
     return torch.nn.Sequential(*layers).cuda()
 
 
@@ -138,9 +146,19 @@ def compiled() -> Digests:
     return {"results": digest(*results)}
 
 
-PARTS = {f.__name__: f for f in (operations, training, amp, streams, graphs, loader, memory, compiled)}
+PARTS = {
+    f.__name__: f for f in (operations, training, amp, streams, graphs, loader, memory, compiled)
+}
 
 if __name__ == "__main__":
     torch.manual_seed(1)
     torch.use_deterministic_algorithms(True, warn_only=True)
-    print(json.dumps({"digests": {f"{sys.argv[1]}: {name}": value for name, value in PARTS[sys.argv[1]]().items()}}))
+    print(
+        json.dumps(
+            {
+                "digests": {
+                    f"{sys.argv[1]}: {name}": value for name, value in PARTS[sys.argv[1]]().items()
+                }
+            }
+        )
+    )

@@ -24,4 +24,6 @@ class Command(BaseCommand):
             user.set_unusable_password()
             user.save(update_fields=["password"])
         RoleBinding.objects.get_or_create(user=user, project=None, role=role)
-        self.stdout.write(token_create(user=user, name="local", life=timedelta(hours=options["hours"]))[1])
+        self.stdout.write(
+            token_create(user=user, name="local", life=timedelta(hours=options["hours"]))[1]
+        )
