@@ -2,7 +2,8 @@
  *   gpu_demo add              vectors added and checked
  *   gpu_demo memory           total and free bytes as the driver says
  *   gpu_demo exhaust          allocates until there is no more, frees, allocates again
- *   gpu_demo work SECONDS     launches and checks until the time is over; prints "working" once it runs
+ *   gpu_demo work SECONDS     launches and checks until the time is over; prints "working" once it
+ * runs
  */
 #include <cuda.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-static const char *PTX =
+static const char* PTX =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".visible .entry add(.param .u64 a, .param .u64 b, .param .u32 n, .param .u32 rounds)\n{\n"
     ".reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<6>; .reg .f32 %f<4>;\n"
@@ -23,21 +24,36 @@ static const char *PTX =
     "st.global.f32 [%rd5], %f2;\n"
     "DONE: ret;\n}\n";
 
-#define CHECK(call) do { CUresult r = (call); if (r) { const char *n = "?"; cuGetErrorName(r, &n); fprintf(stderr, "%s: %s (%d)\n", #call, n ? n : "?", (int)r); return 1; } } while (0)
+#define CHECK(call)                                                 \
+  do {                                                              \
+    CUresult r = (call);                                            \
+    if (r) {                                                        \
+      const char* n = "?";                                          \
+      cuGetErrorName(r, &n);                                        \
+      fprintf(stderr, "%s: %s (%d)\n", #call, n ? n : "?", (int)r); \
+      return 1;                                                     \
+    }                                                               \
+  } while (0)
 
 enum { N = 1 << 16 };
 static float a[N], b[N];
 
 static int add_once(CUfunction f, CUdeviceptr da, CUdeviceptr db, unsigned rounds) {
   unsigned n = N;
-  void *params[] = {&da, &db, &n, &rounds};
-  for (int i = 0; i < N; ++i) { a[i] = (float)(i % 100); b[i] = 1.0f; }
+  void* params[] = {&da, &db, &n, &rounds};
+  for (int i = 0; i < N; ++i) {
+    a[i] = (float)(i % 100);
+    b[i] = 1.0f;
+  }
   CHECK(cuMemcpyHtoD(da, a, sizeof a));
   CHECK(cuMemcpyHtoD(db, b, sizeof b));
   CHECK(cuLaunchKernel(f, N / 256, 1, 1, 256, 1, 1, 0, 0, params, 0));
   CHECK(cuMemcpyDtoH(b, db, sizeof b));
   for (int i = 0; i < N; ++i)
-    if (b[i] != 1.0f + (float)rounds * (float)(i % 100)) { fprintf(stderr, "wrong at %d: %f\n", i, b[i]); return 1; }
+    if (b[i] != 1.0f + (float)rounds * (float)(i % 100)) {
+      fprintf(stderr, "wrong at %d: %f\n", i, b[i]);
+      return 1;
+    }
   return 0;
 }
 
@@ -53,7 +69,10 @@ static int exhaust(void) {
   size_t chunk = 16u << 20, sum = 0;
   int n = 0;
   CUresult r = CUDA_SUCCESS;
-  while (n < 65536 && (r = cuMemAlloc(&held[n], chunk)) == CUDA_SUCCESS) { ++n; sum += chunk; }
+  while (n < 65536 && (r = cuMemAlloc(&held[n], chunk)) == CUDA_SUCCESS) {
+    ++n;
+    sum += chunk;
+  }
   for (int i = 0; i < n; ++i) CHECK(cuMemFree(held[i]));
   CUdeviceptr again;
   CHECK(cuMemAlloc(&again, sum / 2));
@@ -68,15 +87,19 @@ static int work(CUfunction f, CUdeviceptr da, CUdeviceptr db, double seconds) {
   int rounds = 0;
   do {
     if (add_once(f, da, db, 2000)) return 1;
-    if (rounds++ == 0) { printf("working\n"); fflush(stdout); }
+    if (rounds++ == 0) {
+      printf("working\n");
+      fflush(stdout);
+    }
     clock_gettime(CLOCK_MONOTONIC, &now);
-  } while ((double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9 < seconds);
+  } while ((double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9 <
+           seconds);
   printf("right after %d rounds\n", rounds);
   return 0;
 }
 
-int main(int argc, char **argv) {
-  const char *verb = argc > 1 ? argv[1] : "add";
+int main(int argc, char** argv) {
+  const char* verb = argc > 1 ? argv[1] : "add";
   CUdevice device;
   CUcontext context;
   CUmodule module;

@@ -1,4 +1,5 @@
-// What a launch costs the session server above the driver's own call: decoded from memory, over the driver given as argument.
+// What a launch costs the session server above the driver's own call: decoded from memory, over the
+// driver given as argument.
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,11 +18,18 @@ using namespace busbar::server;
 
 namespace {
 constexpr int kLaunches = 8000, kRounds = 15;
-double now_ns() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (double)t.tv_sec * 1e9 + (double)t.tv_nsec; }
+double now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
 
-void append_record(std::vector<uint8_t>& out, const uint8_t* p, uint32_t n) { out.insert(out.end(), p, p + n); }
+void append_record(std::vector<uint8_t>& out, const uint8_t* p, uint32_t n) {
+  out.insert(out.end(), p, p + n);
+}
 
-template <typename F> void request(Executor& executor, wire::Op op, F fields) {
+template <typename F>
+void request(Executor& executor, wire::Op op, F fields) {
   wire::Encoder<4096> e(op, 1);
   e.put<uint64_t>(1);
   fields(e);
@@ -42,14 +50,23 @@ std::vector<uint8_t> launches(uint32_t function) {
   return out;
 }
 
-double median(std::vector<double> v) { std::sort(v.begin(), v.end()); return v[v.size() / 2]; }
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) { std::fprintf(stderr, "usage: server_decode DRIVER LEDGER\n"); return 2; }
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: server_decode DRIVER LEDGER\n");
+    return 2;
+  }
   Driver cu;
   std::string error;
-  if (!cu.load(argv[1], error) || cu.cuInit(0)) { std::fprintf(stderr, "%s\n", error.c_str()); return 1; }
+  if (!cu.load(argv[1], error) || cu.cuInit(0)) {
+    std::fprintf(stderr, "%s\n", error.c_str());
+    return 1;
+  }
   uint64_t limit = 1ull << 30;
   Ledger::create(argv[2], &limit, 1);
   int fd = -1;
@@ -61,26 +78,32 @@ int main(int argc, char** argv) {
   request(*executor, wire::Op::create_context, [](auto& e) { e.put(1u).put(0u).put(2u); });
   CUmodule m;
   CUfunction f;
-  const char* ptx = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e, .param .u64 f, .param .u64 g)\n{ ret; }\n";
+  const char* ptx =
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e, .param .u64 f, .param .u64 g)\n{ ret; }\n";
   cu.cuCtxSetCurrent(session->context(1)->handle);
-  if (cu.cuModuleLoadDataEx(&m, ptx, 0, nullptr, nullptr) || cu.cuModuleGetFunction(&f, m, "nothing")) return 1;
+  if (cu.cuModuleLoadDataEx(&m, ptx, 0, nullptr, nullptr) ||
+      cu.cuModuleGetFunction(&f, m, "nothing"))
+    return 1;
   session->functions.add(1, f);
   std::vector<uint8_t> records = launches(1);
   std::vector<double> decoded, direct;
   for (int r = 0; r < kRounds; ++r) {
     uint64_t used;
     double t = now_ns();
-    if (!executor->process(records.data(), records.size(), used) || used != records.size()) return 1;
+    if (!executor->process(records.data(), records.size(), used) || used != records.size())
+      return 1;
     decoded.push_back((now_ns() - t) / kLaunches);
     uint8_t params[56] = {};
     size_t bytes = sizeof params;
-    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
     CUlaunchConfig config{1, 1, 1, 128, 1, 1, 0, nullptr, nullptr, 0};
     t = now_ns();
     for (int i = 0; i < kLaunches; ++i) cu.cuLaunchKernelEx(&config, f, nullptr, extra);
     direct.push_back((now_ns() - t) / kLaunches);
   }
-  std::printf("{\"server_decode_ns\": %.1f, \"driver_ns\": %.1f}\n", median(decoded) - median(direct), median(direct));
+  std::printf("{\"server_decode_ns\": %.1f, \"driver_ns\": %.1f}\n",
+              median(decoded) - median(direct), median(direct));
   std::fflush(stdout);
-  std::_Exit(0);                                            // threads still wait on the driver
+  std::_Exit(0);  // threads still wait on the driver
 }

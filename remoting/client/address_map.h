@@ -1,4 +1,5 @@
-// Every address range the program got from us, and what it is. Answers pointer queries without the node.
+// Every address range the program got from us, and what it is. Answers pointer queries without the
+// node.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -11,17 +12,31 @@ namespace busbar::client {
 struct Context;
 
 struct Region {
-  enum Kind { none, device, global, mapped, managed, pinned, registered } kind = none;   // mapped: by the program's own VMM calls
+  enum Kind {
+    none,
+    device,
+    global,
+    mapped,
+    managed,
+    pinned,
+    registered
+  } kind = none;  // mapped: by the program's own VMM calls
   uint64_t base = 0, bytes = 0, id = 0;
   Context* context = nullptr;
   unsigned flags = 0;
-  bool on_device() const { return kind == device || kind == global || kind == mapped || kind == managed; }
+  bool on_device() const {
+    return kind == device || kind == global || kind == mapped || kind == managed;
+  }
   bool on_host() const { return kind == pinned || kind == registered; }
 };
 
 class AddressMap {
  public:
-  void add(Region r) { std::unique_lock lock(mutex_); r.id = next_id_++; regions_[r.base] = r; }
+  void add(Region r) {
+    std::unique_lock lock(mutex_);
+    r.id = next_id_++;
+    regions_[r.base] = r;
+  }
   bool remove(uint64_t base, Region::Kind kind, Region* out = nullptr) {
     std::unique_lock lock(mutex_);
     auto it = regions_.find(base);
@@ -40,7 +55,8 @@ class AddressMap {
   std::vector<Region> of_context(const Context* c) const {
     std::shared_lock lock(mutex_);
     std::vector<Region> list;
-    for (auto& [base, r] : regions_) if (r.context == c) list.push_back(r);
+    for (auto& [base, r] : regions_)
+      if (r.context == c) list.push_back(r);
     return list;
   }
   // The whole range lies in one region of device memory.

@@ -11,7 +11,10 @@ struct Shapes {
   std::mutex mutex;
   std::unordered_map<CUarray, CUDA_ARRAY3D_DESCRIPTOR> known;
 };
-Shapes& shapes() { static auto* s = new Shapes; return *s; }
+Shapes& shapes() {
+  static auto* s = new Shapes;
+  return *s;
+}
 
 CUresult create(uint64_t& out, ObjectKind kind, const CUDA_ARRAY3D_DESCRIPTOR& d, uint32_t levels) {
   if (CUresult r = unsafe_in_capture()) return r;
@@ -36,7 +39,8 @@ CUresult destroy(ObjectKind kind, uint64_t value) {
   auto taken = call.take(kind, value);
   {
     std::lock_guard lock(shapes().mutex);
-    for (auto& gone : taken) if (gone.kind == ObjectKind::array) shapes().known.erase((CUarray)gone.value);
+    for (auto& gone : taken)
+      if (gone.kind == ObjectKind::array) shapes().known.erase((CUarray)gone.value);
   }
   call.answer(e.finish(), e.size());
   if (call.status()) call.put_back(std::move(taken));
@@ -48,7 +52,10 @@ bool array_shape(CUarray a, CUDA_ARRAY3D_DESCRIPTOR& out) {
   {
     std::lock_guard lock(shapes().mutex);
     auto it = shapes().known.find(a);
-    if (it != shapes().known.end()) { out = it->second; return true; }
+    if (it != shapes().known.end()) {
+      out = it->second;
+      return true;
+    }
   }
   if (cuArray3DGetDescriptor_v2(&out, a)) return false;
   std::lock_guard lock(shapes().mutex);
@@ -58,10 +65,15 @@ bool array_shape(CUarray a, CUDA_ARRAY3D_DESCRIPTOR& out) {
 
 uint64_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR& d) {
   switch (d.Format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8: case CU_AD_FORMAT_SIGNED_INT8: return d.NumChannels;
-    case CU_AD_FORMAT_UNSIGNED_INT16: case CU_AD_FORMAT_SIGNED_INT16: case CU_AD_FORMAT_HALF: return 2ull * d.NumChannels;
-    case CU_AD_FORMAT_UNSIGNED_INT32: case CU_AD_FORMAT_SIGNED_INT32: case CU_AD_FORMAT_FLOAT: return 4ull * d.NumChannels;
-    default: return 16;                                   // block-compressed and packed formats: 16 bytes an element at most
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8: return d.NumChannels;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF: return 2ull * d.NumChannels;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT: return 4ull * d.NumChannels;
+    default: return 16;  // block-compressed and packed formats: 16 bytes an element at most
   }
 }
 
@@ -88,11 +100,14 @@ API CUresult cuArrayDestroy(CUarray a) {
   if (CUresult r = unsafe_in_capture()) return r;
   return destroy(ObjectKind::array, (uint64_t)a);
 }
-API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d, unsigned levels) {
+API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d,
+                                    unsigned levels) {
   if (!out || !d || !levels) return CUDA_ERROR_INVALID_VALUE;
   uint64_t made = 0;
   if (CUresult r = create(made, ObjectKind::mipmap, *d, levels)) return r;
   *out = (CUmipmappedArray)made;
   return CUDA_SUCCESS;
 }
-API CUresult cuMipmappedArrayDestroy(CUmipmappedArray a) { return destroy(ObjectKind::mipmap, (uint64_t)a); }
+API CUresult cuMipmappedArrayDestroy(CUmipmappedArray a) {
+  return destroy(ObjectKind::mipmap, (uint64_t)a);
+}

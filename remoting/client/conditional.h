@@ -4,7 +4,8 @@
 
 namespace busbar::client {
 
-CUresult conditional_node(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n, CUDA_CONDITIONAL_NODE_PARAMS& p);   // phGraph_out is filled
+CUresult conditional_node(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n,
+                          CUDA_CONDITIONAL_NODE_PARAMS& p);  // phGraph_out is filled
 CUresult conditional_params(CUgraph g, CUgraphNode n, CUDA_CONDITIONAL_NODE_PARAMS& p);
 
 }  // namespace busbar::client

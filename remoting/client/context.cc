@@ -6,11 +6,15 @@
 namespace busbar::client {
 
 std::vector<Context*>& context_stack() {
-  static thread_local auto* stack = new std::vector<Context*>;   // leaked: runtimes call us after thread-locals are gone
+  static thread_local auto* stack =
+      new std::vector<Context*>;  // leaked: runtimes call us after thread-locals are gone
   return *stack;
 }
 
-Context* current_context() { auto& s = context_stack(); return s.empty() ? nullptr : s.back(); }
+Context* current_context() {
+  auto& s = context_stack();
+  return s.empty() ? nullptr : s.back();
+}
 
 CUresult require_context(Context*& c) {
   if (!session()) return CUDA_ERROR_NOT_INITIALIZED;
@@ -34,7 +38,10 @@ static CUresult activate(Context* c) {
   e.put(id).put(c->id).put(d->remote).put(c->legacy.id);
   d->link->watch(c->legacy.id, &c->legacy.progress);
   Answer a = d->link->ask(id, e.finish(), e.size());
-  if (a.status) { d->link->watch(c->legacy.id, nullptr); return (CUresult)a.status; }
+  if (a.status) {
+    d->link->watch(c->legacy.id, nullptr);
+    return (CUresult)a.status;
+  }
   c->life++;
   c->destroyed = false;
   return CUDA_SUCCESS;
@@ -57,7 +64,11 @@ Context* primary_context(Device* d) {
 
 CUresult make_context(Device* d, unsigned flags, Context*& out) {
   Context* c = new_context(d, flags, false);
-  if (CUresult r = activate(c)) { session()->contexts.remove(c->handle); delete c; return r; }
+  if (CUresult r = activate(c)) {
+    session()->contexts.remove(c->handle);
+    delete c;
+    return r;
+  }
   out = c;
   return CUDA_SUCCESS;
 }
@@ -72,7 +83,10 @@ static void end_context(Context* c) {
     if (r.kind == Region::registered) cuMemHostUnregister((void*)r.base);
   }
   std::vector<StreamRef> streams;
-  { std::lock_guard lock(c->mutex); streams = c->streams; }
+  {
+    std::lock_guard lock(c->mutex);
+    streams = c->streams;
+  }
   for (auto& s : streams) cuStreamDestroy((CUstream)s->handle);
   for (Module* m : modules_of(c)) unload_module(m);
   c->destroyed = true;
@@ -81,7 +95,8 @@ static void end_context(Context* c) {
   c->device->link->submit(e.finish(), e.size());
 }
 
-// What kernels printed is out before a synchronisation returns. Only when a module said that it may print; else the node sends it when it is idle.
+// What kernels printed is out before a synchronisation returns. Only when a module said that it may
+// print; else the node sends it when it is idle.
 CUresult take_output(Context* c) {
   if (!session()->prints) return CUDA_SUCCESS;
   Link* link = c->device->link;
@@ -93,7 +108,10 @@ CUresult take_output(Context* c) {
 
 CUresult synchronize(Context* c) {
   std::vector<StreamRef> streams{kept(&c->legacy)};
-  { std::lock_guard lock(c->mutex); streams.insert(streams.end(), c->streams.begin(), c->streams.end()); }
+  {
+    std::lock_guard lock(c->mutex);
+    streams.insert(streams.end(), c->streams.begin(), c->streams.end());
+  }
   for (auto& s : streams)
     if (CUresult r = wait_for(s.get(), s->progress.last.load())) return r;
   return c->device->link->error();
@@ -103,9 +121,15 @@ CUresult synchronize(Context* c) {
 
 using namespace busbar::client;
 
-#define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
-#define READY if (!session()) return CUDA_ERROR_NOT_INITIALIZED
-#define DEVICE(d, dev) READY; if (dev < 0 || dev >= (int)session()->devices.size()) return CUDA_ERROR_INVALID_DEVICE; Device* d = session()->devices[(size_t)dev].get()
+#define CURRENT(c) \
+  Context* c;      \
+  if (CUresult r = require_context(c)) return r
+#define READY \
+  if (!session()) return CUDA_ERROR_NOT_INITIALIZED
+#define DEVICE(d, dev)                                                                    \
+  READY;                                                                                  \
+  if (dev < 0 || dev >= (int)session()->devices.size()) return CUDA_ERROR_INVALID_DEVICE; \
+  Device* d = session()->devices[(size_t)dev].get()
 
 // The program's own wait: afterwards it may look at memory that kernels wrote.
 static CUresult wait_for_all(Context* c) {
@@ -124,9 +148,16 @@ static CUresult create(CUcontext* out, unsigned flags, CUdevice dev) {
 }
 
 #undef cuCtxCreate
-API CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice dev) { return create(out, flags, dev); }
-API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int n, unsigned flags, CUdevice dev) { return n ? CUDA_ERROR_NOT_SUPPORTED : create(out, flags, dev); }
-API CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* p, unsigned flags, CUdevice dev) { return p && p->numExecAffinityParams ? CUDA_ERROR_NOT_SUPPORTED : create(out, flags, dev); }
+API CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice dev) {
+  return create(out, flags, dev);
+}
+API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam*, int n, unsigned flags,
+                            CUdevice dev) {
+  return n ? CUDA_ERROR_NOT_SUPPORTED : create(out, flags, dev);
+}
+API CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* p, unsigned flags, CUdevice dev) {
+  return p && p->numExecAffinityParams ? CUDA_ERROR_NOT_SUPPORTED : create(out, flags, dev);
+}
 
 API CUresult cuCtxDestroy(CUcontext h) {
   READY;
@@ -144,7 +175,8 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice dev) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(d->mutex);
   Context* c = primary_context(d);
-  if (c->destroyed) if (CUresult r = activate(c)) return r;
+  if (c->destroyed)
+    if (CUresult r = activate(c)) return r;
   d->primary_references++;
   *out = (CUcontext)d->primary->handle;
   return CUDA_SUCCESS;
@@ -166,7 +198,11 @@ API CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags) { DEVICE(d, dev); d->primary_flags = flags; return CUDA_SUCCESS; }
+API CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags) {
+  DEVICE(d, dev);
+  d->primary_flags = flags;
+  return CUDA_SUCCESS;
+}
 API CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned* flags, int* active) {
   DEVICE(d, dev);
   std::lock_guard lock(d->mutex);
@@ -185,8 +221,20 @@ API CUresult cuCtxSetCurrent(CUcontext h) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuCtxGetCurrent(CUcontext* out) { READY; if (!out) return CUDA_ERROR_INVALID_VALUE; Context* c = current_context(); *out = c ? (CUcontext)c->handle : nullptr; return CUDA_SUCCESS; }
-API CUresult cuCtxPushCurrent(CUcontext h) { READY; Context* c = session()->contexts.get(h); if (!c) return CUDA_ERROR_INVALID_CONTEXT; context_stack().push_back(c); return CUDA_SUCCESS; }
+API CUresult cuCtxGetCurrent(CUcontext* out) {
+  READY;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  Context* c = current_context();
+  *out = c ? (CUcontext)c->handle : nullptr;
+  return CUDA_SUCCESS;
+}
+API CUresult cuCtxPushCurrent(CUcontext h) {
+  READY;
+  Context* c = session()->contexts.get(h);
+  if (!c) return CUDA_ERROR_INVALID_CONTEXT;
+  context_stack().push_back(c);
+  return CUDA_SUCCESS;
+}
 API CUresult cuCtxPopCurrent(CUcontext* out) {
   READY;
   auto& stack = context_stack();
@@ -196,12 +244,42 @@ API CUresult cuCtxPopCurrent(CUcontext* out) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuCtxGetDevice(CUdevice* out) { READY; Context* c = current_context(); if (!c) return CUDA_ERROR_INVALID_CONTEXT; if (!out) return CUDA_ERROR_INVALID_VALUE; *out = c->device->ordinal; return CUDA_SUCCESS; }
-API CUresult cuCtxGetFlags(unsigned* flags) { Context* c; if (CUresult r = require_context(c)) return r; if (!flags) return CUDA_ERROR_INVALID_VALUE; *flags = c->flags; return CUDA_SUCCESS; }
-API CUresult cuCtxGetId(CUcontext h, unsigned long long* id) { READY; Context* c = h ? session()->contexts.get(h) : current_context(); if (!c || !id) return CUDA_ERROR_INVALID_VALUE; *id = c->id; return CUDA_SUCCESS; }
-API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) { READY; if (!version) return CUDA_ERROR_INVALID_VALUE; *version = 3020; return CUDA_SUCCESS; }
+API CUresult cuCtxGetDevice(CUdevice* out) {
+  READY;
+  Context* c = current_context();
+  if (!c) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = c->device->ordinal;
+  return CUDA_SUCCESS;
+}
+API CUresult cuCtxGetFlags(unsigned* flags) {
+  Context* c;
+  if (CUresult r = require_context(c)) return r;
+  if (!flags) return CUDA_ERROR_INVALID_VALUE;
+  *flags = c->flags;
+  return CUDA_SUCCESS;
+}
+API CUresult cuCtxGetId(CUcontext h, unsigned long long* id) {
+  READY;
+  Context* c = h ? session()->contexts.get(h) : current_context();
+  if (!c || !id) return CUDA_ERROR_INVALID_VALUE;
+  *id = c->id;
+  return CUDA_SUCCESS;
+}
+API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
+  READY;
+  if (!version) return CUDA_ERROR_INVALID_VALUE;
+  *version = 3020;
+  return CUDA_SUCCESS;
+}
 #undef cuCtxSynchronize
-API CUresult cuCtxSynchronize(void) { Context* c; if (CUresult r = require_context(c)) return r; if (CUresult e = unsafe_in_capture()) return e; CUresult r = wait_for_all(c); return r ? r : take_output(c); }
+API CUresult cuCtxSynchronize(void) {
+  Context* c;
+  if (CUresult r = require_context(c)) return r;
+  if (CUresult e = unsafe_in_capture()) return e;
+  CUresult r = wait_for_all(c);
+  return r ? r : take_output(c);
+}
 
 #undef cuCtxGetDevice
 API CUresult cuCtxGetDevice_v2(CUdevice* out, CUcontext h) {
@@ -221,7 +299,12 @@ API CUresult cuCtxSynchronize_v2(CUcontext h) {
   CUresult r = wait_for_all(c);
   return r ? r : take_output(c);
 }
-API CUresult cuCtxSetFlags(unsigned flags) { Context* c; if (CUresult r = require_context(c)) return r; c->flags = flags; return CUDA_SUCCESS; }
+API CUresult cuCtxSetFlags(unsigned flags) {
+  Context* c;
+  if (CUresult r = require_context(c)) return r;
+  c->flags = flags;
+  return CUDA_SUCCESS;
+}
 
 // All work of a context as one place: what its streams hold now.
 API CUresult cuCtxRecordEvent(CUcontext h, CUevent event) {
@@ -238,7 +321,7 @@ API CUresult cuCtxRecordEvent(CUcontext h, CUevent event) {
 API CUresult cuCtxWaitEvent(CUcontext h, CUevent event) {
   READY;
   if (h && !session()->contexts.get(h)) return CUDA_ERROR_INVALID_CONTEXT;
-  return cuEventSynchronize(event);          // whatever is submitted from now on comes after it
+  return cuEventSynchronize(event);  // whatever is submitted from now on comes after it
 }
 
 // One reference more, one less; the last one's end is the context's.
@@ -257,6 +340,14 @@ API CUresult cuCtxDetach(CUcontext h) {
 }
 
 // What a profiler begins and ends; there is none on this side.
-API CUresult cuProfilerInitialize(const char*, const char*, int) { return CUDA_ERROR_NOT_SUPPORTED; }   // as drivers since 12.0; old programs link it
-API CUresult cuProfilerStart(void) { Context* c; return require_context(c); }
-API CUresult cuProfilerStop(void) { Context* c; return require_context(c); }
+API CUresult cuProfilerInitialize(const char*, const char*, int) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}  // as drivers since 12.0; old programs link it
+API CUresult cuProfilerStart(void) {
+  Context* c;
+  return require_context(c);
+}
+API CUresult cuProfilerStop(void) {
+  Context* c;
+  return require_context(c);
+}

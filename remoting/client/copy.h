@@ -1,11 +1,13 @@
-// Copies of rows between host memory, device memory and arrays: what all forms of 2D and 3D copies come down to.
+// Copies of rows between host memory, device memory and arrays: what all forms of 2D and 3D copies
+// come down to.
 #pragma once
 #include "client/call.h"
 #include "client/rows.h"
 
 namespace busbar::client {
 
-// The sides of a copy after CU_MEMORYTYPE_UNIFIED was resolved. Host sides as rows; `copy` is what the node is told of the rest.
+// The sides of a copy after CU_MEMORYTYPE_UNIFIED was resolved. Host sides as rows; `copy` is what
+// the node is told of the rest.
 struct CopySides {
   CUDA_MEMCPY3D copy{};
   bool from_host = false, to_host = false;

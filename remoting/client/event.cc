@@ -1,12 +1,18 @@
-// Events: places in a stream. A query compares two numbers; only a time, and an event in a graph, need the node.
+// Events: places in a stream. A query compares two numbers; only a time, and an event in a graph,
+// need the node.
 #include "client/call.h"
 #include "client/event_nodes.h"
 
 using namespace busbar;
 using namespace busbar::client;
 
-#define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
-#define EVENT(e, h) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Event* e = session()->events.get(h); if (!e) return CUDA_ERROR_INVALID_HANDLE
+#define CURRENT(c) \
+  Context* c;      \
+  if (CUresult r = require_context(c)) return r
+#define EVENT(e, h)                                  \
+  if (!session()) return CUDA_ERROR_NOT_INITIALIZED; \
+  Event* e = session()->events.get(h);               \
+  if (!e) return CUDA_ERROR_INVALID_HANDLE
 
 API CUresult cuEventCreate(CUevent* out, unsigned flags) {
   CURRENT(c);
@@ -17,7 +23,10 @@ API CUresult cuEventCreate(CUevent* out, unsigned flags) {
   e->id = session()->next_number++;
   wire::Encoder<> r(wire::Op::create_event, c->id);
   r.put(e->id).put<uint32_t>(flags);
-  if (!c->device->link->submit(r.finish(), r.size())) { delete e; return c->device->link->error(); }
+  if (!c->device->link->submit(r.finish(), r.size())) {
+    delete e;
+    return c->device->link->error();
+  }
   e->handle = session()->events.add(e);
   *out = (CUevent)e->handle;
   return CUDA_SUCCESS;
@@ -75,7 +84,8 @@ API CUresult cuEventQuery(CUevent h) {
   std::lock_guard lock(e->mutex);
   e->context->device->link->glance();
   if (CUresult r = e->context->device->link->error()) return r;
-  if (!e->stream || e->stream->progress.completed.load(std::memory_order_acquire) >= e->position) return CUDA_SUCCESS;
+  if (!e->stream || e->stream->progress.completed.load(std::memory_order_acquire) >= e->position)
+    return CUDA_SUCCESS;
   return e->by_graph ? ask_event(*e) : CUDA_ERROR_NOT_READY;
 }
 
@@ -84,17 +94,26 @@ API CUresult cuEventSynchronize(CUevent h) {
   if (CUresult r = forbid_captured(*e)) return r;
   StreamRef s;
   uint64_t at;
-  { std::lock_guard lock(e->mutex); s = e->stream; at = e->position; }
+  {
+    std::lock_guard lock(e->mutex);
+    s = e->stream;
+    at = e->position;
+  }
   CUresult r = s ? wait_for(s.get(), at) : e->context->device->link->error();
   if (!r) r = take_output(e->context);
   return !r && mirrored() ? fetch_mapped(e->context) : r;
 }
 
-// Order across links goes through the client: it waits for the other node before it lets this stream go on.
+// Order across links goes through the client: it waits for the other node before it lets this
+// stream go on.
 static CUresult wait_across(Event* e) {
   StreamRef s;
   uint64_t at;
-  { std::lock_guard lock(e->mutex); s = e->stream; at = e->position; }
+  {
+    std::lock_guard lock(e->mutex);
+    s = e->stream;
+    at = e->position;
+  }
   return s ? wait_for(s.get(), at) : CUDA_SUCCESS;
 }
 
@@ -116,7 +135,8 @@ API CUresult cuEventElapsedTime_v2(float* ms, CUevent a, CUevent b) {
   EVENT(x, a);
   EVENT(y, b);
   if (!ms) return CUDA_ERROR_INVALID_VALUE;
-  if (((x->flags | y->flags) & CU_EVENT_DISABLE_TIMING) || !x->stream || !y->stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (((x->flags | y->flags) & CU_EVENT_DISABLE_TIMING) || !x->stream || !y->stream)
+    return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult r = cuEventQuery(a)) return r;
   if (CUresult r = cuEventQuery(b)) return r;
   Link* link = x->context->device->link;
@@ -129,4 +149,6 @@ API CUresult cuEventElapsedTime_v2(float* ms, CUevent a, CUevent b) {
   if (!answer.status) *ms = d.get<float>();
   return (CUresult)answer.status;
 }
-API CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) { return cuEventElapsedTime_v2(ms, a, b); }
+API CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {
+  return cuEventElapsedTime_v2(ms, a, b);
+}

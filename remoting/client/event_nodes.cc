@@ -14,7 +14,11 @@ static CUresult event_of(CUgraphNode n, CUgraphNodeType wanted, CUevent* out) {
   wire::Decoder d(nullptr, 0);
   if (CUresult r = ask_node(call, wire::Op::node_event, n, d)) return r;
   uint32_t id = d.get<uint32_t>();
-  for (Event* e : session()->events.all()) if (e->id == id) { *out = (CUevent)e->handle; return CUDA_SUCCESS; }
+  for (Event* e : session()->events.all())
+    if (e->id == id) {
+      *out = (CUevent)e->handle;
+      return CUDA_SUCCESS;
+    }
   return CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -24,21 +28,35 @@ CUresult capture_external(CUstream stream, CUevent event, bool record) {
   const CUgraphNode* tail = nullptr;
   size_t count = 0;
   CUgraphNode made;
-  if (CUresult r = cuStreamGetCaptureInfo_v3(stream, &status, nullptr, &g, &tail, nullptr, &count)) return r;
+  if (CUresult r = cuStreamGetCaptureInfo_v3(stream, &status, nullptr, &g, &tail, nullptr, &count))
+    return r;
   if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  std::vector<CUgraphNode> after(tail, tail + count);         // the next question for the capture changes the list
-  if (CUresult r = record ? cuGraphAddEventRecordNode(&made, g, after.data(), count, event) : cuGraphAddEventWaitNode(&made, g, after.data(), count, event)) return r;
-  return cuStreamUpdateCaptureDependencies_v2(stream, &made, nullptr, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+  std::vector<CUgraphNode> after(
+      tail, tail + count);  // the next question for the capture changes the list
+  if (CUresult r = record ? cuGraphAddEventRecordNode(&made, g, after.data(), count, event)
+                          : cuGraphAddEventWaitNode(&made, g, after.data(), count, event))
+    return r;
+  return cuStreamUpdateCaptureDependencies_v2(stream, &made, nullptr, 1,
+                                              CU_STREAM_SET_CAPTURE_DEPENDENCIES);
 }
 
 }  // namespace busbar::client
 
 using namespace busbar::client;
 
-API CUresult cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n, CUevent event) {
+API CUresult cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n,
+                                       CUevent event) {
   CUresult r = node_cuGraphAddEventRecordNode(out, g, d, n, event);
-  if (!r) { auto model = model_of(g); std::lock_guard lock(model->mutex); model->events.push_back(event); }
+  if (!r) {
+    auto model = model_of(g);
+    std::lock_guard lock(model->mutex);
+    model->events.push_back(event);
+  }
   return r;
 }
-API CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode n, CUevent* out) { return event_of(n, CU_GRAPH_NODE_TYPE_EVENT_RECORD, out); }
-API CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode n, CUevent* out) { return event_of(n, CU_GRAPH_NODE_TYPE_WAIT_EVENT, out); }
+API CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode n, CUevent* out) {
+  return event_of(n, CU_GRAPH_NODE_TYPE_EVENT_RECORD, out);
+}
+API CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode n, CUevent* out) {
+  return event_of(n, CU_GRAPH_NODE_TYPE_WAIT_EVENT, out);
+}

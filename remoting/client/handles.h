@@ -1,4 +1,5 @@
-// Handles that can be checked: kind, generation and index instead of a pointer, so that a wrong one is an error and no crash.
+// Handles that can be checked: kind, generation and index instead of a pointer, so that a wrong one
+// is an error and no crash.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -7,7 +8,17 @@
 
 namespace busbar::client {
 
-enum class HandleKind : uint64_t { context = 0x51, stream = 0x52, event = 0x53, module = 0x54, function = 0x55, library = 0x56, kernel = 0x57, link = 0x58, pool = 0x59 };
+enum class HandleKind : uint64_t {
+  context = 0x51,
+  stream = 0x52,
+  event = 0x53,
+  module = 0x54,
+  function = 0x55,
+  library = 0x56,
+  kernel = 0x57,
+  link = 0x58,
+  pool = 0x59
+};
 
 template <typename T, HandleKind kKind>
 class Handles {
@@ -16,8 +27,10 @@ class Handles {
   void* add(T* object) {
     std::lock_guard lock(mutex_);
     uint32_t index;
-    if (!free_.empty()) { index = free_.back(); free_.pop_back(); }
-    else {
+    if (!free_.empty()) {
+      index = free_.back();
+      free_.pop_back();
+    } else {
       index = count_++;
       if (index % kChunk == 0) chunks_[index / kChunk].store(new Slot[kChunk]);
     }
@@ -33,13 +46,15 @@ class Handles {
     Slot* chunk = chunks_[index / kChunk].load(std::memory_order_acquire);
     if (!chunk) return nullptr;
     Slot& s = chunk[index % kChunk];
-    return s.generation == (v >> 32 & 0xffffff) ? s.object.load(std::memory_order_acquire) : nullptr;
+    return s.generation == (v >> 32 & 0xffffff) ? s.object.load(std::memory_order_acquire)
+                                                : nullptr;
   }
 
   std::vector<T*> all() const {
     std::lock_guard lock(mutex_);
     std::vector<T*> list;
-    for (uint32_t i = 0; i < count_; ++i) if (T* object = slot(i).object.load(std::memory_order_acquire)) list.push_back(object);
+    for (uint32_t i = 0; i < count_; ++i)
+      if (T* object = slot(i).object.load(std::memory_order_acquire)) list.push_back(object);
     return list;
   }
 
@@ -57,8 +72,13 @@ class Handles {
 
  private:
   static constexpr uint32_t kChunk = 4096, kChunks = 1024;
-  struct Slot { std::atomic<T*> object{nullptr}; uint32_t generation = 0; };
-  Slot& slot(uint32_t index) const { return chunks_[index / kChunk].load(std::memory_order_relaxed)[index % kChunk]; }
+  struct Slot {
+    std::atomic<T*> object{nullptr};
+    uint32_t generation = 0;
+  };
+  Slot& slot(uint32_t index) const {
+    return chunks_[index / kChunk].load(std::memory_order_relaxed)[index % kChunk];
+  }
   mutable std::atomic<Slot*> chunks_[kChunks] = {};
   mutable std::mutex mutex_;
   std::vector<uint32_t> free_;

@@ -6,12 +6,15 @@ namespace busbar::client {
 
 namespace {
 constexpr uint64_t kAlign = 512;
-uint64_t round_up(uint64_t v, uint64_t a) { return (v + a - 1) & ~(a - 1); }
+uint64_t round_up(uint64_t v, uint64_t a) {
+  return (v + a - 1) & ~(a - 1);
+}
 }  // namespace
 
 bool Heap::take(uint64_t bytes, uint64_t& at) {
-  auto best = free_.end();                                  // best fit keeps large holes large
-  for (auto it = free_.begin(); it != free_.end(); ++it) if (it->second >= bytes && (best == free_.end() || it->second < best->second)) best = it;
+  auto best = free_.end();  // best fit keeps large holes large
+  for (auto it = free_.begin(); it != free_.end(); ++it)
+    if (it->second >= bytes && (best == free_.end() || it->second < best->second)) best = it;
   if (best == free_.end()) return false;
   at = best->first;
   uint64_t left = best->second - bytes;
@@ -27,11 +30,17 @@ bool Heap::grow(uint64_t bytes) {
   for (uint64_t want : {std::max(need, wire::kLeaseBytes), need}) {
     uint64_t at = cursor_;
     auto gap = std::find_if(gaps_.begin(), gaps_.end(), [&](auto& g) { return g.second >= want; });
-    if (gap != gaps_.end()) at = gap->first;
-    else if (cursor_ + want > end_) continue;
+    if (gap != gaps_.end())
+      at = gap->first;
+    else if (cursor_ + want > end_)
+      continue;
     if (lease_(at, want) != CUDA_SUCCESS) continue;
-    if (gap != gaps_.end()) { uint64_t left = gap->second - want; gaps_.erase(gap); if (left) gaps_[at + want] = left; }
-    else cursor_ += want;
+    if (gap != gaps_.end()) {
+      uint64_t left = gap->second - want;
+      gaps_.erase(gap);
+      if (left) gaps_[at + want] = left;
+    } else
+      cursor_ += want;
     leases_[at] = want;
     free_[at] = want;
     return true;
@@ -40,29 +49,50 @@ bool Heap::grow(uint64_t bytes) {
 }
 
 void Heap::put_back(uint64_t at, uint64_t bytes) {
-  auto lease_of = [&](uint64_t a) { return std::prev(leases_.upper_bound(a))->first; };
+  auto lease_of = [&](uint64_t a) {
+    return std::prev(leases_.upper_bound(a))->first;
+  };
   auto it = free_.emplace(at, bytes).first;
-  if (auto next = std::next(it); next != free_.end() && it->first + it->second == next->first && lease_of(next->first) == lease_of(at)) { it->second += next->second; free_.erase(next); }
-  if (it != free_.begin()) if (auto before = std::prev(it); before->first + before->second == it->first && lease_of(before->first) == lease_of(at)) { before->second += it->second; free_.erase(it); }
+  if (auto next = std::next(it); next != free_.end() && it->first + it->second == next->first &&
+                                 lease_of(next->first) == lease_of(at)) {
+    it->second += next->second;
+    free_.erase(next);
+  }
+  if (it != free_.begin())
+    if (auto before = std::prev(it);
+        before->first + before->second == it->first && lease_of(before->first) == lease_of(at)) {
+      before->second += it->second;
+      free_.erase(it);
+    }
 }
 
 void Heap::settle() {
   for (size_t i = 0; i < pending_.size();) {
-    if (!pending_[i].done()) { ++i; continue; }
+    if (!pending_[i].done()) {
+      ++i;
+      continue;
+    }
     put_back(pending_[i].at, pending_[i].bytes);
     pending_[i] = std::move(pending_.back());
     pending_.pop_back();
   }
 }
 
-// One empty block stays for the next allocation; the others go back to the allocation's other sessions.
+// One empty block stays for the next allocation; the others go back to the allocation's other
+// sessions.
 void Heap::return_empty_leases() {
   bool kept = false;
   for (auto it = leases_.begin(); it != leases_.end();) {
     auto f = free_.find(it->first);
     bool empty = f != free_.end() && f->second == it->second;
-    if (empty && !kept && it->second <= wire::kLeaseBytes) { kept = true; empty = false; }
-    if (!empty) { ++it; continue; }
+    if (empty && !kept && it->second <= wire::kLeaseBytes) {
+      kept = true;
+      empty = false;
+    }
+    if (!empty) {
+      ++it;
+      continue;
+    }
     return_(it->first, it->second);
     gaps_[it->first] = it->second;
     free_.erase(f);
@@ -84,10 +114,13 @@ CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint
     settle();
     if (take(need, at)) return CUDA_SUCCESS;
   }
-  return_empty_leases();                                    // small empty blocks may make room for one large
+  return_empty_leases();  // small empty blocks may make room for one large
   for (auto it = leases_.begin(); it != leases_.end();) {
     auto f = free_.find(it->first);
-    if (f == free_.end() || f->second != it->second) { ++it; continue; }
+    if (f == free_.end() || f->second != it->second) {
+      ++it;
+      continue;
+    }
     return_(it->first, it->second);
     gaps_[it->first] = it->second;
     free_.erase(f);
@@ -112,6 +145,9 @@ uint64_t Heap::leased_bytes() {
   return total;
 }
 
-uint64_t Heap::allocated_bytes() { std::lock_guard lock(mutex_); return allocated_; }
+uint64_t Heap::allocated_bytes() {
+  std::lock_guard lock(mutex_);
+  return allocated_;
+}
 
 }  // namespace busbar::client

@@ -1,4 +1,5 @@
-// The program's functions that streams and graphs call: on one thread, one after the other, as a driver does.
+// The program's functions that streams and graphs call: on one thread, one after the other, as a
+// driver does.
 #include <condition_variable>
 #include <deque>
 #include <thread>
@@ -11,10 +12,18 @@
 namespace busbar::client {
 
 namespace {
-struct GraphFunction { CUDA_HOST_NODE_PARAMS params; Link* link; std::shared_ptr<GraphModel> model; };
+struct GraphFunction {
+  CUDA_HOST_NODE_PARAMS params;
+  Link* link;
+  std::shared_ptr<GraphModel> model;
+};
 
 struct HostFunctions {
-  struct Entry { std::function<void()> run; StreamRef stream; Link* link; };
+  struct Entry {
+    std::function<void()> run;
+    StreamRef stream;
+    Link* link;
+  };
   std::mutex mutex;
   std::condition_variable changed;
   std::unordered_map<uint64_t, Entry> waiting;
@@ -40,7 +49,11 @@ struct HostFunctions {
 };
 
 HostFunctions& host_functions() {
-  static auto* h = [] { auto* f = new HostFunctions; std::thread([f] { f->run(); }).detach(); return f; }();
+  static auto* h = [] {
+    auto* f = new HostFunctions;
+    std::thread([f] { f->run(); }).detach();
+    return f;
+  }();
   return *h;
 }
 
@@ -72,12 +85,17 @@ void run_in_graph(uint64_t id, uint64_t round) {
   lock.unlock();
   f.params.fn(f.params.userData);
   std::vector<HostCopy> copies;
-  { std::lock_guard all(f.model->mutex); copies = f.model->copies; }
-  for (auto& c : copies) if (c.in) send_input(f.link, 0, 0, nullptr, c);
+  {
+    std::lock_guard all(f.model->mutex);
+    copies = f.model->copies;
+  }
+  for (auto& c : copies)
+    if (c.in) send_input(f.link, 0, 0, nullptr, c);
   answer(f.link, wire::Op::graph_function_done, round);
 }
 
-CUresult add_host_function(CUstream handle, const std::function<void(Stream*)>& f, CUhostFn plain, void* data) {
+CUresult add_host_function(CUstream handle, const std::function<void(Stream*)>& f, CUhostFn plain,
+                           void* data) {
   Call call;
   if (CUresult r = call.begin(handle)) return r;
   Stream* s = call.stream();
@@ -89,7 +107,10 @@ CUresult add_host_function(CUstream handle, const std::function<void(Stream*)>& 
   }
   uint64_t id = call.link()->next_id();
   HostFunctions& h = host_functions();
-  { std::lock_guard lock(h.mutex); h.waiting[id] = {[f, s] { f(s); }, kept(s), call.link()}; }
+  {
+    std::lock_guard lock(h.mutex);
+    h.waiting[id] = {[f, s] { f(s); }, kept(s), call.link()};
+  }
   s->host_functions++;
   wire::Encoder<> e(wire::Op::host_function, call.context_id(), call.stream_id());
   e.put(id);
@@ -98,11 +119,16 @@ CUresult add_host_function(CUstream handle, const std::function<void(Stream*)>& 
 }  // namespace
 
 void start_host_functions(Link* link) {
-  link->on_host_function = [](uint64_t id) { host_functions().post([id] { run_on_stream(id); }); };
-  link->on_graph_function = [](uint64_t id, uint64_t round) { host_functions().post([=] { run_in_graph(id, round); }); };
+  link->on_host_function = [](uint64_t id) {
+    host_functions().post([id] { run_on_stream(id); });
+  };
+  link->on_graph_function = [](uint64_t id, uint64_t round) {
+    host_functions().post([=] { run_in_graph(id, round); });
+  };
 }
 
-uint64_t keep_graph_function(Link* link, CUhostFn f, void* data, const std::shared_ptr<GraphModel>& model) {
+uint64_t keep_graph_function(Link* link, CUhostFn f, void* data,
+                             const std::shared_ptr<GraphModel>& model) {
   uint64_t id = link->next_id();
   HostFunctions& h = host_functions();
   std::lock_guard lock(h.mutex);
@@ -119,11 +145,15 @@ bool graph_function(uint64_t id, CUDA_HOST_NODE_PARAMS& out) {
   return true;
 }
 
-// A host function ahead may still write the source of a copy: wait for it instead of reading too early.
+// A host function ahead may still write the source of a copy: wait for it instead of reading too
+// early.
 CUresult settle_host_functions(const Call& call) {
   Context* c = call.context();
   bool ahead = call.stream()->host_functions.load() > 0 || c->legacy.host_functions.load() > 0;
-  if (!ahead) { std::lock_guard lock(c->mutex); for (auto& s : c->streams) ahead |= s->host_functions.load() > 0; }
+  if (!ahead) {
+    std::lock_guard lock(c->mutex);
+    for (auto& s : c->streams) ahead |= s->host_functions.load() > 0;
+  }
   return ahead ? synchronize(c) : CUDA_SUCCESS;
 }
 
@@ -137,9 +167,12 @@ API CUresult cuLaunchHostFunc(CUstream h, CUhostFn f, void* data) {
   if (!f) return CUDA_ERROR_INVALID_VALUE;
   return add_host_function(h, [=](Stream*) { f(data); }, f, data);
 }
-API CUresult cuLaunchHostFunc_v2(CUstream h, CUhostFn f, void* data, unsigned) { return cuLaunchHostFunc(h, f, data); }
+API CUresult cuLaunchHostFunc_v2(CUstream h, CUhostFn f, void* data, unsigned) {
+  return cuLaunchHostFunc(h, f, data);
+}
 
 API CUresult cuStreamAddCallback(CUstream h, CUstreamCallback f, void* data, unsigned flags) {
   if (!f || flags) return CUDA_ERROR_INVALID_VALUE;
-  return add_host_function(h, [=](Stream* s) { f(h, s->context->device->link->error(), data); }, nullptr, nullptr);
+  return add_host_function(
+      h, [=](Stream* s) { f(h, s->context->device->link->error(), data); }, nullptr, nullptr);
 }

@@ -16,7 +16,11 @@ void pack(const Function* f, void** params, Put put) {
   uint32_t at = 0;
   for (size_t i = 0; i < f->layout.size(); ++i) {
     const Parameter& p = f->layout[i];
-    while (at < p.offset) { uint32_t gap = p.offset - at < sizeof zeros ? p.offset - at : (uint32_t)sizeof zeros; put(zeros, gap); at += gap; }
+    while (at < p.offset) {
+      uint32_t gap = p.offset - at < sizeof zeros ? p.offset - at : (uint32_t)sizeof zeros;
+      put(zeros, gap);
+      at += gap;
+    }
     put(params[i], p.bytes);
     at += p.bytes;
   }

@@ -1,5 +1,5 @@
-// Launches as CUDA 3 made them: shape, parameters and grid are set one by one on the function. PyCUDA still calls so. Everything ends
-// in cuLaunchKernel, so the software GPU has this file too.
+// Launches as CUDA 3 made them: shape, parameters and grid are set one by one on the function.
+// PyCUDA still calls so. Everything ends in cuLaunchKernel, so the software GPU has this file too.
 #include <cuda.h>
 
 #include <cstring>
@@ -17,8 +17,14 @@ struct Steps {
   std::vector<char> parameters;
   size_t parameter_bytes = 0;
 };
-std::mutex& steps_mutex() { static auto* m = new std::mutex; return *m; }
-std::unordered_map<CUfunction, Steps>& steps() { static auto* s = new std::unordered_map<CUfunction, Steps>; return *s; }
+std::mutex& steps_mutex() {
+  static auto* m = new std::mutex;
+  return *m;
+}
+std::unordered_map<CUfunction, Steps>& steps() {
+  static auto* s = new std::unordered_map<CUfunction, Steps>;
+  return *s;
+}
 
 // The driver says whether the function is one.
 CUresult check(CUfunction f) {
@@ -28,7 +34,9 @@ CUresult check(CUfunction f) {
 
 CUresult set(CUfunction f, int offset, const void* value, unsigned bytes) {
   if (CUresult r = check(f)) return r;
-  if (!value || offset < 0 || (unsigned)offset > kMostParameterBytes || bytes > kMostParameterBytes - (unsigned)offset) return CUDA_ERROR_INVALID_VALUE;
+  if (!value || offset < 0 || (unsigned)offset > kMostParameterBytes ||
+      bytes > kMostParameterBytes - (unsigned)offset)
+    return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(steps_mutex());
   auto& parameters = steps()[f].parameters;
   if (parameters.size() < (unsigned)offset + bytes) parameters.resize((unsigned)offset + bytes);
@@ -40,10 +48,15 @@ CUresult launch(CUfunction f, int width, int height, CUstream stream) {
   if (CUresult r = check(f)) return r;
   if (width <= 0 || height <= 0) return CUDA_ERROR_INVALID_VALUE;
   Steps s;
-  { std::lock_guard lock(steps_mutex()); s = steps()[f]; }
+  {
+    std::lock_guard lock(steps_mutex());
+    s = steps()[f];
+  }
   s.parameters.resize(s.parameter_bytes);
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, s.parameters.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &s.parameter_bytes, CU_LAUNCH_PARAM_END};
-  return cuLaunchKernel(f, (unsigned)width, (unsigned)height, 1, s.x, s.y, s.z, s.shared_bytes, stream, nullptr, s.parameter_bytes ? extra : nullptr);
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, s.parameters.data(), CU_LAUNCH_PARAM_BUFFER_SIZE,
+                   &s.parameter_bytes, CU_LAUNCH_PARAM_END};
+  return cuLaunchKernel(f, (unsigned)width, (unsigned)height, 1, s.x, s.y, s.z, s.shared_bytes,
+                        stream, nullptr, s.parameter_bytes ? extra : nullptr);
 }
 }  // namespace
 
@@ -68,9 +81,21 @@ STEP cuParamSetSize(CUfunction f, unsigned bytes) {
   steps()[f].parameter_bytes = bytes;
   return CUDA_SUCCESS;
 }
-STEP cuParamSeti(CUfunction f, int offset, unsigned value) { return set(f, offset, &value, sizeof value); }
-STEP cuParamSetf(CUfunction f, int offset, float value) { return set(f, offset, &value, sizeof value); }
-STEP cuParamSetv(CUfunction f, int offset, void* value, unsigned bytes) { return set(f, offset, value, bytes); }
-STEP cuLaunch(CUfunction f) { return launch(f, 1, 1, nullptr); }
-STEP cuLaunchGrid(CUfunction f, int width, int height) { return launch(f, width, height, nullptr); }
-STEP cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream) { return launch(f, width, height, stream); }
+STEP cuParamSeti(CUfunction f, int offset, unsigned value) {
+  return set(f, offset, &value, sizeof value);
+}
+STEP cuParamSetf(CUfunction f, int offset, float value) {
+  return set(f, offset, &value, sizeof value);
+}
+STEP cuParamSetv(CUfunction f, int offset, void* value, unsigned bytes) {
+  return set(f, offset, value, bytes);
+}
+STEP cuLaunch(CUfunction f) {
+  return launch(f, 1, 1, nullptr);
+}
+STEP cuLaunchGrid(CUfunction f, int width, int height) {
+  return launch(f, width, height, nullptr);
+}
+STEP cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream) {
+  return launch(f, width, height, stream);
+}

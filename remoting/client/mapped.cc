@@ -1,6 +1,7 @@
-// Host memory that kernels reach by a device pointer: a copy of it in device memory, made when the program asks for that pointer.
-// What changed is found by comparing pages with what the node last saw. A kernel that waits for the host to write such
-// memory, or the other way round, cannot work over a network.
+// Host memory that kernels reach by a device pointer: a copy of it in device memory, made when the
+// program asks for that pointer. What changed is found by comparing pages with what the node last
+// saw. A kernel that waits for the host to write such memory, or the other way round, cannot work
+// over a network.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -17,23 +18,31 @@ struct Mapped {
   uint8_t* host = nullptr;
   uint64_t bytes = 0, device = 0;
   Context* context = nullptr;
-  std::vector<uint8_t> seen;                                // what both sides last agreed on
-  bool used = false;                                        // work was submitted since
+  std::vector<uint8_t> seen;  // what both sides last agreed on
+  bool used = false;          // work was submitted since
 };
 
 struct Table {
   std::mutex mutex;
   std::map<uint64_t, Mapped> of;
 };
-Table& table() { static auto* t = new Table; return *t; }
+Table& table() {
+  static auto* t = new Table;
+  return *t;
+}
 
 // Calls f(offset, n) for every run of pages that differ.
-template <typename F> void differences(const uint8_t* a, const uint8_t* b, uint64_t bytes, F f) {
+template <typename F>
+void differences(const uint8_t* a, const uint8_t* b, uint64_t bytes, F f) {
   for (uint64_t at = 0; at < bytes;) {
     uint64_t n = std::min(kPage, bytes - at);
-    if (!std::memcmp(a + at, b + at, n)) { at += n; continue; }
+    if (!std::memcmp(a + at, b + at, n)) {
+      at += n;
+      continue;
+    }
     uint64_t end = at + n;
-    while (end < bytes && std::memcmp(a + end, b + end, std::min(kPage, bytes - end))) end += std::min(kPage, bytes - end);
+    while (end < bytes && std::memcmp(a + end, b + end, std::min(kPage, bytes - end)))
+      end += std::min(kPage, bytes - end);
     f(at, end - at);
     at = end;
   }
@@ -50,7 +59,8 @@ CUresult fetch(Mapped& m) {
   submitted(&c->legacy, at);
   if (CUresult r = wait_for(&c->legacy, at)) return r;
   differences(now.data(), m.seen.data(), m.bytes, [&](uint64_t offset, uint64_t n) {
-    for (uint64_t i = offset; i < offset + n; ++i) if (now[i] != m.seen[i]) m.host[i] = now[i];   // what the program wrote beside it stays
+    for (uint64_t i = offset; i < offset + n; ++i)
+      if (now[i] != m.seen[i]) m.host[i] = now[i];  // what the program wrote beside it stays
     std::memcpy(m.seen.data() + offset, now.data() + offset, n);
   });
   m.used = false;
@@ -73,18 +83,22 @@ CUresult flush_mapped(Stream& s) {
     m.used = true;
   }
   bool unordered = sent && ((s.flags & CU_STREAM_NON_BLOCKING) || s.capturing);
-  return unordered ? wait_for(&s.context->legacy, s.context->legacy.progress.last.load()) : CUDA_SUCCESS;
+  return unordered ? wait_for(&s.context->legacy, s.context->legacy.progress.last.load())
+                   : CUDA_SUCCESS;
 }
 
 CUresult fetch_mapped(Context* c) {
   std::lock_guard lock(table().mutex);
-  for (auto& [host, m] : table().of) if (m.used && m.context->device == c->device) if (CUresult r = fetch(m)) return r;
+  for (auto& [host, m] : table().of)
+    if (m.used && m.context->device == c->device)
+      if (CUresult r = fetch(m)) return r;
   return CUDA_SUCCESS;
 }
 
 bool is_mapped(CUdeviceptr p) {
   std::lock_guard lock(table().mutex);
-  return std::any_of(table().of.begin(), table().of.end(), [&](auto& entry) { return p - entry.second.device < entry.second.bytes; });
+  return std::any_of(table().of.begin(), table().of.end(),
+                     [&](auto& entry) { return p - entry.second.device < entry.second.bytes; });
 }
 
 void forget_mapped(const void* host) {
@@ -112,7 +126,10 @@ API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* p, unsigned fl
   std::lock_guard lock(table().mutex);
   Mapped& m = table().of[r.base];
   if (!m.device) {
-    if (CUresult e = allocate_device(r.context, r.bytes, m.device)) { table().of.erase(r.base); return e; }
+    if (CUresult e = allocate_device(r.context, r.bytes, m.device)) {
+      table().of.erase(r.base);
+      return e;
+    }
     m.host = (uint8_t*)r.base;
     m.bytes = r.bytes;
     m.context = r.context;

@@ -1,5 +1,6 @@
-// Memory that the program and the GPU both touch: managed memory, tracked by page faults, and mapped host memory, compared
-// with what the node last saw. Both agree at launches and at synchronisations, as the API demands of programs.
+// Memory that the program and the GPU both touch: managed memory, tracked by page faults, and
+// mapped host memory, compared with what the node last saw. Both agree at launches and at
+// synchronisations, as the API demands of programs.
 #pragma once
 #include <cuda.h>
 
@@ -10,7 +11,7 @@ namespace busbar::client {
 struct Context;
 struct Stream;
 
-extern std::atomic<int> g_mirrors;                          // how many there are: none is the usual case
+extern std::atomic<int> g_mirrors;  // how many there are: none is the usual case
 
 // Before work is submitted: what the program wrote goes to the node.
 CUresult flush_mirrors(Stream& s);
@@ -22,8 +23,10 @@ CUresult flush_managed(Stream& s);
 // mapped.cc
 CUresult flush_mapped(Stream& s);
 void forget_mapped(const void* host);
-bool is_mapped(CUdeviceptr p);                              // host memory, as kernels reach it
+bool is_mapped(CUdeviceptr p);  // host memory, as kernels reach it
 
-inline bool mirrored() { return g_mirrors.load(std::memory_order_relaxed) > 0; }
+inline bool mirrored() {
+  return g_mirrors.load(std::memory_order_relaxed) > 0;
+}
 
 }  // namespace busbar::client

@@ -1,4 +1,5 @@
-// Modules, functions, libraries and kernels. A function comes with its attributes and layout in one answer.
+// Modules, functions, libraries and kernels. A function comes with its attributes and layout in one
+// answer.
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -13,19 +14,32 @@ constexpr uint32_t kSendAtOnceBytes = 48 << 10;
 
 std::string image_for(Context* c, const void* image) {
   auto& a = c->device->attributes;
-  return image_bytes(image, a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR], a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR]);
+  return image_bytes(image, a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR],
+                     a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR]);
 }
 
-// The name of an image is its hash. Small ones travel with it; of others the node may have kept the bytes.
-Answer request_load(Context* c, uint32_t module, uint32_t first_function, const std::string& bytes, const JitOptions& options, bool send) {
+// The name of an image is its hash. Small ones travel with it; of others the node may have kept the
+// bytes.
+Answer request_load(Context* c, uint32_t module, uint32_t first_function, const std::string& bytes,
+                    const JitOptions& options, bool send) {
   Link* link = c->device->link;
   bool inlined = bytes.size() <= kSendAtOnceBytes;
   uint8_t hash[32];
   SHA256((const uint8_t*)bytes.data(), bytes.size(), hash);
-  uint64_t transfer = send && !inlined ? link->upload(bytes.data(), bytes.size()) : 0, id = link->next_id();
+  uint64_t transfer = send && !inlined ? link->upload(bytes.data(), bytes.size()) : 0,
+           id = link->next_id();
   if (send && !inlined && !transfer) return {(uint32_t)link->error(), ""};
-  wire::Encoder<kSendAtOnceBytes + 256 + wire::kMaxJitOptions * sizeof(wire::JitOption)> e(wire::Op::load_module, c->id);
-  e.put(id).put(module).put<uint32_t>(inlined).put((uint64_t)bytes.size()).put(transfer).put((uint64_t)first_function).put((uint64_t)options.size()).raw(hash, 32).raw(options.data(), (uint32_t)(options.size() * sizeof options[0]));
+  wire::Encoder<kSendAtOnceBytes + 256 + wire::kMaxJitOptions * sizeof(wire::JitOption)> e(
+      wire::Op::load_module, c->id);
+  e.put(id)
+      .put(module)
+      .put<uint32_t>(inlined)
+      .put((uint64_t)bytes.size())
+      .put(transfer)
+      .put((uint64_t)first_function)
+      .put((uint64_t)options.size())
+      .raw(hash, 32)
+      .raw(options.data(), (uint32_t)(options.size() * sizeof options[0]));
   if (inlined) e.raw(bytes.data(), (uint32_t)bytes.size());
   return link->ask(id, e.finish(), e.size());
 }
@@ -35,7 +49,10 @@ Function* read_function(Module* m, const std::string& name, uint32_t number, wir
   f->module = m;
   f->name = name;
   f->id = number;
-  for (int i = 0; i < 16; ++i) { f->attributes[i] = d.get<int32_t>(); f->attribute_status[i] = d.get<uint32_t>(); }
+  for (int i = 0; i < 16; ++i) {
+    f->attributes[i] = d.get<int32_t>();
+    f->attribute_status[i] = d.get<uint32_t>();
+  }
   uint32_t count = d.get<uint32_t>();
   for (uint32_t i = 0; i < count && d.ok(); ++i) {
     Parameter p{d.get<uint32_t>(), d.get<uint32_t>()};
@@ -61,14 +78,19 @@ void read_functions(Module* m, const std::string& body) {
 }
 }  // namespace
 
-CUresult load_module(Context* c, const void* image, const JitOptions& options, std::string* log, Module*& out) {
+CUresult load_module(Context* c, const void* image, const JitOptions& options, std::string* log,
+                     Module*& out) {
   std::string bytes = image_for(c, image);
   if (bytes.find("vprintf") != std::string::npos) session()->prints = true;
   if (bytes.empty()) return CUDA_ERROR_INVALID_IMAGE;
-  uint32_t id = session()->next_number++, first = session()->next_function.fetch_add(wire::kFunctionsWithLoad);
+  uint32_t id = session()->next_number++,
+           first = session()->next_function.fetch_add(wire::kFunctionsWithLoad);
   Answer a = request_load(c, id, first, bytes, options, false);
   if (a.status == wire::kNeedImage) a = request_load(c, id, first, bytes, options, true);
-  if (a.status) { if (log) *log = a.body; return (CUresult)a.status; }
+  if (a.status) {
+    if (log) *log = a.body;
+    return (CUresult)a.status;
+  }
   auto* m = new Module;
   m->context = c;
   m->context_life = c->life;
@@ -82,7 +104,11 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, s
 
 CUresult get_function(Module* m, const char* name, Function*& out) {
   std::lock_guard lock(m->mutex);
-  for (auto& [known, f] : m->functions) if (known == name) { out = f; return CUDA_SUCCESS; }
+  for (auto& [known, f] : m->functions)
+    if (known == name) {
+      out = f;
+      return CUDA_SUCCESS;
+    }
   size_t n = std::strlen(name);
   if (n > wire::kMaxNameBytes - 64) return CUDA_ERROR_INVALID_VALUE;
   Link* link = m->context->device->link;
@@ -99,7 +125,11 @@ CUresult get_function(Module* m, const char* name, Function*& out) {
 CUresult module_of(Library* l, Context* c, Module*& out) {
   std::lock_guard lock(l->mutex);
   std::erase_if(l->modules, [](auto& m) { return m.life != m.context->life; });
-  for (auto& loaded : l->modules) if (loaded.context == c) { out = loaded.module; return CUDA_SUCCESS; }
+  for (auto& loaded : l->modules)
+    if (loaded.context == c) {
+      out = loaded.module;
+      return CUDA_SUCCESS;
+    }
   if (CUresult r = load_module(c, l->image.data(), l->options, nullptr, out)) return r;
   out->of_library = true;
   l->modules.push_back({c, c->life, out});
@@ -108,14 +138,18 @@ CUresult module_of(Library* l, Context* c, Module*& out) {
 
 Function* function_of(CUfunction h, CUresult& error) {
   error = CUDA_ERROR_INVALID_HANDLE;
-  if (Function* f = session()->functions.get(h)) { error = CUDA_SUCCESS; return f; }
-  Kernel* k = session()->kernels.get(h);             // runtimes pass a CUkernel where a CUfunction is meant
+  if (Function* f = session()->functions.get(h)) {
+    error = CUDA_SUCCESS;
+    return f;
+  }
+  Kernel* k = session()->kernels.get(h);  // runtimes pass a CUkernel where a CUfunction is meant
   if (!k) return nullptr;
   Context* c;
   if ((error = require_context(c))) return nullptr;
   Module* m;
   Function* f = nullptr;
-  if ((error = module_of(k->library, c, m)) || (error = get_function(m, k->name.c_str(), f))) return nullptr;
+  if ((error = module_of(k->library, c, m)) || (error = get_function(m, k->name.c_str(), f)))
+    return nullptr;
   return f;
 }
 
@@ -124,8 +158,13 @@ Function* function_of(CUfunction h, CUresult& error) {
 using namespace busbar;
 using namespace busbar::client;
 
-#define CURRENT(c) Context* c; if (CUresult r = require_context(c)) return r
-#define MODULE(m, h) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Module* m = session()->modules.get(h); if (!m) return CUDA_ERROR_INVALID_HANDLE
+#define CURRENT(c) \
+  Context* c;      \
+  if (CUresult r = require_context(c)) return r
+#define MODULE(m, h)                                 \
+  if (!session()) return CUDA_ERROR_NOT_INITIALIZED; \
+  Module* m = session()->modules.get(h);             \
+  if (!m) return CUDA_ERROR_INVALID_HANDLE
 
 JitOptions busbar::client::jit_options(unsigned n, const CUjit_option* options, void** values) {
   JitOptions kept;
@@ -134,7 +173,8 @@ JitOptions busbar::client::jit_options(unsigned n, const CUjit_option* options, 
   return kept;
 }
 
-void busbar::client::write_log(unsigned n, const CUjit_option* options, void** values, const std::string& log) {
+void busbar::client::write_log(unsigned n, const CUjit_option* options, void** values,
+                               const std::string& log) {
   char* buffer = nullptr;
   size_t room = 0;
   for (unsigned i = 0; i < n && options && values; ++i) {
@@ -147,17 +187,25 @@ void busbar::client::write_log(unsigned n, const CUjit_option* options, void** v
   buffer[k] = 0;
 }
 
-API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned n, CUjit_option* options, void** values) {
+API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned n, CUjit_option* options,
+                                void** values) {
   CURRENT(c);
   if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
   Module* m;
   std::string log;
-  if (CUresult r = load_module(c, image, jit_options(n, options, values), &log, m)) { write_log(n, options, values, log); return r; }
+  if (CUresult r = load_module(c, image, jit_options(n, options, values), &log, m)) {
+    write_log(n, options, values, log);
+    return r;
+  }
   *out = (CUmodule)m->handle;
   return CUDA_SUCCESS;
 }
-API CUresult cuModuleLoadData(CUmodule* out, const void* image) { return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
-API CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) { return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
+API CUresult cuModuleLoadData(CUmodule* out, const void* image) {
+  return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr);
+}
+API CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) {
+  return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr);
+}
 
 API CUresult cuModuleLoad(CUmodule* out, const char* path) {
   std::string bytes;
@@ -166,20 +214,33 @@ API CUresult cuModuleLoad(CUmodule* out, const char* path) {
 }
 
 static std::mutex g_modules_mutex;
-static std::vector<Module*>& all_modules() { static auto* v = new std::vector<Module*>; return *v; }
+static std::vector<Module*>& all_modules() {
+  static auto* v = new std::vector<Module*>;
+  return *v;
+}
 
 std::vector<Module*> busbar::client::modules_of(Context* c) {
   std::lock_guard lock(g_modules_mutex);
   std::vector<Module*> list;
-  for (Module* m : all_modules()) if (m->context == c && m->context_life == c->life) list.push_back(m);
+  for (Module* m : all_modules())
+    if (m->context == c && m->context_life == c->life) list.push_back(m);
   return list;
 }
-void busbar::client::note_module(Module* m) { std::lock_guard lock(g_modules_mutex); all_modules().push_back(m); }
+void busbar::client::note_module(Module* m) {
+  std::lock_guard lock(g_modules_mutex);
+  all_modules().push_back(m);
+}
 
 void busbar::client::unload_module(Module* m) {
-  { std::lock_guard lock(g_modules_mutex); std::erase(all_modules(), m); }
+  {
+    std::lock_guard lock(g_modules_mutex);
+    std::erase(all_modules(), m);
+  }
   session()->modules.remove(m->handle);
-  for (auto& [name, f] : m->functions) { session()->functions.remove(f->handle); session()->function_numbers.remove(f->id); }
+  for (auto& [name, f] : m->functions) {
+    session()->functions.remove(f->handle);
+    session()->function_numbers.remove(f->id);
+  }
   for (uint64_t at : m->globals) session()->addresses.remove(at, Region::global);
   wire::Encoder<> e(wire::Op::unload_module, m->context->id);
   e.put(m->id);
@@ -188,8 +249,20 @@ void busbar::client::unload_module(Module* m) {
   delete m;
 }
 
-API CUresult cuModuleUnload(CUmodule h) { MODULE(m, h); CURRENT(c); if (m->of_library) return CUDA_ERROR_NOT_PERMITTED; if (CUresult r = unsafe_in_capture()) return r; synchronize(c); unload_module(m); return CUDA_SUCCESS; }
-API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) { if (!mode) return CUDA_ERROR_INVALID_VALUE; *mode = CU_MODULE_LAZY_LOADING; return CUDA_SUCCESS; }
+API CUresult cuModuleUnload(CUmodule h) {
+  MODULE(m, h);
+  CURRENT(c);
+  if (m->of_library) return CUDA_ERROR_NOT_PERMITTED;
+  if (CUresult r = unsafe_in_capture()) return r;
+  synchronize(c);
+  unload_module(m);
+  return CUDA_SUCCESS;
+}
+API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  if (!mode) return CUDA_ERROR_INVALID_VALUE;
+  *mode = CU_MODULE_LAZY_LOADING;
+  return CUDA_SUCCESS;
+}
 
 API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) {
   MODULE(m, h);
@@ -234,7 +307,9 @@ static CUresult function_names(Context* c, uint32_t module, std::vector<std::str
   return d.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
-CUresult busbar::client::function_names(Module* m, std::vector<std::string>& names) { return ::function_names(m->context, m->id, names); }
+CUresult busbar::client::function_names(Module* m, std::vector<std::string>& names) {
+  return ::function_names(m->context, m->id, names);
+}
 
 API CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule h) {
   MODULE(m, h);
@@ -249,6 +324,7 @@ API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned n, CUmodule h)
   std::vector<std::string> names;
   if (!out || !n) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = function_names(m->context, m->id, names)) return r;
-  for (size_t i = 0; i < names.size() && i < n; ++i) if (CUresult r = cuModuleGetFunction(&out[i], h, names[i].c_str())) return r;
+  for (size_t i = 0; i < names.size() && i < n; ++i)
+    if (CUresult r = cuModuleGetFunction(&out[i], h, names[i].c_str())) return r;
   return CUDA_SUCCESS;
 }

@@ -1,4 +1,5 @@
-// A write to a closed socket must not end the program: SIGPIPE is blocked for a scope and taken back if it came.
+// A write to a closed socket must not end the program: SIGPIPE is blocked for a scope and taken
+// back if it came.
 #pragma once
 #include <signal.h>
 #include <time.h>
@@ -14,7 +15,9 @@ class NoSigpipe {
   }
   ~NoSigpipe() {
     timespec now{0, 0};
-    if (!sigismember(&before_, SIGPIPE)) while (sigtimedwait(&pipe_, nullptr, &now) > 0) {}
+    if (!sigismember(&before_, SIGPIPE))
+      while (sigtimedwait(&pipe_, nullptr, &now) > 0) {
+      }
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
   NoSigpipe(const NoSigpipe&) = delete;

@@ -9,7 +9,7 @@ namespace busbar::client {
 
 void take_over(GraphModel& to, GraphModel& from, bool replace);
 CUresult send_input(Link* link, uint32_t context, uint32_t stream, Stream* s, const HostCopy& c);
-void share_objects(const void* from, const void* to);       // user_object.cc
+void share_objects(const void* from, const void* to);  // user_object.cc
 
 // References to user objects that a graph holds: one entry a reference.
 struct UserObject;

@@ -16,15 +16,25 @@ struct Place {
   CUgraphExec exec = nullptr;
   CUgraphNode node = nullptr;
 };
-inline Place instead_of(CUgraphNode n) { Place p{What::set}; p.node = n; return p; }
-inline Place instead_of(CUgraphExec e, CUgraphNode n) { Place p{What::exec_set}; p.exec = e; p.node = n; return p; }
+inline Place instead_of(CUgraphNode n) {
+  Place p{What::set};
+  p.node = n;
+  return p;
+}
+inline Place instead_of(CUgraphExec e, CUgraphNode n) {
+  Place p{What::exec_set};
+  p.exec = e;
+  p.node = n;
+  return p;
+}
 
 using NodeRequest = wire::Encoder<kLongRequest>;
 
 CUresult begin_node(Call& call, const Place& p);
 void put_place(NodeRequest& e, const Place& p);
 // The answer to an added node is the node; what follows it is left in `rest`.
-CUresult finish_node(Call& call, NodeRequest& e, const Place& p, CUgraphNode* out, wire::Decoder* rest = nullptr);
+CUresult finish_node(Call& call, NodeRequest& e, const Place& p, CUgraphNode* out,
+                     wire::Decoder* rest = nullptr);
 // A question about one node.
 CUresult ask_node(Call& call, wire::Op op, CUgraphNode n, wire::Decoder& answer);
 

@@ -8,9 +8,15 @@
 namespace busbar::client {
 
 namespace {
-int open_devices() { return open_session() ? -1 : (int)session()->devices.size(); }
+int open_devices() {
+  return open_session() ? -1 : (int)session()->devices.size();
+}
 
-Device* device_at(int d) { return session() && d >= 0 && d < (int)session()->devices.size() ? session()->devices[(size_t)d].get() : nullptr; }
+Device* device_at(int d) {
+  return session() && d >= 0 && d < (int)session()->devices.size()
+             ? session()->devices[(size_t)d].get()
+             : nullptr;
+}
 
 bool identity(int index, NvmlIdentity* out) {
   Device* d = device_at(index);
@@ -41,10 +47,13 @@ bool sample(int index, wire::NvmlSample* out, wire::NvmlProcess* processes) {
   return in.ok();
 }
 
-int driver_version() { return session() ? session()->driver_version : 13000; }
+int driver_version() {
+  return session() ? session()->driver_version : 13000;
+}
 uint64_t waits() {
   uint64_t total = 0;
-  if (session()) for (auto& l : session()->links) total += l->waits();
+  if (session())
+    for (auto& l : session()->links) total += l->waits();
   return total;
 }
 }  // namespace

@@ -1,5 +1,5 @@
-// For ThreadSanitizer, which cannot see it: what a thread did before a record is over before the node's answer to it is read.
-// Other builds have nothing of this.
+// For ThreadSanitizer, which cannot see it: what a thread did before a record is over before the
+// node's answer to it is read. Other builds have nothing of this.
 #pragma once
 #include <cstdlib>
 #ifdef __SANITIZE_THREAD__
@@ -18,7 +18,8 @@ class OrderThroughNode {
   void arrive() { __tsan_acquire(this); }
 
  private:
-  const bool planted_race_ = std::getenv("BUSBAR_FAILPOINT_RACE") != nullptr;   // what `./test --long tsan` must notice
+  const bool planted_race_ =
+      std::getenv("BUSBAR_FAILPOINT_RACE") != nullptr;  // what `./test --long tsan` must notice
   long unguarded_ = 0;
 #else
   void leave() {}

@@ -1,5 +1,5 @@
-// Stream-ordered allocation and memory pools: ours, in the arena, never the driver's. Memory is there at once and is used
-// again when the stream has come to its free.
+// Stream-ordered allocation and memory pools: ours, in the arena, never the driver's. Memory is
+// there at once and is used again when the stream has come to its free.
 #include <algorithm>
 #include <map>
 
@@ -11,9 +11,12 @@ struct Pool {
   Device* device = nullptr;
   std::mutex mutex;
   uint64_t threshold = 0, used = 0, used_high = 0;
-  int flags[4] = {0, 1, 1, 1};                          // reuse attributes 1 to 3
-  struct Freed { Heap::Done done; uint64_t bytes; };
-  std::vector<Freed> freed;                             // still in use by their streams
+  int flags[4] = {0, 1, 1, 1};  // reuse attributes 1 to 3
+  struct Freed {
+    Heap::Done done;
+    uint64_t bytes;
+  };
+  std::vector<Freed> freed;  // still in use by their streams
   void* handle = nullptr;
 };
 
@@ -24,7 +27,10 @@ struct Pools {
   std::map<Device*, Pool*> first, chosen;
   std::map<uint64_t, std::pair<Pool*, uint64_t>> owner;  // of an address
 };
-Pools& pools() { static auto* p = new Pools; return *p; }
+Pools& pools() {
+  static auto* p = new Pools;
+  return *p;
+}
 
 Pool* make_pool(Device* d) {
   auto* p = new Pool;
@@ -41,17 +47,29 @@ Pool* default_pool(Device* d) {
 }
 
 Pool* current_pool(Device* d) {
-  { std::lock_guard lock(pools().mutex); auto it = pools().chosen.find(d); if (it != pools().chosen.end()) return it->second; }
+  {
+    std::lock_guard lock(pools().mutex);
+    auto it = pools().chosen.find(d);
+    if (it != pools().chosen.end()) return it->second;
+  }
   return default_pool(d);
 }
 
 // Call with the pool's lock.
 void settle(Pool& p) {
   p.device->link->glance();
-  std::erase_if(p.freed, [&](auto& f) { bool done = f.done(); if (done) p.used -= std::min(p.used, f.bytes); return done; });
+  std::erase_if(p.freed, [&](auto& f) {
+    bool done = f.done();
+    if (done) p.used -= std::min(p.used, f.bytes);
+    return done;
+  });
 }
 
-Device* device_at(int d) { return session() && d >= 0 && d < (int)session()->devices.size() ? session()->devices[(size_t)d].get() : nullptr; }
+Device* device_at(int d) {
+  return session() && d >= 0 && d < (int)session()->devices.size()
+             ? session()->devices[(size_t)d].get()
+             : nullptr;
+}
 }  // namespace
 
 void forget_pool_memory(uint64_t at, Heap::Done done) {
@@ -74,8 +92,14 @@ void forget_pool_memory(uint64_t at, Heap::Done done) {
 using namespace busbar;
 using namespace busbar::client;
 
-#define POOL(p, h) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Pool* p = pools().handles.get(h); if (!p) return CUDA_ERROR_INVALID_VALUE
-#define DEVICE(d, dev) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; Device* d = device_at(dev); if (!d) return CUDA_ERROR_INVALID_DEVICE
+#define POOL(p, h)                                   \
+  if (!session()) return CUDA_ERROR_NOT_INITIALIZED; \
+  Pool* p = pools().handles.get(h);                  \
+  if (!p) return CUDA_ERROR_INVALID_VALUE
+#define DEVICE(d, dev)                               \
+  if (!session()) return CUDA_ERROR_NOT_INITIALIZED; \
+  Device* d = device_at(dev);                        \
+  if (!d) return CUDA_ERROR_INVALID_DEVICE
 
 // Memory nodes of graphs would be the driver's own: a capture that meets one is over.
 static CUresult no_memory_nodes(Stream& s) {
@@ -93,7 +117,10 @@ static CUresult allocate_from(Pool* p, CUdeviceptr* out, size_t bytes, CUstream 
   uint64_t at = 0;
   if (CUresult r = allocate_device(call.context(), bytes, at)) return r;
   session()->addresses.add({Region::device, at, bytes, 0, call.context(), 0});
-  { std::lock_guard lock(pools().mutex); pools().owner[at] = {p, bytes}; }
+  {
+    std::lock_guard lock(pools().mutex);
+    pools().owner[at] = {p, bytes};
+  }
   std::lock_guard lock(p->mutex);
   settle(*p);
   p->used += bytes;
@@ -102,8 +129,13 @@ static CUresult allocate_from(Pool* p, CUdeviceptr* out, size_t bytes, CUstream 
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream s) { return allocate_from(nullptr, out, bytes, s); }
-API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool h, CUstream s) { POOL(p, h); return allocate_from(p, out, bytes, s); }
+API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream s) {
+  return allocate_from(nullptr, out, bytes, s);
+}
+API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool h, CUstream s) {
+  POOL(p, h);
+  return allocate_from(p, out, bytes, s);
+}
 
 API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h) {
   Call call;
@@ -114,13 +146,25 @@ API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h) {
   if (!session()->addresses.remove(p, Region::device, &r)) return CUDA_ERROR_INVALID_VALUE;
   Stream* s = call.stream();
   uint64_t last = s->progress.last.load();
-  Heap::Done done = s->legacy ? all_work_done(call.context()) : Heap::Done([s, last] { return s->progress.completed.load(std::memory_order_acquire) >= last; });
+  Heap::Done done = s->legacy ? all_work_done(call.context()) : Heap::Done([s, last] {
+    return s->progress.completed.load(std::memory_order_acquire) >= last;
+  });
   forget_pool_memory(p, done);
   return release_device(r, done);
 }
 
-API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice dev) { DEVICE(d, dev); if (!out) return CUDA_ERROR_INVALID_VALUE; *out = (CUmemoryPool)default_pool(d)->handle; return CUDA_SUCCESS; }
-API CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice dev) { DEVICE(d, dev); if (!out) return CUDA_ERROR_INVALID_VALUE; *out = (CUmemoryPool)current_pool(d)->handle; return CUDA_SUCCESS; }
+API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice dev) {
+  DEVICE(d, dev);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = (CUmemoryPool)default_pool(d)->handle;
+  return CUDA_SUCCESS;
+}
+API CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice dev) {
+  DEVICE(d, dev);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = (CUmemoryPool)current_pool(d)->handle;
+  return CUDA_SUCCESS;
+}
 API CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool h) {
   POOL(p, h);
   DEVICE(d, dev);
@@ -130,20 +174,33 @@ API CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool h) {
   return CUDA_SUCCESS;
 }
 
-static bool on_device(const CUmemLocation* where, CUmemAllocationType type) { return where && where->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED; }
-API CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* where, CUmemAllocationType type) { return on_device(where, type) ? cuDeviceGetDefaultMemPool(out, where->id) : CUDA_ERROR_NOT_SUPPORTED; }
-API CUresult cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* where, CUmemAllocationType type) { return on_device(where, type) ? cuDeviceGetMemPool(out, where->id) : CUDA_ERROR_NOT_SUPPORTED; }
-API CUresult cuMemSetMemPool(CUmemLocation* where, CUmemAllocationType type, CUmemoryPool h) { return on_device(where, type) ? cuDeviceSetMemPool(where->id, h) : CUDA_ERROR_NOT_SUPPORTED; }
+static bool on_device(const CUmemLocation* where, CUmemAllocationType type) {
+  return where && where->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+         type == CU_MEM_ALLOCATION_TYPE_PINNED;
+}
+API CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* where,
+                                    CUmemAllocationType type) {
+  return on_device(where, type) ? cuDeviceGetDefaultMemPool(out, where->id)
+                                : CUDA_ERROR_NOT_SUPPORTED;
+}
+API CUresult cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* where, CUmemAllocationType type) {
+  return on_device(where, type) ? cuDeviceGetMemPool(out, where->id) : CUDA_ERROR_NOT_SUPPORTED;
+}
+API CUresult cuMemSetMemPool(CUmemLocation* where, CUmemAllocationType type, CUmemoryPool h) {
+  return on_device(where, type) ? cuDeviceSetMemPool(where->id, h) : CUDA_ERROR_NOT_SUPPORTED;
+}
 
 API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
   if (!session()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
   if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   DEVICE(d, props->location.id);
   *out = (CUmemoryPool)make_pool(d)->handle;
   return CUDA_SUCCESS;
 }
-API CUresult cuMemPoolDestroy(CUmemoryPool h) {         // the object stays: its memory may still be in use
+API CUresult cuMemPoolDestroy(CUmemoryPool h) {  // the object stays: its memory may still be in use
   POOL(p, h);
   if (p == default_pool(p->device)) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(pools().mutex);
@@ -151,18 +208,43 @@ API CUresult cuMemPoolDestroy(CUmemoryPool h) {         // the object stays: its
   std::erase_if(pools().chosen, [&](auto& c) { return c.second == p; });
   return CUDA_SUCCESS;
 }
-API CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t) { POOL(p, h); (void)p; return CUDA_SUCCESS; }     // nothing is held back
-API CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc* map, size_t n) { POOL(p, h); (void)p; return n && !map ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
-API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool h, CUmemLocation* where) { POOL(p, h); if (!flags || !where) return CUDA_ERROR_INVALID_VALUE; *flags = device_at(where->id) == p->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE; return CUDA_SUCCESS; }
+API CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t) {
+  POOL(p, h);
+  (void)p;
+  return CUDA_SUCCESS;
+}  // nothing is held back
+API CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc* map, size_t n) {
+  POOL(p, h);
+  (void)p;
+  return n && !map ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool h, CUmemLocation* where) {
+  POOL(p, h);
+  if (!flags || !where) return CUDA_ERROR_INVALID_VALUE;
+  *flags = device_at(where->id) == p->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                             : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
 
 API CUresult cuMemPoolSetAttribute(CUmemoryPool h, CUmemPool_attribute which, void* value) {
   POOL(p, h);
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(p->mutex);
   settle(*p);
-  if (which >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES && which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) { p->flags[which] = *(int*)value; return CUDA_SUCCESS; }
-  if (which == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) { p->threshold = *(cuuint64_t*)value; return CUDA_SUCCESS; }
-  if ((which == CU_MEMPOOL_ATTR_USED_MEM_HIGH || which == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) && *(cuuint64_t*)value == 0) { p->used_high = p->used; return CUDA_SUCCESS; }
+  if (which >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+      which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) {
+    p->flags[which] = *(int*)value;
+    return CUDA_SUCCESS;
+  }
+  if (which == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+    p->threshold = *(cuuint64_t*)value;
+    return CUDA_SUCCESS;
+  }
+  if ((which == CU_MEMPOOL_ATTR_USED_MEM_HIGH || which == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) &&
+      *(cuuint64_t*)value == 0) {
+    p->used_high = p->used;
+    return CUDA_SUCCESS;
+  }
   return CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -172,15 +254,38 @@ API CUresult cuMemPoolGetAttribute(CUmemoryPool h, CUmemPool_attribute which, vo
   std::lock_guard lock(p->mutex);
   settle(*p);
   switch (which) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: *(int*)value = p->flags[which]; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      *(int*)value = p->flags[which];
+      return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *(cuuint64_t*)value = p->threshold; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *(cuuint64_t*)value = p->used; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *(cuuint64_t*)value = p->used_high; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *(cuuint64_t*)value = p->used; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *(cuuint64_t*)value = p->used_high; return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
 // Graphs hold no memory of their own here, so there is none to count or to trim.
-API CUresult cuDeviceGraphMemTrim(CUdevice dev) { DEVICE(d, dev); (void)d; return CUDA_SUCCESS; }
-API CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute which, void* value) { DEVICE(d, dev); (void)d; if (!value || which > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) return CUDA_ERROR_INVALID_VALUE; *(cuuint64_t*)value = 0; return CUDA_SUCCESS; }
-API CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute which, void* value) { DEVICE(d, dev); (void)d; return value && (which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
+API CUresult cuDeviceGraphMemTrim(CUdevice dev) {
+  DEVICE(d, dev);
+  (void)d;
+  return CUDA_SUCCESS;
+}
+API CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute which, void* value) {
+  DEVICE(d, dev);
+  (void)d;
+  if (!value || which > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) return CUDA_ERROR_INVALID_VALUE;
+  *(cuuint64_t*)value = 0;
+  return CUDA_SUCCESS;
+}
+API CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute which, void* value) {
+  DEVICE(d, dev);
+  (void)d;
+  return value && (which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ||
+                   which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,4 +1,5 @@
-// Host memory as rows of slices: what copies of two and three dimensions read and write. Packed means without gaps.
+// Host memory as rows of slices: what copies of two and three dimensions read and write. Packed
+// means without gaps.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -11,13 +12,20 @@ struct Rows {
 
   static Rows flat(void* p, uint64_t bytes) { return {(uint8_t*)p, bytes, bytes, 1, bytes, 1}; }
   uint64_t bytes() const { return row_bytes * rows * slices; }
-  bool packed() const { return (rows == 1 || pitch == row_bytes) && (slices == 1 || slice_pitch == row_bytes * rows); }
+  bool packed() const {
+    return (rows == 1 || pitch == row_bytes) && (slices == 1 || slice_pitch == row_bytes * rows);
+  }
 
   // Calls f(host, n) for each piece without a gap of the packed range [offset, offset + n).
-  template <typename F> void pieces(uint64_t offset, uint64_t n, F f) const {
-    if (packed()) { if (n) f(base + offset, n); return; }
+  template <typename F>
+  void pieces(uint64_t offset, uint64_t n, F f) const {
+    if (packed()) {
+      if (n) f(base + offset, n);
+      return;
+    }
     while (n) {
-      uint64_t row = offset / row_bytes, x = offset % row_bytes, k = row_bytes - x < n ? row_bytes - x : n;
+      uint64_t row = offset / row_bytes, x = offset % row_bytes,
+               k = row_bytes - x < n ? row_bytes - x : n;
       f(base + row / rows * slice_pitch + row % rows * pitch + x, k);
       offset += k;
       n -= k;

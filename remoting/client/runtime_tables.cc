@@ -1,5 +1,6 @@
-// The private tables that NVIDIA's runtime and libraries ask a driver for. Shapes and slots are documented in
-// docs/nvidia.md; a slot that nobody is known to call answers NOT_SUPPORTED and says so once, so that new ones are found.
+// The private tables that NVIDIA's runtime and libraries ask a driver for. Shapes and slots are
+// documented in docs/nvidia.md; a slot that nobody is known to call answers NOT_SUPPORTED and says
+// so once, so that new ones are found.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -19,12 +20,28 @@ namespace busbar::client {
 namespace {
 
 using Slot = void*;
-enum Table { runtime, hooks, thread_state, context_storage, context_checks, integrity, tools_context, tools_module, tensor, tables };
-const char* const kNames[tables] = {"runtime", "hooks", "thread state", "context storage", "context checks", "integrity", "tools context", "tools module", "1734"};
+enum Table {
+  runtime,
+  hooks,
+  thread_state,
+  context_storage,
+  context_checks,
+  integrity,
+  tools_context,
+  tools_module,
+  tensor,
+  tables
+};
+const char* const kNames[tables] = {"runtime",         "hooks",          "thread state",
+                                    "context storage", "context checks", "integrity",
+                                    "tools context",   "tools module",   "1734"};
 
-template <int kTable, int kSlot> CUresult unknown_slot() {
+template <int kTable, int kSlot>
+CUresult unknown_slot() {
   static std::atomic<bool> said{false};
-  if (!said.exchange(true)) std::fprintf(stderr, "busbar: slot %d of the driver's %s table is not known\n", kSlot, kNames[kTable]);
+  if (!said.exchange(true))
+    std::fprintf(stderr, "busbar: slot %d of the driver's %s table is not known\n", kSlot,
+                 kNames[kTable]);
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -38,26 +55,50 @@ CUresult primary_handle(CUcontext* out, CUdevice dev) {
   *out = (CUcontext)primary_context(d)->handle;
   return CUDA_SUCCESS;
 }
-CUresult load_compilers() { return CUDA_SUCCESS; }
-CUresult not_supported() { return CUDA_ERROR_NOT_SUPPORTED; }   // what it would fill in is not known; libraries go on without it
+CUresult load_compilers() {
+  return CUDA_SUCCESS;
+}
+CUresult not_supported() {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}  // what it would fill in is not known; libraries go on without it
 
 // ---- hooks: flags of a profiler, one a function; none is set ----
 constexpr size_t kHooks = 4096, kOtherHooks = 64;
-void api_hooks(void** out, size_t* n) { static uint32_t flags[kHooks]; *out = flags; *n = kHooks; }
-void other_hooks(void** out, size_t* n) { static uint32_t flags[kOtherHooks]; *out = flags; *n = kOtherHooks; }
+void api_hooks(void** out, size_t* n) {
+  static uint32_t flags[kHooks];
+  *out = flags;
+  *n = kHooks;
+}
+void other_hooks(void** out, size_t* n) {
+  static uint32_t flags[kOtherHooks];
+  *out = flags;
+  *n = kOtherHooks;
+}
 
-CUresult thread_context(CUcontext* out) { return cuCtxGetCurrent(out); }
+CUresult thread_context(CUcontext* out) {
+  return cuCtxGetCurrent(out);
+}
 
-// ---- context storage: what libraries keep for a context. Asked for by every call of the runtime. ----
+// ---- context storage: what libraries keep for a context. Asked for by every call of the runtime.
+// ----
 using Destructor = void (*)(CUcontext, void* key, void* value);
-struct Stored { void* value; Destructor destroy; };
+struct Stored {
+  void* value;
+  Destructor destroy;
+};
 struct Storage {
   std::shared_mutex mutex;
   std::map<std::pair<CUcontext, void*>, Stored> of;
 };
-Storage& storage() { static auto* s = new Storage; return *s; }
+Storage& storage() {
+  static auto* s = new Storage;
+  return *s;
+}
 
-CUcontext context_or_current(CUcontext c) { if (!c) cuCtxGetCurrent(&c); return c; }
+CUcontext context_or_current(CUcontext c) {
+  if (!c) cuCtxGetCurrent(&c);
+  return c;
+}
 
 CUresult store(CUcontext c, void* key, void* value, Destructor destroy) {
   if (!(c = context_or_current(c))) return CUDA_ERROR_INVALID_CONTEXT;
@@ -80,8 +121,14 @@ CUresult recall(void** value, CUcontext c, void* key) {
   return CUDA_SUCCESS;
 }
 
-CUresult check_context(CUcontext, uint32_t* a, void** b) { if (a) *a = 0; if (b) *b = nullptr; return CUDA_SUCCESS; }
-uint32_t no_checks() { return 0; }
+CUresult check_context(CUcontext, uint32_t* a, void** b) {
+  if (a) *a = 0;
+  if (b) *b = nullptr;
+  return CUDA_SUCCESS;
+}
+uint32_t no_checks() {
+  return 0;
+}
 
 // ---- integrity: the node answers, and only if its own driver passed ----
 const Slot* table_of(Table t);
@@ -89,7 +136,14 @@ const Slot* table_of(Table t);
 ValidityQuestion question(uint32_t version, uint64_t seconds) {
   int driver_version = 0;
   cuDriverGetVersion(&driver_version);
-  return {(uint32_t)driver_version, version, (uint32_t)getpid(), (uint32_t)pthread_self(), (uint64_t)table_of(runtime), (uint64_t)table_of(integrity), (uint64_t)table_of(integrity)[1], seconds};
+  return {(uint32_t)driver_version,
+          version,
+          (uint32_t)getpid(),
+          (uint32_t)pthread_self(),
+          (uint64_t)table_of(runtime),
+          (uint64_t)table_of(integrity),
+          (uint64_t)table_of(integrity)[1],
+          seconds};
 }
 
 CUresult ask_node(Link* link, const ValidityQuestion& q, uint64_t out[2]) {
@@ -121,8 +175,12 @@ CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]) {
   for (size_t i = session()->links.size(); i-- > 0;) {
     if (ask_node(session()->links[i].get(), q, answers) == CUDA_SUCCESS) continue;
     static std::once_flag once;
-    std::call_once(once, [] { std::fprintf(stderr, "busbar: the node's driver does not vouch for NVIDIA's runtime (a software GPU never does): nvcc <<<>>>, CuPy, cuBLAS and PyTorch do not run there; driver-API programs do: Numba, PyCUDA, cuda-python, Triton kernels, C\n"); });
-    out[0] = out[1] = 0;                                    // the runtime reports cudaErrorSoftwareValidityNotEstablished
+    std::call_once(once, [] {
+      std::fprintf(
+          stderr,
+          "busbar: the node's driver does not vouch for NVIDIA's runtime (a software GPU never does): nvcc <<<>>>, CuPy, cuBLAS and PyTorch do not run there; driver-API programs do: Numba, PyCUDA, cuda-python, Triton kernels, C\n");
+    });
+    out[0] = out[1] = 0;  // the runtime reports cudaErrorSoftwareValidityNotEstablished
     return CUDA_SUCCESS;
   }
   out[0] = answers[0];
@@ -131,7 +189,12 @@ CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]) {
 }
 
 // ---- tools ----
-CUresult context_number(CUcontext c, uint64_t* id) { unsigned long long v = 0; CUresult r = cuCtxGetId(c, &v); *id = v; return r; }
+CUresult context_number(CUcontext c, uint64_t* id) {
+  unsigned long long v = 0;
+  CUresult r = cuCtxGetId(c, &v);
+  *id = v;
+  return r;
+}
 
 // Calls `visit` for each function of the module; the number visited.
 int each_function(CUcontext, CUmodule m, void (*visit)(void*, CUfunction), void* data) {
@@ -144,23 +207,30 @@ int each_function(CUcontext, CUmodule m, void (*visit)(void*, CUfunction), void*
 }
 
 // ---- the tables ----
-struct Known { int slot; Slot function; };
+struct Known {
+  int slot;
+  Slot function;
+};
 
 template <int kTable, size_t... kSlots>
 const Slot* make(size_t bytes, std::index_sequence<kSlots...>, std::initializer_list<Known> known) {
   static Slot words[sizeof...(kSlots)] = {(Slot)unknown_slot<kTable, (int)kSlots>...};
-  if (bytes) words[0] = (Slot)bytes;                        // a table begins with its size
+  if (bytes) words[0] = (Slot)bytes;  // a table begins with its size
   for (auto& k : known) words[k.slot] = k.function;
   return words;
 }
-template <int kTable, size_t kWords> const Slot* sized(std::initializer_list<Known> known) { return make<kTable>(kWords * sizeof(Slot), std::make_index_sequence<kWords>(), known); }
+template <int kTable, size_t kWords>
+const Slot* sized(std::initializer_list<Known> known) {
+  return make<kTable>(kWords * sizeof(Slot), std::make_index_sequence<kWords>(), known);
+}
 
 const Slot* table_of(Table t) {
   static const Slot* const all[tables] = {
       sized<runtime, 13>({{2, (Slot)primary_handle}, {12, (Slot)load_compilers}}),
       sized<hooks, 7>({{2, (Slot)api_hooks}, {6, (Slot)other_hooks}}),
       sized<thread_state, 4>({{2, (Slot)thread_context}}),
-      make<context_storage>(0, std::make_index_sequence<4>(), {{0, (Slot)store}, {1, (Slot)discard}, {2, (Slot)recall}}),
+      make<context_storage>(0, std::make_index_sequence<4>(),
+                            {{0, (Slot)store}, {1, (Slot)discard}, {2, (Slot)recall}}),
       sized<context_checks, 4>({{2, (Slot)check_context}, {3, (Slot)no_checks}}),
       sized<integrity, 3>({{1, (Slot)prove}}),
       sized<tools_context, 95>({{4, (Slot)context_number}}),
@@ -171,20 +241,33 @@ const Slot* table_of(Table t) {
 }
 
 constexpr uint8_t kIds[tables][16] = {
-    {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9},
-    {0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a, 0x66},
-    {0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec, 0xdc},
-    {0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93},
-    {0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa, 0x7e},
-    {0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2},
-    {0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2},
-    {0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e},
-    {0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b, 0xca},
+    {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d,
+     0xf9},
+    {0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a,
+     0x66},
+    {0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec,
+     0xdc},
+    {0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95,
+     0x93},
+    {0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa,
+     0x7e},
+    {0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1,
+     0xf2},
+    {0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8,
+     0xf2},
+    {0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99,
+     0x1e},
+    {0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b,
+     0xca},
 };
 }  // namespace
 
 CUresult export_table(const void** out, const CUuuid* id) {
-  for (int t = 0; t < tables; ++t) if (!std::memcmp(id->bytes, kIds[t], 16)) { *out = table_of((Table)t); return CUDA_SUCCESS; }
+  for (int t = 0; t < tables; ++t)
+    if (!std::memcmp(id->bytes, kIds[t], 16)) {
+      *out = table_of((Table)t);
+      return CUDA_SUCCESS;
+    }
   return CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -193,12 +276,17 @@ void destroy_context_storage(CUcontext c) {
   {
     std::unique_lock lock(storage().mutex);
     auto first = storage().of.lower_bound({c, nullptr});
-    for (auto it = first; it != storage().of.end() && it->first.first == c; it = storage().of.erase(it)) gone.emplace_back(it->first.second, it->second);
+    for (auto it = first; it != storage().of.end() && it->first.first == c;
+         it = storage().of.erase(it))
+      gone.emplace_back(it->first.second, it->second);
   }
-  for (auto& [key, s] : gone) if (s.destroy) s.destroy(c, key, s.value);
+  for (auto& [key, s] : gone)
+    if (s.destroy) s.destroy(c, key, s.value);
 }
 #else
-CUresult export_table(const void**, const CUuuid*) { return CUDA_ERROR_INVALID_VALUE; }
+CUresult export_table(const void**, const CUuuid*) {
+  return CUDA_ERROR_INVALID_VALUE;
+}
 void destroy_context_storage(CUcontext) {}
 #endif
 
@@ -207,6 +295,9 @@ void destroy_context_storage(CUcontext) {}
 API CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   if (!table || !id) return CUDA_ERROR_INVALID_VALUE;
   *table = nullptr;
-  if (!std::memcmp(id, busbar::client::kNvmlDoor, 16)) { *table = busbar::client::nvml_door(); return CUDA_SUCCESS; }
+  if (!std::memcmp(id, busbar::client::kNvmlDoor, 16)) {
+    *table = busbar::client::nvml_door();
+    return CUDA_SUCCESS;
+  }
   return busbar::client::export_table(table, id);
 }

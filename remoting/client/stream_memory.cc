@@ -3,27 +3,59 @@
 
 using namespace busbar::client;
 
-template <typename T> static CUresult check_word(CUdeviceptr p, unsigned flags, unsigned allowed) {
+template <typename T>
+static CUresult check_word(CUdeviceptr p, unsigned flags, unsigned allowed) {
   if (!session()) return CUDA_ERROR_NOT_INITIALIZED;
-  return p % sizeof(T) || flags & ~allowed || !session()->addresses.device_range(p, sizeof(T)) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return p % sizeof(T) || flags & ~allowed || !session()->addresses.device_range(p, sizeof(T))
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
 }
-constexpr unsigned kWaitFlags = 3 | CU_STREAM_WAIT_VALUE_FLUSH, kWriteFlags = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+constexpr unsigned kWaitFlags = 3 | CU_STREAM_WAIT_VALUE_FLUSH,
+                   kWriteFlags = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
 
-API CUresult cuStreamWaitValue32_v2(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned flags) { CUresult r = check_word<uint32_t>(p, flags, kWaitFlags); return r ? r : node_cuStreamWaitValue32_v2(s, p, v, flags); }
-API CUresult cuStreamWaitValue64_v2(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned flags) { CUresult r = check_word<uint64_t>(p, flags, kWaitFlags); return r ? r : node_cuStreamWaitValue64_v2(s, p, v, flags); }
-API CUresult cuStreamWriteValue32_v2(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned flags) { CUresult r = check_word<uint32_t>(p, flags, kWriteFlags); return r ? r : node_cuStreamWriteValue32_v2(s, p, v, flags); }
-API CUresult cuStreamWriteValue64_v2(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned flags) { CUresult r = check_word<uint64_t>(p, flags, kWriteFlags); return r ? r : node_cuStreamWriteValue64_v2(s, p, v, flags); }
+API CUresult cuStreamWaitValue32_v2(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned flags) {
+  CUresult r = check_word<uint32_t>(p, flags, kWaitFlags);
+  return r ? r : node_cuStreamWaitValue32_v2(s, p, v, flags);
+}
+API CUresult cuStreamWaitValue64_v2(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned flags) {
+  CUresult r = check_word<uint64_t>(p, flags, kWaitFlags);
+  return r ? r : node_cuStreamWaitValue64_v2(s, p, v, flags);
+}
+API CUresult cuStreamWriteValue32_v2(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned flags) {
+  CUresult r = check_word<uint32_t>(p, flags, kWriteFlags);
+  return r ? r : node_cuStreamWriteValue32_v2(s, p, v, flags);
+}
+API CUresult cuStreamWriteValue64_v2(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned flags) {
+  CUresult r = check_word<uint64_t>(p, flags, kWriteFlags);
+  return r ? r : node_cuStreamWriteValue64_v2(s, p, v, flags);
+}
 
-API CUresult cuStreamBatchMemOp_v2(CUstream s, unsigned n, CUstreamBatchMemOpParams* p, unsigned flags) {
+API CUresult cuStreamBatchMemOp_v2(CUstream s, unsigned n, CUstreamBatchMemOpParams* p,
+                                   unsigned flags) {
   if (!p || n > 256 || flags) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < n; ++i) {
     CUresult r;
     switch (p[i].operation) {
-      case CU_STREAM_MEM_OP_WAIT_VALUE_32: r = cuStreamWaitValue32_v2(s, p[i].waitValue.address, p[i].waitValue.value, p[i].waitValue.flags); break;
-      case CU_STREAM_MEM_OP_WAIT_VALUE_64: r = cuStreamWaitValue64_v2(s, p[i].waitValue.address, p[i].waitValue.value64, p[i].waitValue.flags); break;
-      case CU_STREAM_MEM_OP_WRITE_VALUE_32: r = cuStreamWriteValue32_v2(s, p[i].writeValue.address, p[i].writeValue.value, p[i].writeValue.flags); break;
-      case CU_STREAM_MEM_OP_WRITE_VALUE_64: r = cuStreamWriteValue64_v2(s, p[i].writeValue.address, p[i].writeValue.value64, p[i].writeValue.flags); break;
-      case CU_STREAM_MEM_OP_BARRIER: case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: r = CUDA_SUCCESS; break;   // order within a stream is kept anyway
+      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        r = cuStreamWaitValue32_v2(s, p[i].waitValue.address, p[i].waitValue.value,
+                                   p[i].waitValue.flags);
+        break;
+      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        r = cuStreamWaitValue64_v2(s, p[i].waitValue.address, p[i].waitValue.value64,
+                                   p[i].waitValue.flags);
+        break;
+      case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        r = cuStreamWriteValue32_v2(s, p[i].writeValue.address, p[i].writeValue.value,
+                                    p[i].writeValue.flags);
+        break;
+      case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        r = cuStreamWriteValue64_v2(s, p[i].writeValue.address, p[i].writeValue.value64,
+                                    p[i].writeValue.flags);
+        break;
+      case CU_STREAM_MEM_OP_BARRIER:
+      case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+        r = CUDA_SUCCESS;
+        break;  // order within a stream is kept anyway
       default: r = CUDA_ERROR_INVALID_VALUE;
     }
     if (r) return r;

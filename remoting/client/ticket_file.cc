@@ -12,7 +12,8 @@ namespace busbar::client {
 
 static std::string from_base64(const std::string& text) {
   std::string out(text.size() / 4 * 3 + 3, '\0');
-  int n = EVP_DecodeBlock((unsigned char*)out.data(), (const unsigned char*)text.data(), (int)text.size());
+  int n = EVP_DecodeBlock((unsigned char*)out.data(), (const unsigned char*)text.data(),
+                          (int)text.size());
   if (n < 0) return "";
   for (size_t i = text.size(); i > 0 && text[i - 1] == '='; --i) --n;
   out.resize((size_t)n);
@@ -23,31 +24,59 @@ static std::string slurp(int fd) {
   std::string text;
   char buffer[4096];
   ssize_t n;
-  while (text.size() < (1 << 20) && (n = ::read(fd, buffer, sizeof buffer)) > 0) text.append(buffer, (size_t)n);
+  while (text.size() < (1 << 20) && (n = ::read(fd, buffer, sizeof buffer)) > 0)
+    text.append(buffer, (size_t)n);
   return text;
 }
 
 bool read_ticket_file(TicketFile& out, std::string& error) {
   const char* path = std::getenv("BUSBAR_TICKET_FILE");
-  if (!path || !*path) { error = "no GPU is allocated to this program: start it with `busbar run -n 1 -p 25 -- PROGRAM`"; return false; }
+  if (!path || !*path) {
+    error = "no GPU is allocated to this program: start it with `busbar run -n 1 -p 25 -- PROGRAM`";
+    return false;
+  }
   int fd = ::open(path, O_RDONLY | O_CLOEXEC);
   struct stat st{};
-  if (fd < 0 || fstat(fd, &st)) { error = std::string("the ticket file ") + path + " cannot be read; has its `busbar run` ended?"; if (fd >= 0) ::close(fd); return false; }
+  if (fd < 0 || fstat(fd, &st)) {
+    error = std::string("the ticket file ") + path + " cannot be read; has its `busbar run` ended?";
+    if (fd >= 0) ::close(fd);
+    return false;
+  }
   std::string text = slurp(fd);
   ::close(fd);
-  if (st.st_mode & 077) { error = std::string("the ticket file ") + path + " may be read by others; chmod 600 it"; return false; }
+  if (st.st_mode & 077) {
+    error = std::string("the ticket file ") + path + " may be read by others; chmod 600 it";
+    return false;
+  }
   std::istringstream lines(text);
   std::string line, word;
   while (std::getline(lines, line)) {
     std::istringstream words(line);
     words >> word;
-    if (word == "key") { words >> word; std::string k = from_base64(word); if (k.size() == out.private_key.size()) std::copy(k.begin(), k.end(), out.private_key.begin()); }
-    else if (word == "ca") { words >> word; out.ca_pem = from_base64(word); }
-    else if (word == "node") { out.nodes.emplace_back(); words >> out.nodes.back().node_id; }
-    else if (word == "endpoint" && !out.nodes.empty()) { Endpoint e; words >> e.address >> e.port; out.nodes.back().endpoints.push_back(e); }
-    else if (word == "ticket" && !out.nodes.empty()) { words >> word; out.nodes.back().ticket = from_base64(word); }
+    if (word == "key") {
+      words >> word;
+      std::string k = from_base64(word);
+      if (k.size() == out.private_key.size())
+        std::copy(k.begin(), k.end(), out.private_key.begin());
+    } else if (word == "ca") {
+      words >> word;
+      out.ca_pem = from_base64(word);
+    } else if (word == "node") {
+      out.nodes.emplace_back();
+      words >> out.nodes.back().node_id;
+    } else if (word == "endpoint" && !out.nodes.empty()) {
+      Endpoint e;
+      words >> e.address >> e.port;
+      out.nodes.back().endpoints.push_back(e);
+    } else if (word == "ticket" && !out.nodes.empty()) {
+      words >> word;
+      out.nodes.back().ticket = from_base64(word);
+    }
   }
-  if (out.nodes.empty() || out.ca_pem.empty()) { error = std::string("the ticket file ") + path + " is not complete"; return false; }
+  if (out.nodes.empty() || out.ca_pem.empty()) {
+    error = std::string("the ticket file ") + path + " is not complete";
+    return false;
+  }
   return true;
 }
 

@@ -1,4 +1,5 @@
-// User objects: something of the program's that lives as long as the graphs that use it. The node need not know of them.
+// User objects: something of the program's that lives as long as the graphs that use it. The node
+// need not know of them.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,15 +9,22 @@
 
 namespace busbar::client {
 
-struct UserObject { void* pointer; CUhostFn destroy; uint64_t references; };
+struct UserObject {
+  void* pointer;
+  CUhostFn destroy;
+  uint64_t references;
+};
 
 namespace {
 struct Registry {
   std::mutex mutex;
   std::set<UserObject*> live;
-  std::map<const void*, UserObjects> held;              // by a graph or an executable graph
+  std::map<const void*, UserObjects> held;  // by a graph or an executable graph
 };
-Registry& registry() { static auto* r = new Registry; return *r; }
+Registry& registry() {
+  static auto* r = new Registry;
+  return *r;
+}
 
 void release(std::unique_lock<std::mutex>& lock, UserObject* o, uint64_t count) {
   o->references -= std::min(count, o->references);
@@ -58,23 +66,40 @@ void release_objects(const UserObjects& objects) {
 using namespace busbar;
 using namespace busbar::client;
 
-#define OBJECT(o, h) if (!session()) return CUDA_ERROR_NOT_INITIALIZED; auto* o = (UserObject*)(h); std::unique_lock lock(registry().mutex); if (!registry().live.count(o)) return CUDA_ERROR_INVALID_VALUE
+#define OBJECT(o, h)                                 \
+  if (!session()) return CUDA_ERROR_NOT_INITIALIZED; \
+  auto* o = (UserObject*)(h);                        \
+  std::unique_lock lock(registry().mutex);           \
+  if (!registry().live.count(o)) return CUDA_ERROR_INVALID_VALUE
 
-API CUresult cuUserObjectCreate(CUuserObject* out, void* pointer, CUhostFn destroy, unsigned references, unsigned flags) {
+API CUresult cuUserObjectCreate(CUuserObject* out, void* pointer, CUhostFn destroy,
+                                unsigned references, unsigned flags) {
   if (!session()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!out || !destroy || !references || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !destroy || !references || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+    return CUDA_ERROR_INVALID_VALUE;
   auto* o = new UserObject{pointer, destroy, references};
   std::lock_guard lock(registry().mutex);
   registry().live.insert(o);
   *out = (CUuserObject)o;
   return CUDA_SUCCESS;
 }
-API CUresult cuUserObjectRetain(CUuserObject h, unsigned count) { OBJECT(o, h); o->references += count; return count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
-API CUresult cuUserObjectRelease(CUuserObject h, unsigned count) { OBJECT(o, h); if (!count) return CUDA_ERROR_INVALID_VALUE; release(lock, o, count); return CUDA_SUCCESS; }
+API CUresult cuUserObjectRetain(CUuserObject h, unsigned count) {
+  OBJECT(o, h);
+  o->references += count;
+  return count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+API CUresult cuUserObjectRelease(CUuserObject h, unsigned count) {
+  OBJECT(o, h);
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  release(lock, o, count);
+  return CUDA_SUCCESS;
+}
 
 API CUresult cuGraphRetainUserObject(CUgraph g, CUuserObject h, unsigned count, unsigned flags) {
   OBJECT(o, h);
-  if (!count || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE || !home_of(ObjectKind::graph, (uint64_t)g).link) return CUDA_ERROR_INVALID_VALUE;
+  if (!count || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE ||
+      !home_of(ObjectKind::graph, (uint64_t)g).link)
+    return CUDA_ERROR_INVALID_VALUE;
   if (!(flags & CU_GRAPH_USER_OBJECT_MOVE)) o->references += count;
   auto& held = registry().held[g];
   held.insert(held.end(), count, o);
@@ -85,7 +110,9 @@ API CUresult cuGraphReleaseUserObject(CUgraph g, CUuserObject h, unsigned count)
   OBJECT(o, h);
   auto& held = registry().held[g];
   unsigned released = 0;
-  for (auto it = held.begin(); released < count && (it = std::find(held.begin(), held.end(), o)) != held.end(); ++released) it = held.erase(it);
+  for (auto it = held.begin();
+       released < count && (it = std::find(held.begin(), held.end(), o)) != held.end(); ++released)
+    it = held.erase(it);
   if (released) release(lock, o, released);
   return released == count && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

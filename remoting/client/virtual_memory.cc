@@ -1,5 +1,6 @@
-// The program's own virtual memory management. Addresses are reserved on both sides, so that pointers inside kernel
-// arguments mean the same; physical memory is the node's, and the ledger counts it there.
+// The program's own virtual memory management. Addresses are reserved on both sides, so that
+// pointers inside kernel arguments mean the same; physical memory is the node's, and the ledger
+// counts it there.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -13,12 +14,22 @@ namespace {
 #ifdef BUSBAR_SMALL_WINDOW
 constexpr uint64_t kFirstAddress = 0x5000000000ull, kLastAddress = 0x7000000000ull;
 #else
-constexpr uint64_t kFirstAddress = 0x2b0000000000ull, kLastAddress = 0x2f0000000000ull;   // above the arenas
+constexpr uint64_t kFirstAddress = 0x2b0000000000ull,
+                   kLastAddress = 0x2f0000000000ull;  // above the arenas
 #endif
 constexpr int kRounds = 4;
 
-struct Physical { uint64_t bytes; CUmemAllocationProp properties; int references; };
-struct Mapping { uint64_t bytes; CUmemGenericAllocationHandle handle; CUmemAccess_flags access; int device; };
+struct Physical {
+  uint64_t bytes;
+  CUmemAllocationProp properties;
+  int references;
+};
+struct Mapping {
+  uint64_t bytes;
+  CUmemGenericAllocationHandle handle;
+  CUmemAccess_flags access;
+  int device;
+};
 
 struct VirtualMemory {
   std::mutex mutex;
@@ -27,24 +38,40 @@ struct VirtualMemory {
   std::map<uint64_t, Mapping> mappings;
   std::map<CUmemGenericAllocationHandle, Physical> physical;
 };
-VirtualMemory& memory() { static auto* m = new VirtualMemory; return *m; }
+VirtualMemory& memory() {
+  static auto* m = new VirtualMemory;
+  return *m;
+}
 
-uint64_t round_up(uint64_t v) { return (v + wire::kGranularity - 1) & ~(wire::kGranularity - 1); }
+uint64_t round_up(uint64_t v) {
+  return (v + wire::kGranularity - 1) & ~(wire::kGranularity - 1);
+}
 
 // Addresses that nothing of this process uses; 0 when there are none.
 uint64_t take_addresses(uint64_t bytes, uint64_t wish) {
   auto free_at = [&](uint64_t at) {
-    void* p = mmap((void*)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (p != MAP_FAILED && (uint64_t)p != at) { munmap(p, bytes); return false; }
+    void* p = mmap((void*)at, bytes, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p != MAP_FAILED && (uint64_t)p != at) {
+      munmap(p, bytes);
+      return false;
+    }
     return p != MAP_FAILED;
   };
-  if (wish && wish % wire::kGranularity == 0 && wish >= kFirstAddress && wish + bytes <= kLastAddress && free_at(wish)) return wish;
+  if (wish && wish % wire::kGranularity == 0 && wish >= kFirstAddress &&
+      wish + bytes <= kLastAddress && free_at(wish))
+    return wish;
   VirtualMemory& m = memory();
-  for (; m.cursor + bytes <= kLastAddress; m.cursor += round_up(bytes)) if (free_at(m.cursor)) { m.cursor += bytes; return m.cursor - bytes; }
+  for (; m.cursor + bytes <= kLastAddress; m.cursor += round_up(bytes))
+    if (free_at(m.cursor)) {
+      m.cursor += bytes;
+      return m.cursor - bytes;
+    }
   return 0;
 }
 
-CUresult ask_range(Link* link, wire::Op op, uint32_t context, uint64_t a, uint64_t b, uint64_t c = 0, uint64_t d = 0) {
+CUresult ask_range(Link* link, wire::Op op, uint32_t context, uint64_t a, uint64_t b,
+                   uint64_t c = 0, uint64_t d = 0) {
   uint64_t id = link->next_id();
   wire::Encoder<> e(op, context);
   e.put(id).put(a).put(b).put(c).put(d);
@@ -52,7 +79,8 @@ CUresult ask_range(Link* link, wire::Op op, uint32_t context, uint64_t a, uint64
 }
 
 Device* device_of(const CUmemLocation& where) {
-  bool known = where.type == CU_MEM_LOCATION_TYPE_DEVICE && where.id >= 0 && where.id < (int)session()->devices.size();
+  bool known = where.type == CU_MEM_LOCATION_TYPE_DEVICE && where.id >= 0 &&
+               where.id < (int)session()->devices.size();
   return known ? session()->devices[(size_t)where.id].get() : nullptr;
 }
 
@@ -78,34 +106,47 @@ void drop_physical(CUmemGenericAllocationHandle h, Link* link) {
 using namespace busbar;
 using namespace busbar::client;
 
-#define READY if (!session()) return CUDA_ERROR_NOT_INITIALIZED
+#define READY \
+  if (!session()) return CUDA_ERROR_NOT_INITIALIZED
 
-API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationProp* p, CUmemAllocationGranularity_flags) {
+API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationProp* p,
+                                           CUmemAllocationGranularity_flags) {
   READY;
   if (!out || !p) return CUDA_ERROR_INVALID_VALUE;
-  *out = wire::kGranularity;                              // of every GPU since Volta; the node refuses what does not fit
+  *out = wire::kGranularity;  // of every GPU since Volta; the node refuses what does not fit
   return CUDA_SUCCESS;
 }
 
-CUresult busbar::client::reserve_on_both_sides(Link* link, uint32_t context, uint64_t bytes, uint64_t wish, uint64_t& out) {
+CUresult busbar::client::reserve_on_both_sides(Link* link, uint32_t context, uint64_t bytes,
+                                               uint64_t wish, uint64_t& out) {
   std::lock_guard lock(memory().mutex);
   for (int i = 0; i < kRounds; ++i) {
     uint64_t at = take_addresses(bytes, i ? 0 : wish);
     if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult r = ask_range(link, wire::Op::reserve_addresses, context, at, bytes);
-    if (r == CUDA_SUCCESS) { memory().reserved[at] = {bytes, link}; out = at; return r; }
+    if (r == CUDA_SUCCESS) {
+      memory().reserved[at] = {bytes, link};
+      out = at;
+      return r;
+    }
     munmap((void*)at, bytes);
-    if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;          // taken on the node: try elsewhere
+    if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;  // taken on the node: try elsewhere
   }
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, CUdeviceptr wish, unsigned long long flags) {
+API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, CUdeviceptr wish,
+                                 unsigned long long flags) {
   READY;
-  if (!out || !bytes || bytes % wire::kGranularity || flags || (align & (align - 1)) || align > 1ull << 40) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !bytes || bytes % wire::kGranularity || flags || (align & (align - 1)) ||
+      align > 1ull << 40)
+    return CUDA_ERROR_INVALID_VALUE;
   Context* c = current_context();
   Link* link = c ? c->device->link : session()->devices.front()->link;
-  if (align > wire::kGranularity) { std::lock_guard lock(memory().mutex); memory().cursor = (memory().cursor + align - 1) & ~(align - 1); }
+  if (align > wire::kGranularity) {
+    std::lock_guard lock(memory().mutex);
+    memory().cursor = (memory().cursor + align - 1) & ~(align - 1);
+  }
   uint64_t at = 0;
   CUresult r = reserve_on_both_sides(link, c ? c->id : 0, bytes, wish, at);
   if (!r) *out = at;
@@ -125,9 +166,12 @@ API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
   return r;
 }
 
-API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp* p, unsigned long long flags) {
+API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
+                         const CUmemAllocationProp* p, unsigned long long flags) {
   READY;
-  if (!out || !p || flags || !bytes || bytes % wire::kGranularity || p->type != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !p || flags || !bytes || bytes % wire::kGranularity ||
+      p->type != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
   Device* d = device_of(p->location);
   if (!d) return CUDA_ERROR_INVALID_DEVICE;
   Context* c = current_context();
@@ -152,19 +196,25 @@ API CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags) {
+API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle h,
+                      unsigned long long flags) {
   READY;
   std::lock_guard lock(memory().mutex);
   Link* link = home_of(ObjectKind::memory, h).link;
   auto range = memory().reserved.upper_bound(p);
-  if (!link || flags || offset || range == memory().reserved.begin()) return CUDA_ERROR_INVALID_VALUE;
+  if (!link || flags || offset || range == memory().reserved.begin())
+    return CUDA_ERROR_INVALID_VALUE;
   --range;
-  bool inside = p % wire::kGranularity == 0 && bytes <= range->second.first && p - range->first <= range->second.first - bytes;
+  bool inside = p % wire::kGranularity == 0 && bytes <= range->second.first &&
+                p - range->first <= range->second.first - bytes;
   auto next = memory().mappings.lower_bound(p);
-  bool free = mapping_at(p) == memory().mappings.end() && (next == memory().mappings.end() || next->first >= p + bytes);
-  if (!inside || !free || range->second.second != link || bytes != memory().physical[h].bytes) return CUDA_ERROR_INVALID_VALUE;
+  bool free = mapping_at(p) == memory().mappings.end() &&
+              (next == memory().mappings.end() || next->first >= p + bytes);
+  if (!inside || !free || range->second.second != link || bytes != memory().physical[h].bytes)
+    return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = ask_range(link, wire::Op::map_memory, 0, p, bytes, h)) return r;
-  memory().mappings[p] = {bytes, h, CU_MEM_ACCESS_FLAGS_PROT_NONE, memory().physical[h].properties.location.id};
+  memory().mappings[p] = {bytes, h, CU_MEM_ACCESS_FLAGS_PROT_NONE,
+                          memory().physical[h].properties.location.id};
   memory().physical[h].references++;
   return CUDA_SUCCESS;
 }
@@ -175,19 +225,29 @@ API CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* 
   if (!access || !n || n > 16) return CUDA_ERROR_INVALID_VALUE;
   Context* c = current_context();
   std::lock_guard lock(memory().mutex);
-  for (uint64_t at = p; at < p + bytes;) { auto it = mapping_at(at); if (it == memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE; at = it->first + it->second.bytes; }
+  for (uint64_t at = p; at < p + bytes;) {
+    auto it = mapping_at(at);
+    if (it == memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+    at = it->first + it->second.bytes;
+  }
   for (size_t i = 0; i < n; ++i) {
     Device* d = device_of(access[i].location);
     if (!d) return CUDA_ERROR_INVALID_DEVICE;
-    if (CUresult r = ask_range(d->link, wire::Op::set_access, 0, p, bytes, d->remote, access[i].flags)) return r;
+    if (CUresult r =
+            ask_range(d->link, wire::Op::set_access, 0, p, bytes, d->remote, access[i].flags))
+      return r;
     for (uint64_t at = p; at < p + bytes;) {
       auto it = mapping_at(at);
       at = it->first + it->second.bytes;
       if (it->second.device != access[i].location.id) continue;
-      if (!c || c->device != d) { for (auto& known : session()->devices) if (known.get() == d && known->primary) c = known->primary; }
+      if (!c || c->device != d) {
+        for (auto& known : session()->devices)
+          if (known.get() == d && known->primary) c = known->primary;
+      }
       it->second.access = access[i].flags;
       session()->addresses.remove(it->first, Region::mapped);
-      if (access[i].flags && c) session()->addresses.add({Region::mapped, it->first, it->second.bytes, 0, c, 0});
+      if (access[i].flags && c)
+        session()->addresses.add({Region::mapped, it->first, it->second.bytes, 0, c, 0});
     }
   }
   return CUDA_SUCCESS;
@@ -205,10 +265,15 @@ API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* wher
 API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
   READY;
   Region r = session()->addresses.find(p);
-  if (r.context) if (CUresult e = synchronize(r.context)) return e;     // nothing may touch it any more
+  if (r.context)
+    if (CUresult e = synchronize(r.context)) return e;  // nothing may touch it any more
   std::lock_guard lock(memory().mutex);
   uint64_t at = p;
-  while (at < p + bytes) { auto it = memory().mappings.find(at); if (it == memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE; at += it->second.bytes; }
+  while (at < p + bytes) {
+    auto it = memory().mappings.find(at);
+    if (it == memory().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+    at += it->second.bytes;
+  }
   if (at != p + bytes) return CUDA_ERROR_INVALID_VALUE;
   for (at = p; at < p + bytes;) {
     auto it = memory().mappings.find(at);
@@ -234,7 +299,8 @@ API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out, CUmemGenericAllocationHandle h) {
+API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out,
+                                                    CUmemGenericAllocationHandle h) {
   READY;
   std::lock_guard lock(memory().mutex);
   auto it = memory().physical.find(h);

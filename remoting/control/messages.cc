@@ -51,7 +51,8 @@ bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attac
     std::memcpy(CMSG_DATA(c), &attached, sizeof attached);
   }
   ssize_t n;
-  do n = sendmsg(fd, &m, MSG_NOSIGNAL); while (n < 0 && errno == EINTR);
+  do n = sendmsg(fd, &m, MSG_NOSIGNAL);
+  while (n < 0 && errno == EINTR);
   return n == (ssize_t)sizeof h && send_all(fd, body, bytes);
 }
 
@@ -64,12 +65,20 @@ bool receive_message(int fd, Header& h, void* body, uint32_t room, int* attached
   m.msg_control = space;
   m.msg_controllen = sizeof space;
   ssize_t n;
-  do n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC); while (n < 0 && errno == EINTR);
+  do n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+  while (n < 0 && errno == EINTR);
   int got = -1;
-  if (n > 0) for (cmsghdr* c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) std::memcpy(&got, CMSG_DATA(c), sizeof got);
-  bool ok = n > 0 && (n == (ssize_t)sizeof h || receive_all(fd, (char*)&h + n, sizeof h - (size_t)n)) && h.bytes <= room && receive_all(fd, body, h.bytes);
-  if (attached && ok) *attached = got;
-  else if (got >= 0) ::close(got);
+  if (n > 0)
+    for (cmsghdr* c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+      if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        std::memcpy(&got, CMSG_DATA(c), sizeof got);
+  bool ok = n > 0 &&
+            (n == (ssize_t)sizeof h || receive_all(fd, (char*)&h + n, sizeof h - (size_t)n)) &&
+            h.bytes <= room && receive_all(fd, body, h.bytes);
+  if (attached && ok)
+    *attached = got;
+  else if (got >= 0)
+    ::close(got);
   return ok;
 }
 
@@ -86,7 +95,8 @@ int listen_at(const char* path) {
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   unlink(path);
   mode_t before = umask(0177);
-  bool ok = fd >= 0 && address_of(path, a) && bind(fd, (sockaddr*)&a, sizeof a) == 0 && listen(fd, 64) == 0;
+  bool ok = fd >= 0 && address_of(path, a) && bind(fd, (sockaddr*)&a, sizeof a) == 0 &&
+            listen(fd, 64) == 0;
   umask(before);
   if (ok) return fd;
   if (fd >= 0) ::close(fd);

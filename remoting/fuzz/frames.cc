@@ -6,13 +6,15 @@
 #include <cstring>
 #include <vector>
 
-#define private public                                      // the decoder is the link's own
+#define private public  // the decoder is the link's own
 #include "client/link.h"
 #undef private
 
 namespace busbar::client {
 struct Session;
-Session* session() { return nullptr; }                      // no memory of the library's own
+Session* session() {
+  return nullptr;
+}  // no memory of the library's own
 }  // namespace busbar::client
 
 using namespace busbar;
@@ -40,12 +42,17 @@ std::vector<uint8_t> frames_of(const uint8_t* p, size_t n) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   static uint8_t memory[4096];
-  static const FILE* nowhere = std::freopen("/dev/null", "w", stdout);   // what kernels print
+  static const FILE* nowhere = std::freopen("/dev/null", "w", stdout);  // what kernels print
   if (n < 2 || !nowhere) return 0;
   Link link;
-  link.leaving_ = true;                                     // nothing is printed
-  static transport::Ring ring(64 << 10);                    // made once: making them is slower than what is tested
-  static transport::SharedMemory* memory_of_both = [] { int fd = -1; auto m = transport::SharedMemory::create(fd); close(fd); return m.release(); }();
+  link.leaving_ = true;                   // nothing is printed
+  static transport::Ring ring(64 << 10);  // made once: making them is slower than what is tested
+  static transport::SharedMemory* memory_of_both = [] {
+    int fd = -1;
+    auto m = transport::SharedMemory::create(fd);
+    close(fd);
+    return m.release();
+  }();
   link.records_ = &ring;
   if (data[0] & 1) link.shared_.reset(memory_of_both);
   Progress progress;
@@ -55,13 +62,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   link.incoming_[2] = {Rows::flat(memory, sizeof memory), 0, sizeof memory, sizeof memory};
   link.incoming_[3] = {{memory, 16, 64, 8, 1024, 2}, 0, 256, 256};
   link.know_staging(4, Rows::flat(memory, 1024));
-  link.incoming_[5] = {Rows::flat((void*)4096, 256), 0, 256, 256};   // no memory of the program's
+  link.incoming_[5] = {Rows::flat((void*)4096, 256), 0, 256, 256};  // no memory of the program's
   if (!(data[0] & 2)) {
-    link.on_host_function = [](uint64_t) {};
-    link.on_graph_function = [](uint64_t, uint64_t) {};
+    link.on_host_function = [](uint64_t) {
+    };
+    link.on_graph_function = [](uint64_t, uint64_t) {
+    };
   }
-  if (data[1] == 0xff) link.inbox_.assign(data + 2, data + n);
-  else link.inbox_ = frames_of(data + 1, n - 1);
+  if (data[1] == 0xff)
+    link.inbox_.assign(data + 2, data + n);
+  else
+    link.inbox_ = frames_of(data + 1, n - 1);
   link.parse_frames();
   link.shared_.release();
   return 0;

@@ -1,4 +1,5 @@
-// The limits of what a client may send a session server: at, over and far over. Prints what is wrong; the exit code says whether anything is.
+// The limits of what a client may send a session server: at, over and far over. Prints what is
+// wrong; the exit code says whether anything is.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -20,7 +21,8 @@ void expect(bool right, const char* what) {
 }
 
 // A record of one call; `claimed` is what its header says, when it lies.
-std::vector<uint8_t> record(wire::Op op, const std::vector<uint8_t>& payload, uint32_t stream = wire::kFirstStream + 2, uint32_t claimed = 0) {
+std::vector<uint8_t> record(wire::Op op, const std::vector<uint8_t>& payload,
+                            uint32_t stream = wire::kFirstStream + 2, uint32_t claimed = 0) {
   std::vector<uint8_t> r(sizeof(wire::RecordHeader) + ((payload.size() + 15) & ~15ull));
   wire::RecordHeader h{claimed ? claimed : (uint32_t)r.size(), (uint16_t)op, 0, 1, stream};
   std::memcpy(r.data(), &h, sizeof h);
@@ -28,21 +30,26 @@ std::vector<uint8_t> record(wire::Op op, const std::vector<uint8_t>& payload, ui
   return r;
 }
 
-template <typename... T> std::vector<uint8_t> bytes_of(T... values) {
+template <typename... T>
+std::vector<uint8_t> bytes_of(T... values) {
   std::vector<uint8_t> out;
   (out.insert(out.end(), (const uint8_t*)&values, (const uint8_t*)&values + sizeof values), ...);
   return out;
 }
 
 // A fresh session; `body` gets a function that is false once a record was refused.
-void session(const std::function<void(const std::function<bool(const std::vector<uint8_t>&)>&)>& body) {
+void session(
+    const std::function<void(const std::function<bool(const std::vector<uint8_t>&)>&)>& body) {
   static auto* world = new World;
   fuzz::g_failures = 0;
   fuzz::g_calls = 0;
   Session s(world->cu, *world->link, world->staging, *world->ledger, {{0, 0, {}}, {1, 1, {}}}, "");
   Executor executor(s);
   fuzz::begin(executor);
-  body([&](const std::vector<uint8_t>& r) { uint64_t used; return executor.process(r.data(), r.size(), used); });
+  body([&](const std::vector<uint8_t>& r) {
+    uint64_t used;
+    return executor.process(r.data(), r.size(), used);
+  });
 }
 
 bool taken(const std::vector<uint8_t>& r) {
@@ -52,11 +59,15 @@ bool taken(const std::vector<uint8_t>& r) {
 }
 
 void record_size() {
-  auto sized = [](uint32_t bytes) { return record(wire::Op::mark, std::vector<uint8_t>(bytes - sizeof(wire::RecordHeader))); };
+  auto sized = [](uint32_t bytes) {
+    return record(wire::Op::mark, std::vector<uint8_t>(bytes - sizeof(wire::RecordHeader)));
+  };
   expect(taken(sized(wire::kMaxRecordBytes)), "the largest record");
   expect(!taken(sized(wire::kMaxRecordBytes + 16)), "a record 16 bytes larger");
-  expect(!taken(record(wire::Op::mark, {}, wire::kFirstStream + 2, 0xfffffff0)), "a record of 4 GiB");
-  expect(!taken(record(wire::Op::mark, bytes_of(0ull, 0ull), wire::kFirstStream + 2, 24)), "a record of 24 bytes");
+  expect(!taken(record(wire::Op::mark, {}, wire::kFirstStream + 2, 0xfffffff0)),
+         "a record of 4 GiB");
+  expect(!taken(record(wire::Op::mark, bytes_of(0ull, 0ull), wire::kFirstStream + 2, 24)),
+         "a record of 24 bytes");
 }
 
 void inline_bytes() {
@@ -73,24 +84,31 @@ void inline_bytes() {
 
 void handles() {
   session([](auto& send) {
-    auto event = [](uint32_t id) { return record(wire::Op::create_event, bytes_of(id, 2u)); };
+    auto event = [](uint32_t id) {
+      return record(wire::Op::create_event, bytes_of(id, 2u));
+    };
     bool all = true;
-    for (uint32_t i = 1; all && i < wire::kMaxObjects; ++i) all = send(event(100 + i));   // one is there from the beginning
+    for (uint32_t i = 1; all && i < wire::kMaxObjects; ++i)
+      all = send(event(100 + i));  // one is there from the beginning
     expect(all, "as many events as a session may have");
     expect(!send(event(50)), "one event more");
   });
   Objects<Charge> objects;
   for (uint64_t i = 1; i < wire::kMaxObjects; ++i) objects.add(ObjectKind::graph, i);
   expect(objects.add(ObjectKind::graph, wire::kMaxObjects), "as many graphs as a session may have");
-  expect(!objects.add(ObjectKind::graph, wire::kMaxObjects + 1) && !objects.add(ObjectKind::graph, ~0ull), "more graphs");
+  expect(!objects.add(ObjectKind::graph, wire::kMaxObjects + 1) &&
+             !objects.add(ObjectKind::graph, ~0ull),
+         "more graphs");
   expect(objects.add(ObjectKind::node, 1), "a node beside them");
 }
 
 void pending_work() {
   session([](auto& send) {
-    auto late = record(wire::Op::copy_in, bytes_of((uint64_t)0x10000, (uint64_t)8192, (uint64_t)77));   // its bytes never come
+    auto late = record(wire::Op::copy_in, bytes_of((uint64_t)0x10000, (uint64_t)8192,
+                                                   (uint64_t)77));  // its bytes never come
     bool all = true;
-    for (uint32_t i = 0; all && i < wire::kMaxParallelRequests; ++i) all = send(i ? record(wire::Op::mark, {}) : late);
+    for (uint32_t i = 0; all && i < wire::kMaxParallelRequests; ++i)
+      all = send(i ? record(wire::Op::mark, {}) : late);
     expect(all, "as many parked records as a session may have");
     expect(!send(record(wire::Op::mark, {})), "one parked record more");
   });
@@ -102,12 +120,20 @@ void names() {
     payload.insert(payload.end(), text.begin(), text.end());
     return record(wire::Op::refused, payload);
   };
-  expect(taken(name(wire::kMaxCallName, std::string(wire::kMaxCallName, 'x'))), "the longest name of a call");
-  expect(!taken(name(wire::kMaxCallName + 1, std::string(wire::kMaxCallName + 1, 'x'))), "a longer name");
-  expect(!taken(name(0, "")) && !taken(name(~0u, "cuInit")) && !taken(name(6, "cu\nnit")), "no name, a name of 4 GiB, a line break in it");
+  expect(taken(name(wire::kMaxCallName, std::string(wire::kMaxCallName, 'x'))),
+         "the longest name of a call");
+  expect(!taken(name(wire::kMaxCallName + 1, std::string(wire::kMaxCallName + 1, 'x'))),
+         "a longer name");
+  expect(!taken(name(0, "")) && !taken(name(~0u, "cuInit")) && !taken(name(6, "cu\nnit")),
+         "no name, a name of 4 GiB, a line break in it");
   session([](auto& send) {
     bool all = true;
-    for (int i = 0; all && i < 1000; ++i) { std::string n = "cuCall" + std::to_string(i); auto p = bytes_of((uint32_t)n.size()); p.insert(p.end(), n.begin(), n.end()); all = send(record(wire::Op::refused, p)); }
+    for (int i = 0; all && i < 1000; ++i) {
+      std::string n = "cuCall" + std::to_string(i);
+      auto p = bytes_of((uint32_t)n.size());
+      p.insert(p.end(), n.begin(), n.end());
+      all = send(record(wire::Op::refused, p));
+    }
     expect(all, "a thousand names: those that do not fit are left out");
   });
 }
@@ -119,15 +145,23 @@ void control_messages() {
     control::Header h{claimed, (uint32_t)control::Kind::grants};
     std::vector<uint8_t> sent(sizeof h + std::min(claimed, 2 * room)), body(room);
     std::memcpy(sent.data(), &h, sizeof h);
-    std::thread sender([&] { for (size_t at = 0; at < sent.size();) { ssize_t n = ::send(pair[0], sent.data() + at, sent.size() - at, MSG_NOSIGNAL); if (n <= 0) break; at += (size_t)n; } });
+    std::thread sender([&] {
+      for (size_t at = 0; at < sent.size();) {
+        ssize_t n = ::send(pair[0], sent.data() + at, sent.size() - at, MSG_NOSIGNAL);
+        if (n <= 0) break;
+        at += (size_t)n;
+      }
+    });
     bool ok = control::receive_message(pair[1], h, body.data(), room, nullptr);
     close(pair[1]);
     sender.join();
     close(pair[0]);
     return ok;
   };
-  expect(arrives(control::kMaxMessageBytes, control::kMaxMessageBytes), "the largest control message");
-  expect(!arrives(control::kMaxMessageBytes + 1, control::kMaxMessageBytes), "a control message one byte larger");
+  expect(arrives(control::kMaxMessageBytes, control::kMaxMessageBytes),
+         "the largest control message");
+  expect(!arrives(control::kMaxMessageBytes + 1, control::kMaxMessageBytes),
+         "a control message one byte larger");
   expect(!arrives(~0u, control::kMaxMessageBytes), "a control message of 4 GiB");
 }
 }  // namespace

@@ -1,4 +1,5 @@
-// libFuzzer: memory that a client shares with the node, written by somebody hostile: the ring of records as the node reads it.
+// libFuzzer: memory that a client shares with the node, written by somebody hostile: the ring of
+// records as the node reads it.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,7 +13,11 @@ using namespace busbar;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   constexpr uint64_t kBytes = 128 << 10;
-  static uint8_t* memory = [] { int fd = memfd_create("ring", 0); if (ftruncate(fd, kBytes)) _exit(1); return transport::map_twice(fd, 0, kBytes, false); }();
+  static uint8_t* memory = [] {
+    int fd = memfd_create("ring", 0);
+    if (ftruncate(fd, kBytes)) _exit(1);
+    return transport::map_twice(fd, 0, kBytes, false);
+  }();
   if (n < 16) return 0;
   transport::RingHead head;
   uint64_t words[2];
@@ -26,7 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   for (int i = 0; i < 4 && ring.take(out, 4096); ++i) {
     uint64_t at = 0;
     wire::RecordHeader h;
-    while (at < out.size()) { if (wire::next_record(out.data() + at, out.size() - at, h) != 1) __builtin_trap(); at += h.bytes; }   // what is taken is whole
+    while (at < out.size()) {
+      if (wire::next_record(out.data() + at, out.size() - at, h) != 1) __builtin_trap();
+      at += h.bytes;
+    }  // what is taken is whole
     out.clear();
   }
   return 0;

@@ -1,4 +1,5 @@
-// A session server's world without a client: a stub driver, shared memory that is emptied, a ledger.
+// A session server's world without a client: a stub driver, shared memory that is emptied, a
+// ledger.
 #pragma once
 #include <unistd.h>
 
@@ -22,9 +23,9 @@ struct World {
   Ledger* ledger = nullptr;
   std::unique_ptr<transport::SharedMemory> client;
   Link* link = nullptr;
-  Staging staging{cu, [] {}};                               // a buffer that is not given back is missed sooner or later
+  Staging staging{cu, [] {}};  // a buffer that is not given back is missed sooner or later
   World() {
-    staging.close();                                        // no bulk bytes will come: nobody waits for them
+    staging.close();  // no bulk bytes will come: nobody waits for them
     std::string path = "/tmp/busbar-fuzz-" + std::to_string(getpid());
     uint64_t limits[2] = {1 << 30, 1 << 20};
     Ledger::create(path, limits, 2);

@@ -1,4 +1,5 @@
-// After a restart: sessions are found by the records their first launcher wrote, and believed only if the process is the same.
+// After a restart: sessions are found by the records their first launcher wrote, and believed only
+// if the process is the same.
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -27,15 +28,23 @@ unsigned Sessions::adopt() {
     std::string name = e->d_name;
     if (name.size() < 8 || name.substr(name.size() - 7) != ".record") continue;
     Session s;
-    if (!read_record(folder + "/" + name, s)) { unlink((folder + "/" + name).c_str()); continue; }
+    if (!read_record(folder + "/" + name, s)) {
+      unlink((folder + "/" + name).c_str());
+      continue;
+    }
     s.mine = 0;
     control::SessionStatus status;
-    bool same = server::process_start_time((pid_t)s.record.pid) == s.start_time && ask(s, control::Kind::status, nullptr, 0, -1, &status);
+    bool same = server::process_start_time((pid_t)s.record.pid) == s.start_time &&
+                ask(s, control::Kind::status, nullptr, 0, -1, &status);
     std::lock_guard lock(mutex_);
     Session& kept = sessions_[hex(s.record.id, 16)] = s;
-    if (!same) { close_session(kept, "the session server ended while the launcher was away"); continue; }
+    if (!same) {
+      close_session(kept, "the session server ended while the launcher was away");
+      continue;
+    }
     kept.record.state = (uint32_t)control::SessionState::running;
-    std::fprintf(stderr, "session %s adopted, pid %u\n", hex(s.record.id, 16).c_str(), s.record.pid);
+    std::fprintf(stderr, "session %s adopted, pid %u\n", hex(s.record.id, 16).c_str(),
+                 s.record.pid);
     ++found;
   }
   closedir(dir);

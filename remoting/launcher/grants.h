@@ -1,4 +1,5 @@
-// What the appliance wants on this node, as the agent last said it; kept on disk for a launcher that starts without an agent.
+// What the appliance wants on this node, as the agent last said it; kept on disk for a launcher
+// that starts without an agent.
 #pragma once
 #include <map>
 #include <memory>
@@ -22,7 +23,7 @@ class Grants {
  public:
   explicit Grants(std::string runtime) : runtime_(std::move(runtime)) {}
 
-  bool load();                                       // from disk; false when there are none
+  bool load();  // from disk; false when there are none
   // Replaces everything. False when the message is out of bounds.
   bool replace(const uint8_t* p, size_t n);
 
@@ -41,7 +42,7 @@ class Grants {
   std::mutex mutex_;
   control::Grants head_{};
   int64_t received_monotonic_ = 0;
-  std::map<std::string, Grant> by_allocation_;       // by the id in hexadecimal
+  std::map<std::string, Grant> by_allocation_;  // by the id in hexadecimal
   std::map<std::string, std::unique_ptr<server::Ledger>> ledgers_;
   bool known_ = false;
 };

@@ -4,12 +4,14 @@
 
 namespace busbar::launcher {
 
-bool read_ticket(const uint8_t* p, size_t n, const control::TicketKey* keys, uint32_t key_count, Ticket& out, std::string& why) {
+bool read_ticket(const uint8_t* p, size_t n, const control::TicketKey* keys, uint32_t key_count,
+                 Ticket& out, std::string& why) {
   why = "the ticket is malformed";
   if (n < sizeof(TicketBody) + kSignatureBytes) return false;
   std::memcpy(&out.body, p, sizeof out.body);
   uint32_t count = out.body.partitions;
-  if (std::memcmp(out.body.magic, kTicketMagic, 4) || count == 0 || count > wire::kMaxDevices) return false;
+  if (std::memcmp(out.body.magic, kTicketMagic, 4) || count == 0 || count > wire::kMaxDevices)
+    return false;
   size_t signed_bytes = sizeof(TicketBody) + count * sizeof(control::Partition);
   if (n != signed_bytes + kSignatureBytes) return false;
   std::memcpy(out.partition, p + sizeof(TicketBody), count * sizeof(control::Partition));

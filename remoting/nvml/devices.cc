@@ -9,11 +9,16 @@ namespace busbar::nvml {
 
 namespace {
 constexpr double kFreshSeconds = 0.05;
-double now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (double)t.tv_sec + (double)t.tv_nsec / 1e9; }
+double now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
 
 const client::NvmlDoor* find_door() {
   void* cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-  auto tables = cuda ? (CUresult (*)(const void**, const CUuuid*))dlsym(cuda, "cuGetExportTable") : nullptr;
+  auto tables =
+      cuda ? (CUresult (*)(const void**, const CUuuid*))dlsym(cuda, "cuGetExportTable") : nullptr;
   const void* door = nullptr;
   CUuuid id;
   __builtin_memcpy(&id, client::kNvmlDoor, sizeof id);
@@ -21,7 +26,10 @@ const client::NvmlDoor* find_door() {
 }
 }  // namespace
 
-Library& library() { static auto* l = new Library; return *l; }
+Library& library() {
+  static auto* l = new Library;
+  return *l;
+}
 
 nvmlReturn_t open_devices() {
   Library& l = library();
@@ -39,14 +47,16 @@ nvmlReturn_t open_devices() {
 }
 
 Device* device_of(nvmlDevice_t handle) {
-  for (Device* d : library().devices) if ((nvmlDevice_t)d == handle) return d;
+  for (Device* d : library().devices)
+    if ((nvmlDevice_t)d == handle) return d;
   return nullptr;
 }
 
 nvmlReturn_t refresh(Device& d) {
   if (d.sampled_seconds >= 0 && now() - d.sampled_seconds < kFreshSeconds) return NVML_SUCCESS;
   d.processes.resize(wire::kNvmlProcesses);
-  if (!library().door->sample(d.index, &d.sample, d.processes.data())) return NVML_ERROR_GPU_IS_LOST;
+  if (!library().door->sample(d.index, &d.sample, d.processes.data()))
+    return NVML_ERROR_GPU_IS_LOST;
   d.processes.resize(d.sample.processes);
   d.sampled_seconds = now();
   return NVML_SUCCESS;
@@ -55,13 +65,17 @@ nvmlReturn_t refresh(Device& d) {
 std::string uuid_text(const Device& d) {
   char out[48];
   auto* b = (const unsigned char*)d.identity.uuid.bytes;
-  std::snprintf(out, sizeof out, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+  std::snprintf(out, sizeof out,
+                "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+                b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+                b[14], b[15]);
   return out;
 }
 
 std::string bus_id(const Device& d) {
   char out[32];
-  std::snprintf(out, sizeof out, "%08X:%02X:%02X.0", d.identity.domain, d.identity.bus, d.identity.slot);
+  std::snprintf(out, sizeof out, "%08X:%02X:%02X.0", d.identity.domain, d.identity.bus,
+                d.identity.slot);
   return out;
 }
 

@@ -12,7 +12,9 @@ CUstreamCaptureStatus status_of(Session& s, const StreamState& st) {
 }  // namespace
 
 // A stream joins a capture by waiting for one of its events, and leaves it when it ends.
-void Executor::follow_capture(StreamState& st) { st.capturing = status_of(s_, st) != CU_STREAM_CAPTURE_STATUS_NONE; }
+void Executor::follow_capture(StreamState& st) {
+  st.capturing = status_of(s_, st) != CU_STREAM_CAPTURE_STATUS_NONE;
+}
 
 // graph (0: a new one), dependencies, whether they have edges
 void Executor::begin_capture(const Record& r, StreamState& st) {
@@ -22,14 +24,25 @@ void Executor::begin_capture(const Record& r, StreamState& st) {
   uint32_t count = in.get<uint32_t>(), with_edges = in.get<uint32_t>();
   std::vector<CUgraphNode> nodes;
   std::vector<CUgraphEdgeData> edges;
-  if (!in.elements(nodes, count) || (with_edges && !in.elements(edges, count))) return s_.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  if (g && !s_.objects.known(ObjectKind::graph, (uint64_t)g)) return s_.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  for (auto n : nodes) if (!s_.objects.known(ObjectKind::node, (uint64_t)n)) return s_.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.elements(nodes, count) || (with_edges && !in.elements(edges, count)))
+    return s_.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (g && !s_.objects.known(ObjectKind::graph, (uint64_t)g))
+    return s_.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  for (auto n : nodes)
+    if (!s_.objects.known(ObjectKind::node, (uint64_t)n))
+      return s_.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult error = CUDA_ERROR_NOT_SUPPORTED;
   if (g && s_.cu.cuStreamBeginCaptureToGraph)
-    error = s_.cu.cuStreamBeginCaptureToGraph(st.handle, g, count ? nodes.data() : nullptr, with_edges && count ? edges.data() : nullptr, count, CU_STREAM_CAPTURE_MODE_RELAXED);
-  if (!g && s_.cu.cuStreamBeginCapture) error = s_.cu.cuStreamBeginCapture(st.handle, CU_STREAM_CAPTURE_MODE_RELAXED);
-  if (!error) { st.capturing = true; st.capture_error = CUDA_SUCCESS; ++captures_; }
+    error = s_.cu.cuStreamBeginCaptureToGraph(st.handle, g, count ? nodes.data() : nullptr,
+                                              with_edges && count ? edges.data() : nullptr, count,
+                                              CU_STREAM_CAPTURE_MODE_RELAXED);
+  if (!g && s_.cu.cuStreamBeginCapture)
+    error = s_.cu.cuStreamBeginCapture(st.handle, CU_STREAM_CAPTURE_MODE_RELAXED);
+  if (!error) {
+    st.capturing = true;
+    st.capture_error = CUDA_SUCCESS;
+    ++captures_;
+  }
   s_.reply(reply, error);
 }
 
@@ -39,14 +52,18 @@ void Executor::end_capture(const Record& r, StreamState& st) {
   uint64_t reply = in.get<uint64_t>();
   bool invalid = in.get<uint32_t>() != 0, given = in.get<uint32_t>() != 0;
   CUgraph g = nullptr;
-  CUresult error = s_.cu.cuStreamEndCapture ? s_.cu.cuStreamEndCapture(st.handle, &g) : CUDA_ERROR_NOT_SUPPORTED;
+  CUresult error =
+      s_.cu.cuStreamEndCapture ? s_.cu.cuStreamEndCapture(st.handle, &g) : CUDA_ERROR_NOT_SUPPORTED;
   for (auto& [id, other] : s_.streams) {
     if (!other.capturing) continue;
     follow_capture(other);
     if (!other.capturing && other.capture_error && !error) error = other.capture_error;
   }
   if (captures_) --captures_;
-  if (g && (invalid || error) && !given) { s_.cu.cuGraphDestroy(g); g = nullptr; }
+  if (g && (invalid || error) && !given) {
+    s_.cu.cuGraphDestroy(g);
+    g = nullptr;
+  }
   if (g) s_.objects.add(ObjectKind::graph, (uint64_t)g);
   std::string out;
   append(out, g);
@@ -61,12 +78,18 @@ void Executor::capture_info(const Record& r, StreamState& st) {
   CUgraph g = nullptr;
   const CUgraphNode* nodes = nullptr;
   const CUgraphEdgeData* edges = nullptr;
-  CUresult error = s_.cu.cuStreamGetCaptureInfo ? s_.cu.cuStreamGetCaptureInfo(st.handle, &status, &id, &g, &nodes, &edges, &count) : CUDA_ERROR_NOT_SUPPORTED;
+  CUresult error =
+      s_.cu.cuStreamGetCaptureInfo
+          ? s_.cu.cuStreamGetCaptureInfo(st.handle, &status, &id, &g, &nodes, &edges, &count)
+          : CUDA_ERROR_NOT_SUPPORTED;
   std::string out;
   append(out, g);
   append(out, count);
   if (g) s_.objects.add(ObjectKind::graph, (uint64_t)g);
-  for (uint64_t i = 0; !error && i < count; ++i) { s_.objects.add(ObjectKind::node, (uint64_t)nodes[i], (uint64_t)g); append(out, nodes[i]); }
+  for (uint64_t i = 0; !error && i < count; ++i) {
+    s_.objects.add(ObjectKind::node, (uint64_t)nodes[i], (uint64_t)g);
+    append(out, nodes[i]);
+  }
   s_.reply(reply, error, out);
 }
 
@@ -76,8 +99,13 @@ void Executor::update_capture(const Record& r, StreamState& st) {
   uint32_t flags = in.get<uint32_t>(), count = in.get<uint32_t>();
   std::vector<CUgraphNode> nodes;
   if (!in.elements(nodes, count)) return s_.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  for (auto n : nodes) if (!s_.objects.known(ObjectKind::node, (uint64_t)n)) return s_.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  CUresult error = s_.cu.cuStreamUpdateCaptureDependencies ? s_.cu.cuStreamUpdateCaptureDependencies(st.handle, nodes.data(), nullptr, count, flags) : CUDA_ERROR_NOT_SUPPORTED;
+  for (auto n : nodes)
+    if (!s_.objects.known(ObjectKind::node, (uint64_t)n))
+      return s_.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  CUresult error =
+      s_.cu.cuStreamUpdateCaptureDependencies
+          ? s_.cu.cuStreamUpdateCaptureDependencies(st.handle, nodes.data(), nullptr, count, flags)
+          : CUDA_ERROR_NOT_SUPPORTED;
   s_.reply(reply, error);
 }
 

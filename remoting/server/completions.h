@@ -14,16 +14,21 @@
 namespace busbar::server {
 
 // Bytes for the client, to be sent before the counter that announces them.
-struct Delivery { uint64_t transfer = 0, offset = 0; Pinned staging; uint64_t bytes = 0; int chunk = -1; };   // chunk: of shared memory, instead of staging
+struct Delivery {
+  uint64_t transfer = 0, offset = 0;
+  Pinned staging;
+  uint64_t bytes = 0;
+  int chunk = -1;
+};  // chunk: of shared memory, instead of staging
 
 struct Mark {
   CUevent event = nullptr;
   uint32_t context = 0, stream = 0;
   uint64_t position = 0;
   std::vector<Delivery> deliveries;
-  std::vector<Pinned> consumed;          // staging of host-to-device copies; its bytes become credit
+  std::vector<Pinned> consumed;  // staging of host-to-device copies; its bytes become credit
   uint64_t consumed_bytes = 0;
-  std::vector<uint32_t> consumed_chunks; // of shared memory
+  std::vector<uint32_t> consumed_chunks;  // of shared memory
   uint64_t host_function = 0;
 };
 
@@ -38,7 +43,8 @@ class Completions {
   void drop(Mark& m);
   // Publishes what is done. From the executor, between records; cheap when nothing is pending.
   void poll();
-  // The executor will not look any more: a thread takes over what is pending. It begins when it is first needed.
+  // The executor will not look any more: a thread takes over what is pending. It begins when it is
+  // first needed.
   void settle();
   // The first asynchronous error; every counter that follows carries it.
   void fail(CUresult error, uint64_t position);

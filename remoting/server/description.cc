@@ -1,4 +1,5 @@
-// What a client learns of its devices before its first record, and the addresses that both ends keep for their memory.
+// What a client learns of its devices before its first record, and the addresses that both ends
+// keep for their memory.
 #include <algorithm>
 
 #include "server/session.h"
@@ -6,14 +7,18 @@
 namespace busbar::server {
 
 namespace {
-// One of the client's addresses, or none: an address elsewhere would be of no use to it. What was tried leaves the list.
+// One of the client's addresses, or none: an address elsewhere would be of no use to it. What was
+// tried leaves the list.
 uint64_t reserve_arena(Driver& cu, DeviceState& d, std::vector<uint64_t>& offered, uint64_t bytes) {
   for (uint32_t round = 0; round < wire::kArenaRounds && !offered.empty(); ++round) {
     uint64_t at = offered.front();
     offered.erase(offered.begin());
     CUdeviceptr got = 0;
     if (cu.cuMemAddressReserve(&got, bytes, wire::kGranularity, at, 0)) continue;
-    if (got == at) { d.arenas.emplace_back(at, bytes); return at; }
+    if (got == at) {
+      d.arenas.emplace_back(at, bytes);
+      return at;
+    }
     cu.cuMemAddressFree(got, bytes);
   }
   return 0;
@@ -22,15 +27,18 @@ uint64_t reserve_arena(Driver& cu, DeviceState& d, std::vector<uint64_t>& offere
 void append_attributes(Driver& cu, CUdevice device, std::string& out) {
   for (int a = 0; a < wire::kDeviceAttributes; ++a) {
     int value = 0;
-    CUresult r = a ? cu.cuDeviceGetAttribute(&value, (CUdevice_attribute)a, device) : CUDA_ERROR_INVALID_VALUE;
+    CUresult r = a ? cu.cuDeviceGetAttribute(&value, (CUdevice_attribute)a, device)
+                   : CUDA_ERROR_INVALID_VALUE;
     append<int32_t>(out, value);
     append<uint8_t>(out, r == CUDA_SUCCESS);
   }
 }
 }  // namespace
 
-// version and kind of the driver, and for each device its name, UUID, memory, arena (0: none) and attributes
-std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState>& devices, std::vector<uint64_t> offered) {
+// version and kind of the driver, and for each device its name, UUID, memory, arena (0: none) and
+// attributes
+std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState>& devices,
+                             std::vector<uint64_t> offered) {
   std::erase_if(offered, [](uint64_t at) { return !at || at % wire::kGranularity; });
   std::string out;
   int version = 0;
@@ -44,7 +52,8 @@ std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState
     cu.cuDeviceGetName(name, sizeof name, d.device);
     cu.cuDeviceGetUuid(&uuid, d.device);
     uint64_t memory = ledger.limit(d.partition);
-    uint64_t bytes = (memory * wire::kArenaTimes + wire::kGranularity - 1) / wire::kGranularity * wire::kGranularity;
+    uint64_t bytes = (memory * wire::kArenaTimes + wire::kGranularity - 1) / wire::kGranularity *
+                     wire::kGranularity;
     uint64_t arena = bytes <= wire::kArenaSlotBytes ? reserve_arena(cu, d, offered, bytes) : 0;
     out.append(name, sizeof name);
     out.append((const char*)&uuid, sizeof uuid);

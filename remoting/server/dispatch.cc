@@ -11,11 +11,14 @@ using wire::Op;
 namespace {
 #include "server_calls.inc"
 
-
 }  // namespace
 
 const GeneratedCall* generated(uint16_t opcode) {
-  static const auto table = [] { std::vector<const GeneratedCall*> t(0x1000); for (auto& c : kGeneratedCalls) t[c.opcode] = &c; return t; }();
+  static const auto table = [] {
+    std::vector<const GeneratedCall*> t(0x1000);
+    for (auto& c : kGeneratedCalls) t[c.opcode] = &c;
+    return t;
+  }();
   return opcode < table.size() ? table[opcode] : nullptr;
 }
 
@@ -37,19 +40,34 @@ bool Executor::handle(const Record& r) {
   if (g && g->replies) return generated_reply(*g, r);
   if (g) return r.head.stream && admit(r);
   switch ((Op)r.head.opcode) {
-    case Op::launch: case Op::copy_in: case Op::copy_out: case Op::record_event: case Op::wait_event: case Op::host_function: case Op::mark:
-    case Op::copy_rows: case Op::stage: case Op::launch_graph: case Op::capture_host_function:
-      return admit(r);
-    case Op::begin_capture: case Op::end_capture: case Op::capture_info: case Op::update_capture: return stream_reply(r);
-    case Op::return_memory: case Op::release: case Op::unload_module: case Op::destroy_stream: case Op::destroy_event: case Op::destroy_context:
-      global(r);
-      return true;
+    case Op::launch:
+    case Op::copy_in:
+    case Op::copy_out:
+    case Op::record_event:
+    case Op::wait_event:
+    case Op::host_function:
+    case Op::mark:
+    case Op::copy_rows:
+    case Op::stage:
+    case Op::launch_graph:
+    case Op::capture_host_function: return admit(r);
+    case Op::begin_capture:
+    case Op::end_capture:
+    case Op::capture_info:
+    case Op::update_capture: return stream_reply(r);
+    case Op::return_memory:
+    case Op::release:
+    case Op::unload_module:
+    case Op::destroy_stream:
+    case Op::destroy_event:
+    case Op::destroy_context: global(r); return true;
     case Op::create_stream: create_stream(r); return true;
     case Op::create_event: {
       wire::Decoder in = r.decoder();
       uint32_t id = in.get<uint32_t>(), flags = in.get<uint32_t>();
       if (s_.events.size() >= wire::kMaxObjects) return false;
-      s_.events[id] = {r.head.context, flags & (CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC), nullptr, 0, 0};
+      s_.events[id] = {r.head.context, flags & (CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC),
+                       nullptr, 0, 0};
       return in.ok();
     }
     case Op::host_function_done: host_function_done(r.decoder()); return true;
@@ -63,7 +81,8 @@ bool Executor::handle(const Record& r) {
 bool Executor::note_refused(wire::Decoder in) {
   uint32_t bytes = in.get<uint32_t>();
   const uint8_t* p = bytes && bytes <= wire::kMaxCallName ? in.raw(bytes) : nullptr;
-  if (!p || !std::all_of(p, p + bytes, [](uint8_t c) { return std::isalnum(c) || c == '_'; })) return false;
+  if (!p || !std::all_of(p, p + bytes, [](uint8_t c) { return std::isalnum(c) || c == '_'; }))
+    return false;
   s_.ledger.note_refused(std::string((const char*)p, bytes));
   return true;
 }
@@ -75,13 +94,18 @@ bool Executor::generated_reply(const GeneratedCall& g, const Record& r) {
     CUresult status = g.run(s_, in, nullptr, out);
     s_.reply(id, status, out);
   };
-  if (!g.slow) { run(r.decoder()); return true; }
-  auto bytes = std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.head.bytes - sizeof r.head);
+  if (!g.slow) {
+    run(r.decoder());
+    return true;
+  }
+  auto bytes =
+      std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.head.bytes - sizeof r.head);
   helper_.post(s_.current, [run, bytes] { run(wire::Decoder(bytes->data(), bytes->size())); });
   return true;
 }
 
-// Calls with an answer. Those that may block go to the helper: the caller waits, so no later record depends on them.
+// Calls with an answer. Those that may block go to the helper: the caller waits, so no later record
+// depends on them.
 bool Executor::reply_call(const Record& r) {
   using Body = void (*)(Session&, wire::Decoder);
   Body body = nullptr;
@@ -98,7 +122,10 @@ bool Executor::reply_call(const Record& r) {
 #endif
     case Op::nvml_sample: body = nvml_sample; break;
     case Op::flush_output:
-      if (captures_) { s_.reply(r.decoder().get<uint64_t>(), CUDA_SUCCESS); return true; }   // nothing may be waited for now
+      if (captures_) {
+        s_.reply(r.decoder().get<uint64_t>(), CUDA_SUCCESS);
+        return true;
+      }  // nothing may be waited for now
       body = flush_output;
       break;
     case Op::ipc_export: ipc_export(s_, r.decoder()); return true;
@@ -129,14 +156,18 @@ bool Executor::reply_call(const Record& r) {
     case Op::node_event: node_event(s_, r.decoder()); return true;
     case Op::instantiate: body = instantiate; break;
     case Op::stage_now: body = stage_now; break;
-    case Op::graph_function_done: body = graph_function_done; break;   // behind the bytes that it wrote
+    case Op::graph_function_done:
+      body = graph_function_done;
+      break;  // behind the bytes that it wrote
     case Op::load_module: body = load_module; break;
     case Op::get_function: body = get_function; break;
     case Op::link: body = link_images; break;
     default: return false;
   }
-  auto bytes = std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.head.bytes - sizeof r.head);
-  helper_.post(s_.current, [this, bytes, body] { body(s_, wire::Decoder(bytes->data(), bytes->size())); });
+  auto bytes =
+      std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.head.bytes - sizeof r.head);
+  helper_.post(s_.current,
+               [this, bytes, body] { body(s_, wire::Decoder(bytes->data(), bytes->size())); });
   return true;
 }
 
@@ -144,14 +175,24 @@ bool Executor::reply_call(const Record& r) {
 Expected bytes_for(const Record& r) {
   wire::Decoder in = r.decoder();
   switch ((Op)r.head.opcode) {
-    case Op::copy_in: { in.get<uint64_t>(); uint64_t bytes = in.get<uint64_t>(); return {in.get<uint64_t>(), bytes}; }
+    case Op::copy_in: {
+      in.get<uint64_t>();
+      uint64_t bytes = in.get<uint64_t>();
+      return {in.get<uint64_t>(), bytes};
+    }
     case Op::copy_rows: {
       auto c = in.get<CUDA_MEMCPY3D>();
       bool from_program = in.get<uint32_t>() == 1;
       in.get<uint32_t>();
       return {from_program ? in.get<uint64_t>() : 0, c.WidthInBytes * c.Height * c.Depth};
     }
-    case Op::stage: { in.get<uint64_t>(); in.get<uint64_t>(); in.get<uint64_t>(); uint64_t bytes = in.get<uint64_t>(); return {in.get<uint64_t>(), bytes}; }
+    case Op::stage: {
+      in.get<uint64_t>();
+      in.get<uint64_t>();
+      in.get<uint64_t>();
+      uint64_t bytes = in.get<uint64_t>();
+      return {in.get<uint64_t>(), bytes};
+    }
     default: return {};
   }
 }

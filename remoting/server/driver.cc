@@ -5,14 +5,20 @@
 namespace busbar::server {
 
 #define SPELLED(name) #name
-#define EXPORTED(name) SPELLED(name)      // cuda.h renames functions to their current version by macro
+#define EXPORTED(name) SPELLED(name)  // cuda.h renames functions to their current version by macro
 
 bool Driver::load(const std::string& path, std::string& error) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (!library) { error = dlerror(); return false; }
-#define CU(name) \
+  if (!library) {
+    error = dlerror();
+    return false;
+  }
+#define CU(name)                                                     \
   this->name = (decltype(this->name))dlsym(library, EXPORTED(name)); \
-  if (!this->name) { error = path + " has no " + EXPORTED(name); return false; }
+  if (!this->name) {                                                 \
+    error = path + " has no " + EXPORTED(name);                      \
+    return false;                                                    \
+  }
   BUSBAR_DRIVER_CALLS(CU)
 #undef CU
 #define CU(name) this->name = (decltype(this->name))dlsym(library, EXPORTED(name));

@@ -11,7 +11,8 @@
 
 namespace busbar::server {
 
-// Runs the calls that may block for long, one after the other, while the executor goes on. Its thread begins with the first of them.
+// Runs the calls that may block for long, one after the other, while the executor goes on. Its
+// thread begins with the first of them.
 class Helper {
  public:
   explicit Helper(Session& s) : s_(s) {}
@@ -29,9 +30,11 @@ class Helper {
 };
 
 // dispatch.cc
-const GeneratedCall* generated(uint16_t opcode);           // null: no call of the specification
-struct Expected { uint64_t transfer = 0, bytes = 0; };
-Expected bytes_for(const Record& r);                       // the bulk bytes that a record cannot run without
+const GeneratedCall* generated(uint16_t opcode);  // null: no call of the specification
+struct Expected {
+  uint64_t transfer = 0, bytes = 0;
+};
+Expected bytes_for(const Record& r);  // the bulk bytes that a record cannot run without
 
 class Executor {
  public:
@@ -62,7 +65,8 @@ class Executor {
   void copy_out(const Record& r, StreamState& st);
   const uint8_t* shared_bytes(uint64_t transfer, uint64_t bytes);
   int shared_room(uint64_t bytes);
-  bool take_bytes(wire::Decoder& in, uint64_t transfer, uint64_t bytes, std::vector<uint8_t>& out, uint64_t& consumed);
+  bool take_bytes(wire::Decoder& in, uint64_t transfer, uint64_t bytes, std::vector<uint8_t>& out,
+                  uint64_t& consumed);
   void copy_rows(const Record& r, StreamState& st);
   void stage(const Record& r, StreamState& st);
   void launch_graph(const Record& r, StreamState& st);
@@ -84,9 +88,16 @@ class Executor {
   void put_mark(StreamState& st, uint64_t position, Mark m);
   void mark_dirty(const StreamState* except = nullptr);
   void mark_legacy();
-  void check(CUresult r, uint64_t position) { if (r) completions_.fail(r, position); }
+  void check(CUresult r, uint64_t position) {
+    if (r) completions_.fail(r, position);
+  }
   // On a stream that is captured an error belongs to the capture.
-  void check(CUresult r, uint64_t position, StreamState& st) { if (r && st.capturing) { if (!st.capture_error) st.capture_error = r; } else check(r, position); }
+  void check(CUresult r, uint64_t position, StreamState& st) {
+    if (r && st.capturing) {
+      if (!st.capture_error) st.capture_error = r;
+    } else
+      check(r, position);
+  }
   Session& s_;
   StreamQueues queues_;
   Completions completions_;
@@ -95,9 +106,10 @@ class Executor {
   bool leaving_ = false, malformed_ = false;
   int captures_ = 0;
   uint64_t launches_printed_ = 0;
-  std::map<uint64_t, std::pair<uint32_t, uint64_t>> host_functions_;   // id to the stream it holds and its position
-  std::vector<uint32_t> dirty_;                          // streams with unmarked work
-  bool legacy_dirty_ = false;                            // a legacy stream is among them
+  std::map<uint64_t, std::pair<uint32_t, uint64_t>>
+      host_functions_;           // id to the stream it holds and its position
+  std::vector<uint32_t> dirty_;  // streams with unmarked work
+  bool legacy_dirty_ = false;    // a legacy stream is among them
 };
 
 }  // namespace busbar::server

@@ -1,4 +1,5 @@
-// Functions by the client's number. The executor reads while the helper adds; neither waits for the other.
+// Functions by the client's number. The executor reads while the helper adds; neither waits for the
+// other.
 #pragma once
 #include <cuda.h>
 
@@ -13,13 +14,15 @@ class FunctionTable {
   static constexpr uint32_t kChunk = 4096, kChunks = 1024;
   FunctionTable() = default;
   FunctionTable(const FunctionTable&) = delete;
-  ~FunctionTable() { for (auto& chunk : chunks_) delete[] chunk.load(); }
+  ~FunctionTable() {
+    for (auto& chunk : chunks_) delete[] chunk.load();
+  }
   // False when the number is out of range.
   bool add(uint32_t id, CUfunction f) {
     if (id >= kChunk * kChunks) return false;
     std::lock_guard lock(mutex_);
     auto& chunk = chunks_[id / kChunk];
-    if (!chunk.load()) chunk.store(new std::atomic<CUfunction>[kChunk]{});
+    if (!chunk.load()) chunk.store(new std::atomic<CUfunction>[kChunk] {});
     chunk.load()[id % kChunk].store(f, std::memory_order_release);
     numbers_[f] = id;
     return true;
@@ -29,7 +32,11 @@ class FunctionTable {
     auto* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
     return chunk ? chunk[id % kChunk].load(std::memory_order_acquire) : nullptr;
   }
-  uint32_t number(CUfunction f) const { std::lock_guard lock(mutex_); auto it = numbers_.find(f); return it == numbers_.end() ? 0 : it->second; }
+  uint32_t number(CUfunction f) const {
+    std::lock_guard lock(mutex_);
+    auto it = numbers_.find(f);
+    return it == numbers_.end() ? 0 : it->second;
+  }
 
  private:
   mutable std::mutex mutex_;

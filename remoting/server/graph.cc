@@ -1,4 +1,5 @@
-// Graphs on the node: instantiation, buffers that stand for the program's memory, and its functions.
+// Graphs on the node: instantiation, buffers that stand for the program's memory, and its
+// functions.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -15,8 +16,12 @@ void push_outputs(Session& s, const std::set<uint32_t>& outputs) {
   for (uint32_t id : outputs) {
     GraphBuffer b = s.graph_memory.find(id);
     for (uint64_t offset = 0; offset < b.bytes; offset += kPushBytes) {
-      struct { uint32_t id, zero; uint64_t offset; } head{id, 0, offset};
-      s.link.send(wire::Frame::graph_output, &head, sizeof head, b.data + offset, std::min(kPushBytes, b.bytes - offset));
+      struct {
+        uint32_t id, zero;
+        uint64_t offset;
+      } head{id, 0, offset};
+      s.link.send(wire::Frame::graph_output, &head, sizeof head, b.data + offset,
+                  std::min(kPushBytes, b.bytes - offset));
     }
   }
 }
@@ -34,13 +39,16 @@ void CUDA_CB call_program(void* data) {
   uint64_t body[2] = {f->id, round};
   s.link.send(wire::Frame::graph_function, body, sizeof body);
   lock.lock();
-  while (g.waiting.count(round) && s.link.alive()) g.changed.wait_for(lock, std::chrono::seconds(1));
+  while (g.waiting.count(round) && s.link.alive())
+    g.changed.wait_for(lock, std::chrono::seconds(1));
   g.waiting.erase(round);
 }
 
 std::vector<CUgraphNode> dependencies(Session& s, CUgraphNode n) {
   size_t count = 0;
-  if (!s.cu.cuGraphNodeGetDependencies || s.cu.cuGraphNodeGetDependencies(n, nullptr, nullptr, &count)) return {};
+  if (!s.cu.cuGraphNodeGetDependencies ||
+      s.cu.cuGraphNodeGetDependencies(n, nullptr, nullptr, &count))
+    return {};
   std::vector<CUgraphNode> list(count);
   std::vector<CUgraphEdgeData> edges(count);
   if (count && s.cu.cuGraphNodeGetDependencies(n, list.data(), edges.data(), &count)) return {};
@@ -58,16 +66,22 @@ std::set<uint32_t> outputs_before(Session& s, CUgraphNode start) {
     open.pop_back();
     CUgraphNodeType type;
     CUDA_MEMCPY3D copy;
-    if (!s.cu.cuGraphNodeGetType(n, &type) && type == CU_GRAPH_NODE_TYPE_MEMCPY && !s.cu.cuGraphMemcpyNodeGetParams(n, &copy) && copy.dstMemoryType == CU_MEMORYTYPE_HOST)
+    if (!s.cu.cuGraphNodeGetType(n, &type) && type == CU_GRAPH_NODE_TYPE_MEMCPY &&
+        !s.cu.cuGraphMemcpyNodeGetParams(n, &copy) && copy.dstMemoryType == CU_MEMORYTYPE_HOST)
       if (uint32_t id = s.graph_memory.number(copy.dstHost)) found.insert(id);
-    for (CUgraphNode d : dependencies(s, n)) if (seen.insert(d).second) open.push_back(d);
+    for (CUgraphNode d : dependencies(s, n))
+      if (seen.insert(d).second) open.push_back(d);
   }
   return found;
 }
 
-// Before a function of the program runs, what earlier copies of the graph brought must have reached it.
+// Before a function of the program runs, what earlier copies of the graph brought must have reached
+// it.
 void note_outputs(Session& s, CUgraph g) {
-  { std::lock_guard lock(s.graph_functions.mutex); if (s.graph_functions.known.empty()) return; }
+  {
+    std::lock_guard lock(s.graph_functions.mutex);
+    if (s.graph_functions.known.empty()) return;
+  }
   size_t count = 0;
   if (!s.cu.cuGraphGetNodes || s.cu.cuGraphGetNodes(g, nullptr, &count)) return;
   std::vector<CUgraphNode> nodes(count);
@@ -75,15 +89,20 @@ void note_outputs(Session& s, CUgraph g) {
   for (CUgraphNode n : nodes) {
     CUgraphNodeType type;
     CUDA_HOST_NODE_PARAMS host;
-    if (s.cu.cuGraphNodeGetType(n, &type) || type != CU_GRAPH_NODE_TYPE_HOST || s.cu.cuGraphHostNodeGetParams(n, &host)) continue;
+    if (s.cu.cuGraphNodeGetType(n, &type) || type != CU_GRAPH_NODE_TYPE_HOST ||
+        s.cu.cuGraphHostNodeGetParams(n, &host))
+      continue;
     auto before = outputs_before(s, n);
     std::lock_guard lock(s.graph_functions.mutex);
-    if (s.graph_functions.known.count(host.userData)) ((ProgramFunction*)host.userData)->outputs.insert(before.begin(), before.end());
+    if (s.graph_functions.known.count(host.userData))
+      ((ProgramFunction*)host.userData)->outputs.insert(before.begin(), before.end());
   }
 }
 }  // namespace
 
-CUhostFn graph_callback() { return call_program; }
+CUhostFn graph_callback() {
+  return call_program;
+}
 
 void* graph_callback_data(Session& s, uint64_t id) {
   auto f = std::make_shared<ProgramFunction>(ProgramFunction{&s, id, {}});
@@ -104,7 +123,8 @@ void instantiate(Session& s, wire::Decoder in) {
   auto g = in.get<CUgraph>();
   CUDA_GRAPH_INSTANTIATE_PARAMS p{};
   p.flags = in.get<uint64_t>() & ~(uint64_t)CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
-  if (!in.ok() || !s.objects.known(ObjectKind::graph, (uint64_t)g)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.ok() || !s.objects.known(ObjectKind::graph, (uint64_t)g))
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   if (!s.cu.cuGraphInstantiateWithParams) return s.reply(reply, CUDA_ERROR_NOT_SUPPORTED);
   note_outputs(s, g);
   CUgraphExec exec = nullptr;
@@ -117,7 +137,8 @@ void instantiate(Session& s, wire::Decoder in) {
   s.reply(reply, r, out);
 }
 
-// staging, 0, bytes of the whole, offset, bytes, transfer (0: they follow). While a graph waits for the program; nothing reads the buffer then.
+// staging, 0, bytes of the whole, offset, bytes, transfer (0: they follow). While a graph waits for
+// the program; nothing reads the buffer then.
 void stage_now(Session& s, wire::Decoder in) {
   uint32_t id = in.get<uint32_t>();
   in.get<uint32_t>();

@@ -1,5 +1,6 @@
-// Memory of one session in another of the same allocation. The node's driver gives a descriptor for it; session servers pass
-// it on by their control sockets. The ledger counts it once, where it was allocated.
+// Memory of one session in another of the same allocation. The node's driver gives a descriptor for
+// it; session servers pass it on by their control sockets. The ledger counts it once, where it was
+// allocated.
 #include <openssl/rand.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,15 +17,24 @@ constexpr uint32_t kShared = 4096;
 
 int ask_session(Session& s, const wire::IpcToken& token) {
   std::string path = s.socket_folder + "/";
-  for (int i = 0; i < 8; ++i) { char two[3]; std::snprintf(two, sizeof two, "%02x", token.session[i]); path += two; }
+  for (int i = 0; i < 8; ++i) {
+    char two[3];
+    std::snprintf(two, sizeof two, "%02x", token.session[i]);
+    path += two;
+  }
   int fd = control::connect_to((path + ".sock").c_str()), memory = -1;
   if (fd < 0) return -1;
   timeval patience{5, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   control::Header h;
-  bool ok = control::send_message(fd, control::Kind::share, &token, sizeof token) && control::receive_message(fd, h, nullptr, 0, &memory) && h.kind == (uint32_t)control::Kind::ok;
+  bool ok = control::send_message(fd, control::Kind::share, &token, sizeof token) &&
+            control::receive_message(fd, h, nullptr, 0, &memory) &&
+            h.kind == (uint32_t)control::Kind::ok;
   close(fd);
-  if (!ok && memory >= 0) { close(memory); memory = -1; }
+  if (!ok && memory >= 0) {
+    close(memory);
+    memory = -1;
+  }
   return memory;
 }
 }  // namespace
@@ -35,7 +45,8 @@ void ipc_export(Session& s, wire::Decoder in) {
   auto it = s.leases.upper_bound(address);
   if (!in.ok() || it == s.leases.begin()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   --it;
-  if (it->second.plain || address - it->first >= it->second.bytes) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (it->second.plain || address - it->first >= it->second.bytes)
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   if (!s.cu.cuMemExportToShareableHandle) return s.reply(reply, CUDA_ERROR_NOT_SUPPORTED);
   wire::IpcToken t{};
   std::memcpy(t.magic, wire::kIpcMagic, sizeof t.magic);
@@ -45,8 +56,13 @@ void ipc_export(Session& s, wire::Decoder in) {
   t.offset = address - it->first;
   std::array<uint8_t, 16> secret;
   std::lock_guard lock(s.shared_mutex);
-  for (auto& [known, handle] : s.shared) if (handle == it->second.handle) { std::memcpy(t.secret, known.data(), sizeof t.secret); return s.reply(reply, CUDA_SUCCESS, std::string((const char*)&t, sizeof t)); }
-  if (s.shared.size() >= kShared || RAND_bytes(secret.data(), (int)secret.size()) != 1) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  for (auto& [known, handle] : s.shared)
+    if (handle == it->second.handle) {
+      std::memcpy(t.secret, known.data(), sizeof t.secret);
+      return s.reply(reply, CUDA_SUCCESS, std::string((const char*)&t, sizeof t));
+    }
+  if (s.shared.size() >= kShared || RAND_bytes(secret.data(), (int)secret.size()) != 1)
+    return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   s.shared[secret] = it->second.handle;
   std::memcpy(t.secret, secret.data(), sizeof t.secret);
   s.reply(reply, CUDA_SUCCESS, std::string((const char*)&t, sizeof t));
@@ -58,7 +74,10 @@ int shared_memory_of(Session& s, const wire::IpcToken& token, pid_t asker) {
   std::lock_guard lock(s.shared_mutex);
   auto it = s.shared.find(secret);
   int fd = -1;
-  if (it == s.shared.end() || !s.ledger.holds(asker) || s.cu.cuMemExportToShareableHandle(&fd, it->second, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)) return -1;
+  if (it == s.shared.end() || !s.ledger.holds(asker) ||
+      s.cu.cuMemExportToShareableHandle(&fd, it->second, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                        0))
+    return -1;
   return fd;
 }
 
@@ -67,18 +86,23 @@ void ipc_open(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   auto t = in.get<wire::IpcToken>();
   uint64_t device = in.get<uint64_t>(), at = in.get<uint64_t>();
-  if (!in.ok() || device >= s.devices.size() || std::memcmp(t.magic, wire::kIpcMagic, sizeof t.magic) || !s.cu.cuMemImportFromShareableHandle) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+  if (!in.ok() || device >= s.devices.size() ||
+      std::memcmp(t.magic, wire::kIpcMagic, sizeof t.magic) || !s.cu.cuMemImportFromShareableHandle)
+    return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   auto range = s.reserved.find(at);
-  if (range == s.reserved.end() || range->second != t.bytes || s.mapped.count(at)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (range == s.reserved.end() || range->second != t.bytes || s.mapped.count(at))
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   int fd = ask_session(s, t);
   if (fd < 0) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   CUmemGenericAllocationHandle h = 0;
-  CUresult r = s.cu.cuMemImportFromShareableHandle(&h, (void*)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  CUresult r = s.cu.cuMemImportFromShareableHandle(&h, (void*)(intptr_t)fd,
+                                                   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   close(fd);
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {s.devices[device].device}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {s.devices[device].device}},
+                         CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   if (!r) r = s.cu.cuMemMap(at, t.bytes, 0, h, 0);
   if (!r && (r = s.cu.cuMemSetAccess(at, t.bytes, &access, 1))) s.cu.cuMemUnmap(at, t.bytes);
-  if (h) s.cu.cuMemRelease(h);                            // the mapping keeps it
+  if (h) s.cu.cuMemRelease(h);  // the mapping keeps it
   if (!r) s.mapped[at] = 0;
   s.reply(reply, r);
 }
@@ -87,7 +111,8 @@ void ipc_open(Session& s, wire::Decoder in) {
 void ipc_close(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
   auto it = s.mapped.find(at);
-  if (!in.ok() || it == s.mapped.end() || it->second) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.ok() || it == s.mapped.end() || it->second)
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   s.cu.cuCtxSynchronize();
   CUresult r = s.cu.cuMemUnmap(at, bytes);
   if (!r) s.mapped.erase(it);

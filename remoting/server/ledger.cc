@@ -38,7 +38,8 @@ LedgerFile* Ledger::map(const std::string& path, bool make) {
   struct stat st;
   bool ok = fstat(fd, &st) == 0 && (make || st.st_size >= (off_t)sizeof(LedgerFile));
   if (ok && st.st_size < (off_t)sizeof(LedgerFile)) ok = ftruncate(fd, sizeof(LedgerFile)) == 0;
-  void* at = ok ? mmap(nullptr, sizeof(LedgerFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+  void* at = ok ? mmap(nullptr, sizeof(LedgerFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                : MAP_FAILED;
   auto* file = at == MAP_FAILED ? nullptr : (LedgerFile*)at;
   if (file && make && (file->magic != kMagic || file->version != kVersion)) {
     pthread_mutexattr_t a;
@@ -51,7 +52,10 @@ LedgerFile* Ledger::map(const std::string& path, bool make) {
   }
   flock(fd, LOCK_UN);
   ::close(fd);
-  if (file && file->magic != kMagic) { munmap(at, sizeof(LedgerFile)); return nullptr; }
+  if (file && file->magic != kMagic) {
+    munmap(at, sizeof(LedgerFile));
+    return nullptr;
+  }
   return file;
 }
 
@@ -81,26 +85,36 @@ Ledger* Ledger::join(const std::string& path, uint32_t client_pid) {
       l->slot_ = (int)i;
     }
   l->unlock();
-  if (l->slot_ < 0) { delete l; return nullptr; }
+  if (l->slot_ < 0) {
+    delete l;
+    return nullptr;
+  }
   return l;
 }
 
 Ledger::~Ledger() {
-  if (slot_ >= 0) { lock(); file_->slots[slot_] = {}; unlock(); }
+  if (slot_ >= 0) {
+    lock();
+    file_->slots[slot_] = {};
+    unlock();
+  }
   munmap(file_, sizeof(LedgerFile));
 }
 
 void Ledger::lock() {
-  if (pthread_mutex_lock(&file_->mutex) == EOWNERDEAD) pthread_mutex_consistent(&file_->mutex);   // totals are summed afresh each time
+  if (pthread_mutex_lock(&file_->mutex) == EOWNERDEAD)
+    pthread_mutex_consistent(&file_->mutex);  // totals are summed afresh each time
 }
 
 void Ledger::reap() {
-  for (auto& s : file_->slots) if (s.pid && process_start_time(s.pid) != s.start_time) s = {};
+  for (auto& s : file_->slots)
+    if (s.pid && process_start_time(s.pid) != s.start_time) s = {};
 }
 
 uint64_t Ledger::sum(uint32_t partition) const {
   uint64_t total = 0;
-  for (auto& s : file_->slots) if (s.pid) total += s.leased_bytes[partition];
+  for (auto& s : file_->slots)
+    if (s.pid) total += s.leased_bytes[partition];
   return total;
 }
 
@@ -108,9 +122,14 @@ bool Ledger::reserve(uint32_t partition, uint64_t bytes) {
   if (partition >= file_->partitions) return false;
   lock();
   uint64_t limit = file_->limit_bytes[partition];
-  auto fits = [&] { return bytes <= limit && sum(partition) <= limit - bytes; };
+  auto fits = [&] {
+    return bytes <= limit && sum(partition) <= limit - bytes;
+  };
   bool ok = fits();
-  if (!ok) { reap(); ok = fits(); }
+  if (!ok) {
+    reap();
+    ok = fits();
+  }
   if (ok) file_->slots[slot_].leased_bytes[partition] += bytes;
   unlock();
   return ok;
@@ -127,15 +146,21 @@ void Ledger::give_back(uint32_t partition, uint64_t bytes) {
 void Ledger::note_refused(const std::string& name) {
   lock();
   char* names = file_->refused[slot_].names;
-  std::string all = strnlen(names, kRefusedBytes - 1) ? std::string(names, strnlen(names, kRefusedBytes - 1)) + " " : "";
-  if ((" " + all).find(" " + name + " ") == std::string::npos && all.size() + name.size() < kRefusedBytes) std::snprintf(names, kRefusedBytes, "%s%s", all.c_str(), name.c_str());
+  std::string all = strnlen(names, kRefusedBytes - 1)
+                        ? std::string(names, strnlen(names, kRefusedBytes - 1)) + " "
+                        : "";
+  if ((" " + all).find(" " + name + " ") == std::string::npos &&
+      all.size() + name.size() < kRefusedBytes)
+    std::snprintf(names, kRefusedBytes, "%s%s", all.c_str(), name.c_str());
   unlock();
 }
 
 std::string Ledger::refused(pid_t pid, uint64_t start_time) {
   std::string names;
   lock();
-  for (auto& r : file_->refused) if (r.pid == pid && r.start_time == start_time) names.assign(r.names, strnlen(r.names, kRefusedBytes - 1));
+  for (auto& r : file_->refused)
+    if (r.pid == pid && r.start_time == start_time)
+      names.assign(r.names, strnlen(r.names, kRefusedBytes - 1));
   unlock();
   return names;
 }
@@ -143,7 +168,8 @@ std::string Ledger::refused(pid_t pid, uint64_t start_time) {
 bool Ledger::holds(pid_t pid) {
   lock();
   reap();
-  bool found = std::any_of(std::begin(file_->slots), std::end(file_->slots), [&](auto& s) { return s.pid == pid; });
+  bool found = std::any_of(std::begin(file_->slots), std::end(file_->slots),
+                           [&](auto& s) { return s.pid == pid; });
   unlock();
   return found;
 }
@@ -152,7 +178,8 @@ std::vector<wire::NvmlProcess> Ledger::processes(uint32_t partition) {
   std::vector<wire::NvmlProcess> list;
   lock();
   reap();
-  for (auto& s : file_->slots) if (s.pid) list.push_back({s.client_pid, 0, s.leased_bytes[partition]});
+  for (auto& s : file_->slots)
+    if (s.pid) list.push_back({s.client_pid, 0, s.leased_bytes[partition]});
   unlock();
   return list;
 }

@@ -11,18 +11,27 @@
 
 namespace busbar::server {
 
-Link::Link(transport::Tls tls) : tls_(std::move(tls)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-Link::Link(int socket, std::unique_ptr<transport::SharedMemory> shared) : socket_(socket), shared_(std::move(shared)), wake_fd_(-1) { std::thread([this] { watch_client(); }).detach(); }
+Link::Link(transport::Tls tls)
+    : tls_(std::move(tls)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Link::Link(int socket, std::unique_ptr<transport::SharedMemory> shared)
+    : socket_(socket), shared_(std::move(shared)), wake_fd_(-1) {
+  std::thread([this] { watch_client(); }).detach();
+}
 
 void Link::wake() {
-  if (shared_) { woken_ = true; shared_->records().wake(); return; }
+  if (shared_) {
+    woken_ = true;
+    shared_->records().wake();
+    return;
+  }
   uint64_t one = 1;
   (void)!::write(wake_fd_, &one, 8);
 }
 
 // The connection carries nothing: whatever happens on it is its end.
 void Link::watch_client() {
-  while (!transport::socket_ready(socket_, false, 1000)) {}
+  while (!transport::socket_ready(socket_, false, 1000)) {
+  }
   alive_ = false;
   wake();
 }
@@ -30,7 +39,10 @@ void Link::watch_client() {
 bool Link::receive_shared(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
   size_t before = buffer.size();
   for (bool waited = false;; waited = true) {
-    if (!shared_->records().take(buffer, most)) { alive_ = false; return false; }
+    if (!shared_->records().take(buffer, most)) {
+      alive_ = false;
+      return false;
+    }
     in_ += buffer.size() - before;
     if (buffer.size() > before) return true;
     if (!alive_) return false;
@@ -42,8 +54,14 @@ bool Link::receive_shared(std::vector<uint8_t>& buffer, size_t most, int timeout
 
 void Link::flush() {
   while (sent_ < outbox_.size()) {
-    ssize_t n = tls_.write_some(outbox_.data() + sent_, std::min<size_t>(outbox_.size() - sent_, 256 << 10));
-    if (n < 0) { alive_ = false; outbox_.clear(); sent_ = 0; return; }
+    ssize_t n = tls_.write_some(outbox_.data() + sent_,
+                                std::min<size_t>(outbox_.size() - sent_, 256 << 10));
+    if (n < 0) {
+      alive_ = false;
+      outbox_.clear();
+      sent_ = 0;
+      return;
+    }
     if (n == 0) return;
     sent_ += (size_t)n;
     out_ += (uint64_t)n;
@@ -52,7 +70,8 @@ void Link::flush() {
   sent_ = 0;
 }
 
-void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const void* body, size_t body_bytes) {
+void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const void* body,
+                size_t body_bytes) {
   wire::FrameHeader h{(uint32_t)(head_bytes + body_bytes), (uint16_t)kind, 0};
   std::lock_guard lock(mutex_);
   if (!alive_) return;
@@ -61,7 +80,8 @@ void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const voi
     shared_->write(head, head_bytes, alive_);
     if (body_bytes) shared_->write(body, body_bytes, alive_);
     uint32_t error = 0;
-    if (kind == wire::Frame::completion) std::memcpy(&error, (const uint8_t*)head + 4, sizeof error);
+    if (kind == wire::Frame::completion)
+      std::memcpy(&error, (const uint8_t*)head + 4, sizeof error);
     shared_->announce(kind == wire::Frame::completion && !error);
     out_ += sizeof h + h.bytes;
     return;
@@ -70,7 +90,7 @@ void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const voi
   outbox_.append((const char*)head, head_bytes);
   if (body_bytes) outbox_.append((const char*)body, body_bytes);
   flush();
-  if (!outbox_.empty()) wake();      // the executor's poll must watch for room
+  if (!outbox_.empty()) wake();  // the executor's poll must watch for room
 }
 
 bool Link::receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
@@ -83,15 +103,24 @@ bool Link::receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
       flush();
       ssize_t n = tls_.read_some(record_.data(), std::min(most, record_.size()));
       if (n < 0) alive_ = false;
-      if (n > 0) { buffer.insert(buffer.end(), record_.begin(), record_.begin() + n); in_ += (uint64_t)n; return true; }
+      if (n > 0) {
+        buffer.insert(buffer.end(), record_.begin(), record_.begin() + n);
+        in_ += (uint64_t)n;
+        return true;
+      }
       if (!alive_) return false;
       writing = !outbox_.empty();
     }
     if (waited || timeout_ms == 0) return true;
-    pollfd p[2] = {{tls_.fd(), (short)(POLLIN | (writing ? POLLOUT : 0)), 0}, {wake_fd_, POLLIN, 0}};
+    pollfd p[2] = {{tls_.fd(), (short)(POLLIN | (writing ? POLLOUT : 0)), 0},
+                   {wake_fd_, POLLIN, 0}};
     int ready = poll(p, 2, timeout_ms);
     if (ready < 0 && errno != EINTR) return false;
-    if (p[1].revents) { uint64_t n; (void)!::read(wake_fd_, &n, 8); waited = true; }
+    if (p[1].revents) {
+      uint64_t n;
+      (void)!::read(wake_fd_, &n, 8);
+      waited = true;
+    }
     if (ready == 0) return true;
   }
 }

@@ -1,4 +1,5 @@
-// Objects by the client's number. What was asked for lately is found without hashing: a launch asks twice.
+// Objects by the client's number. What was asked for lately is found without hashing: a launch asks
+// twice.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -6,7 +7,8 @@
 
 namespace busbar::server {
 
-template <typename T> class Numbered {
+template <typename T>
+class Numbered {
  public:
   T* find(uint32_t id) {
     auto& [known, object] = recent_[id % kRecent];
@@ -16,10 +18,20 @@ template <typename T> class Numbered {
     known = id;
     return object = &it->second;
   }
-  T& put(uint32_t id, T object) { return all_[id] = std::move(object); }   // an object keeps its address until it is erased
-  void erase(uint32_t id) { forget(id); all_.erase(id); }
-  template <typename F> void erase_if(F unwanted) {
-    std::erase_if(all_, [&](auto& entry) { if (!unwanted(entry)) return false; forget(entry.first); return true; });
+  T& put(uint32_t id, T object) {
+    return all_[id] = std::move(object);
+  }  // an object keeps its address until it is erased
+  void erase(uint32_t id) {
+    forget(id);
+    all_.erase(id);
+  }
+  template <typename F>
+  void erase_if(F unwanted) {
+    std::erase_if(all_, [&](auto& entry) {
+      if (!unwanted(entry)) return false;
+      forget(entry.first);
+      return true;
+    });
   }
   size_t size() const { return all_.size(); }
   auto begin() { return all_.begin(); }
@@ -29,7 +41,9 @@ template <typename T> class Numbered {
 
  private:
   static constexpr uint32_t kRecent = 64;
-  void forget(uint32_t id) { if (recent_[id % kRecent].first == id) recent_[id % kRecent] = {}; }
+  void forget(uint32_t id) {
+    if (recent_[id % kRecent].first == id) recent_[id % kRecent] = {};
+  }
   std::unordered_map<uint32_t, T> all_;
   std::array<std::pair<uint32_t, T*>, kRecent> recent_{};
 };

@@ -4,6 +4,7 @@
 
 namespace busbar::server {
 
-void load_nvml(const std::string& driver_path);   // quietly without one: then only memory and processes are known
+void load_nvml(const std::string&
+                   driver_path);  // quietly without one: then only memory and processes are known
 
 }  // namespace busbar::server

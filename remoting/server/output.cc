@@ -28,7 +28,8 @@ void Output::pass_on() {
   std::fflush(stdout);
   std::lock_guard lock(mutex_);
   char part[kPartBytes];
-  for (ssize_t n; read_ >= 0 && (n = read(read_, part, sizeof part)) > 0;) link_.send(wire::Frame::output, part, (size_t)n);
+  for (ssize_t n; read_ >= 0 && (n = read(read_, part, sizeof part)) > 0;)
+    link_.send(wire::Frame::output, part, (size_t)n);
 }
 
 void flush_output(Session& s, wire::Decoder in) {

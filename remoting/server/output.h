@@ -1,4 +1,5 @@
-// What kernels print. The driver writes it to this process's standard output, when it synchronises; from there it goes to the client's.
+// What kernels print. The driver writes it to this process's standard output, when it synchronises;
+// from there it goes to the client's.
 #pragma once
 #include <mutex>
 
@@ -8,13 +9,13 @@ namespace busbar::server {
 
 class Output {
  public:
-  explicit Output(Link& link);           // takes descriptor 1 over
-  void pass_on();                        // everything that was written until now is sent
+  explicit Output(Link& link);  // takes descriptor 1 over
+  void pass_on();               // everything that was written until now is sent
 
  private:
   Link& link_;
   int read_ = -1;
-  std::mutex mutex_;                     // bytes keep their order
+  std::mutex mutex_;  // bytes keep their order
 };
 
 }  // namespace busbar::server

@@ -16,9 +16,39 @@ namespace busbar::server {
 
 namespace {
 // Calls that a session never needs once its driver runs; they answer EPERM.
-const int kDenied[] = {SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_setns, SYS_unshare,
-                       SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_kexec_file_load, SYS_bpf, SYS_perf_event_open, SYS_keyctl, SYS_add_key, SYS_request_key,
-                       SYS_reboot, SYS_swapon, SYS_swapoff, SYS_settimeofday, SYS_clock_settime, SYS_acct, SYS_setuid, SYS_setgid, SYS_setresuid, SYS_setresgid, SYS_userfaultfd, SYS_open_by_handle_at};
+const int kDenied[] = {SYS_execve,
+                       SYS_execveat,
+                       SYS_ptrace,
+                       SYS_process_vm_readv,
+                       SYS_process_vm_writev,
+                       SYS_mount,
+                       SYS_umount2,
+                       SYS_pivot_root,
+                       SYS_chroot,
+                       SYS_setns,
+                       SYS_unshare,
+                       SYS_init_module,
+                       SYS_finit_module,
+                       SYS_delete_module,
+                       SYS_kexec_load,
+                       SYS_kexec_file_load,
+                       SYS_bpf,
+                       SYS_perf_event_open,
+                       SYS_keyctl,
+                       SYS_add_key,
+                       SYS_request_key,
+                       SYS_reboot,
+                       SYS_swapon,
+                       SYS_swapoff,
+                       SYS_settimeofday,
+                       SYS_clock_settime,
+                       SYS_acct,
+                       SYS_setuid,
+                       SYS_setgid,
+                       SYS_setresuid,
+                       SYS_setresgid,
+                       SYS_userfaultfd,
+                       SYS_open_by_handle_at};
 
 bool install_filter() {
   std::vector<sock_filter> code = {
@@ -26,7 +56,8 @@ bool install_filter() {
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1),          // the x32 numbers would walk round the list
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0,
+               1),  // the x32 numbers would walk round the list
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
   };
   for (int nr : kDenied) {
@@ -49,8 +80,11 @@ Isolation enter_sandbox() {
 }
 
 std::string describe(const Isolation& i) {
-  auto flag = [](const char* name, bool v) { return std::string(name) + "=" + (v ? "1 " : "0 "); };
-  return flag("seccomp", i.seccomp) + flag("no_new_privs", i.no_new_privs) + flag("rlimits", i.resource_limits);
+  auto flag = [](const char* name, bool v) {
+    return std::string(name) + "=" + (v ? "1 " : "0 ");
+  };
+  return flag("seccomp", i.seccomp) + flag("no_new_privs", i.no_new_privs) +
+         flag("rlimits", i.resource_limits);
 }
 
 }  // namespace busbar::server

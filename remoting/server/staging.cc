@@ -10,7 +10,11 @@ namespace busbar::server {
 
 namespace {
 constexpr uint64_t kPoolBytes = 256ull << 20;
-uint64_t size_class(uint64_t n) { uint64_t c = 64 << 10; while (c < n) c *= 2; return c; }
+uint64_t size_class(uint64_t n) {
+  uint64_t c = 64 << 10;
+  while (c < n) c *= 2;
+  return c;
+}
 }  // namespace
 
 Pinned Staging::take(uint64_t bytes) {
@@ -19,7 +23,11 @@ Pinned Staging::take(uint64_t bytes) {
     std::unique_lock lock(pool_mutex_);
     pool_changed_.wait(lock, [&] { return out_ == 0 || out_ + c <= kPoolBytes || closed_; });
     out_ += c;
-    if (auto it = free_.find(c); it != free_.end()) { Pinned p{it->second, c}; free_.erase(it); return p; }
+    if (auto it = free_.find(c); it != free_.end()) {
+      Pinned p{it->second, c};
+      free_.erase(it);
+      return p;
+    }
   }
   void* p = nullptr;
   if (!cu_.cuMemHostAlloc(&p, c, 0)) return {(uint8_t*)p, c};
@@ -29,7 +37,8 @@ Pinned Staging::take(uint64_t bytes) {
   return {};
 }
 
-// What lies idle in the pool, for bytes that arrive; half of it at the most. Nothing is allocated: the reader has no context.
+// What lies idle in the pool, for bytes that arrive; half of it at the most. Nothing is allocated:
+// the reader has no context.
 Pinned Staging::spare(uint64_t bytes) {
   uint64_t c = size_class(bytes);
   std::lock_guard lock(pool_mutex_);
@@ -41,7 +50,9 @@ Pinned Staging::spare(uint64_t bytes) {
   return p;
 }
 
-Chunk::~Chunk() { owner_->give(pinned_); }
+Chunk::~Chunk() {
+  owner_->give(pinned_);
+}
 
 void Staging::give(Pinned p) {
   if (!p.data) return;
@@ -57,9 +68,16 @@ bool Staging::read_frame(transport::Tls& tls) {
     auto* at = (uint8_t*)p;
     while (n) {
       ssize_t k;
-      { std::lock_guard lock(bulk_mutex_); k = tls.read_some(at, n); }
+      {
+        std::lock_guard lock(bulk_mutex_);
+        k = tls.read_some(at, n);
+      }
       if (k < 0) return false;
-      if (k == 0) { transport::socket_ready(tls.fd(), false, 1000); if (closed_) return false; continue; }
+      if (k == 0) {
+        transport::socket_ready(tls.fd(), false, 1000);
+        if (closed_) return false;
+        continue;
+      }
       at += k;
       n -= (size_t)k;
     }
@@ -70,7 +88,8 @@ bool Staging::read_frame(transport::Tls& tls) {
   if (!read(chunk.data(), chunk.size())) return false;
   std::lock_guard lock(mutex_);
   auto& in = incoming_[h.transfer];
-  if (h.offset != in.bytes || held_bytes_ + h.bytes > 2 * wire::kMaxImageBytes) return false;   // in order, and bounded
+  if (h.offset != in.bytes || held_bytes_ + h.bytes > 2 * wire::kMaxImageBytes)
+    return false;  // in order, and bounded
   in.bytes += h.bytes;
   held_bytes_ += h.bytes;
   in.chunks.push_back(std::move(chunk));
@@ -80,7 +99,10 @@ bool Staging::read_frame(transport::Tls& tls) {
 
 void Staging::receive(transport::Tls tls) {
   tls.batch_writes();
-  { std::lock_guard lock(bulk_mutex_); bulk_ = std::move(tls); }
+  {
+    std::lock_guard lock(bulk_mutex_);
+    bulk_ = std::move(tls);
+  }
   while (read_frame(bulk_)) arrived_();
   std::lock_guard lock(bulk_mutex_);
   bulk_.close();
@@ -94,7 +116,10 @@ bool Staging::has(uint64_t transfer, uint64_t bytes) {
 
 bool Staging::wait(uint64_t transfer, uint64_t bytes, int timeout_ms) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { auto it = incoming_.find(transfer); return closed_ || (it != incoming_.end() && it->second.bytes >= bytes); }) && !closed_;
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] {
+    auto it = incoming_.find(transfer);
+    return closed_ || (it != incoming_.end() && it->second.bytes >= bytes);
+  }) && !closed_;
 }
 
 std::vector<Chunk> Staging::collect(uint64_t transfer) {
@@ -107,15 +132,25 @@ std::vector<Chunk> Staging::collect(uint64_t transfer) {
   return chunks;
 }
 
-bool Staging::send_bulk(uint64_t transfer, uint64_t offset, const void* data, uint64_t bytes, uint64_t& total) {
+bool Staging::send_bulk(uint64_t transfer, uint64_t offset, const void* data, uint64_t bytes,
+                        uint64_t& total) {
   auto* at = (const uint8_t*)data;
-  auto wait_for_room = [&] { int fd = bulk_.fd(); bulk_mutex_.unlock(); transport::socket_ready(fd, true, 1000); bulk_mutex_.lock(); return (bool)bulk_; };
+  auto wait_for_room = [&] {
+    int fd = bulk_.fd();
+    bulk_mutex_.unlock();
+    transport::socket_ready(fd, true, 1000);
+    bulk_mutex_.lock();
+    return (bool)bulk_;
+  };
   auto write = [&](const void* p, size_t n) {
     auto* q = (const uint8_t*)p;
     while (n) {
       ssize_t k = bulk_.write_some(q, n);
       if (k < 0 || closed_) return false;
-      if (k == 0) { if (!wait_for_room()) return false; continue; }
+      if (k == 0) {
+        if (!wait_for_room()) return false;
+        continue;
+      }
       q += k;
       n -= (size_t)k;
     }
@@ -134,7 +169,9 @@ bool Staging::send_bulk(uint64_t transfer, uint64_t offset, const void* data, ui
     uint64_t n = std::min<uint64_t>(bytes, wire::kMaxChunkBytes);
     wire::BulkHeader h{transfer, offset, n};
     if (!write(&h, sizeof h) || !write(at, n) || !flush()) return false;
-    at += n; offset += n; bytes -= n;
+    at += n;
+    offset += n;
+    bytes -= n;
     bulk_sent_ += n;
   }
   total = bulk_sent_;
@@ -142,7 +179,11 @@ bool Staging::send_bulk(uint64_t transfer, uint64_t offset, const void* data, ui
 }
 
 void Staging::close() {
-  { std::lock_guard lock(mutex_); closed_ = true; changed_.notify_all(); }
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
   std::lock_guard lock(pool_mutex_);
   pool_changed_.notify_all();
 }

@@ -4,17 +4,28 @@
 
 namespace busbar::server {
 
-bool StreamQueues::empty(uint32_t queue) const { auto it = queues_.find(queue); return it == queues_.end() || it->second.waiting.empty(); }
-bool StreamQueues::held(uint32_t queue) const { auto it = queues_.find(queue); return it != queues_.end() && it->second.held; }
-bool StreamQueues::busy(uint32_t queue) const { return !empty(queue) || held(queue); }
-uint64_t StreamQueues::tail(uint32_t queue) const { auto it = queues_.find(queue); return it == queues_.end() ? 0 : it->second.pushed; }
+bool StreamQueues::empty(uint32_t queue) const {
+  auto it = queues_.find(queue);
+  return it == queues_.end() || it->second.waiting.empty();
+}
+bool StreamQueues::held(uint32_t queue) const {
+  auto it = queues_.find(queue);
+  return it != queues_.end() && it->second.held;
+}
+bool StreamQueues::busy(uint32_t queue) const {
+  return !empty(queue) || held(queue);
+}
+uint64_t StreamQueues::tail(uint32_t queue) const {
+  auto it = queues_.find(queue);
+  return it == queues_.end() ? 0 : it->second.pushed;
+}
 
 bool StreamQueues::passed(const Gate& g) const {
   if (g.transfer) return staging_.has(g.transfer, g.bytes);
   auto it = queues_.find(g.queue);
   if (it == queues_.end()) return true;
   if (it->second.popped < g.place) return false;
-  return !(it->second.held && it->second.popped == g.place);   // its host function still runs
+  return !(it->second.held && it->second.popped == g.place);  // its host function still runs
 }
 
 uint64_t StreamQueues::park(uint32_t queue, const Record& record, std::vector<Gate> gates) {
@@ -31,14 +42,29 @@ uint64_t StreamQueues::park(uint32_t queue, const Record& record, std::vector<Ga
 
 std::vector<Gate> StreamQueues::all_tails() const {
   std::vector<Gate> gates;
-  for (auto& [id, q] : queues_) if (!q.waiting.empty() || q.held) gates.push_back({id, q.pushed, 0, 0});
+  for (auto& [id, q] : queues_)
+    if (!q.waiting.empty() || q.held) gates.push_back({id, q.pushed, 0, 0});
   return gates;
 }
 
-void StreamQueues::hold(uint32_t queue) { Queue& q = queues_[queue]; if (!q.held) { q.held = true; ++parked_; } }
-void StreamQueues::resume(uint32_t queue) { Queue& q = queues_[queue]; if (q.held) { q.held = false; --parked_; } }
+void StreamQueues::hold(uint32_t queue) {
+  Queue& q = queues_[queue];
+  if (!q.held) {
+    q.held = true;
+    ++parked_;
+  }
+}
+void StreamQueues::resume(uint32_t queue) {
+  Queue& q = queues_[queue];
+  if (q.held) {
+    q.held = false;
+    --parked_;
+  }
+}
 
-void StreamQueues::forget(uint32_t queue) { if (!busy(queue)) queues_.erase(queue); }
+void StreamQueues::forget(uint32_t queue) {
+  if (!busy(queue)) queues_.erase(queue);
+}
 
 bool StreamQueues::step(uint32_t, Queue& q) {
   if (q.held || q.waiting.empty()) return false;
@@ -59,7 +85,8 @@ void StreamQueues::progress() {
   running_ = true;
   for (bool moved = true; moved;) {
     moved = false;
-    for (auto& [id, q] : queues_) while (step(id, q)) moved = true;
+    for (auto& [id, q] : queues_)
+      while (step(id, q)) moved = true;
   }
   running_ = false;
 }

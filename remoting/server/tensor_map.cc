@@ -18,10 +18,27 @@ void tensor_map(Session& s, wire::Decoder in) {
   void* p = (void*)q.address;
   CUresult r = CUDA_ERROR_NOT_SUPPORTED;
   switch (q.kind) {
-    case wire::TensorMapKind::tiled: if (s.cu.cuTensorMapEncodeTiled) r = s.cu.cuTensorMapEncodeTiled(&map, type, q.rank, p, q.dimensions, q.strides, q.box, q.element_strides, interleave, swizzle, promotion, fill); break;
-    case wire::TensorMapKind::im2col: if (s.cu.cuTensorMapEncodeIm2col) r = s.cu.cuTensorMapEncodeIm2col(&map, type, q.rank, p, q.dimensions, q.strides, q.lower, q.upper, q.channels, q.pixels, q.element_strides, interleave, swizzle, promotion, fill); break;
-    case wire::TensorMapKind::im2col_wide: if (s.cu.cuTensorMapEncodeIm2colWide) r = s.cu.cuTensorMapEncodeIm2colWide(&map, type, q.rank, p, q.dimensions, q.strides, q.lower[0], q.upper[0], q.channels, q.pixels, q.element_strides, interleave, (CUtensorMapIm2ColWideMode)q.mode, swizzle, promotion, fill); break;
-    case wire::TensorMapKind::replace_address: if (s.cu.cuTensorMapReplaceAddress) r = s.cu.cuTensorMapReplaceAddress(&map, p); break;
+    case wire::TensorMapKind::tiled:
+      if (s.cu.cuTensorMapEncodeTiled)
+        r = s.cu.cuTensorMapEncodeTiled(&map, type, q.rank, p, q.dimensions, q.strides, q.box,
+                                        q.element_strides, interleave, swizzle, promotion, fill);
+      break;
+    case wire::TensorMapKind::im2col:
+      if (s.cu.cuTensorMapEncodeIm2col)
+        r = s.cu.cuTensorMapEncodeIm2col(&map, type, q.rank, p, q.dimensions, q.strides, q.lower,
+                                         q.upper, q.channels, q.pixels, q.element_strides,
+                                         interleave, swizzle, promotion, fill);
+      break;
+    case wire::TensorMapKind::im2col_wide:
+      if (s.cu.cuTensorMapEncodeIm2colWide)
+        r = s.cu.cuTensorMapEncodeIm2colWide(
+            &map, type, q.rank, p, q.dimensions, q.strides, q.lower[0], q.upper[0], q.channels,
+            q.pixels, q.element_strides, interleave, (CUtensorMapIm2ColWideMode)q.mode, swizzle,
+            promotion, fill);
+      break;
+    case wire::TensorMapKind::replace_address:
+      if (s.cu.cuTensorMapReplaceAddress) r = s.cu.cuTensorMapReplaceAddress(&map, p);
+      break;
   }
   std::string out;
   append(out, map);

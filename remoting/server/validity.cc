@@ -10,8 +10,11 @@
 namespace busbar::server {
 
 namespace {
-constexpr CUuuid kRuntimeTable = {{'\x6b', '\xd5', '\xfb', '\x6c', '\x5b', '\xf4', '\xe7', '\x4a', '\x89', '\x87', '\xd9', '\x39', '\x12', '\xfd', '\x9d', '\xf9'}};
-constexpr CUuuid kIntegrityTable = {{'\xd4', '\x08', '\x20', '\x55', '\xbd', '\xe6', '\x70', '\x4b', '\x8d', '\x34', '\xba', '\x12', '\x3c', '\x66', '\xe1', '\xf2'}};
+constexpr CUuuid kRuntimeTable = {{'\x6b', '\xd5', '\xfb', '\x6c', '\x5b', '\xf4', '\xe7', '\x4a',
+                                   '\x89', '\x87', '\xd9', '\x39', '\x12', '\xfd', '\x9d', '\xf9'}};
+constexpr CUuuid kIntegrityTable = {{'\xd4', '\x08', '\x20', '\x55', '\xbd', '\xe6', '\x70', '\x4b',
+                                     '\x8d', '\x34', '\xba', '\x12', '\x3c', '\x66', '\xe1',
+                                     '\xf2'}};
 using Ask = CUresult (*)(uint32_t version, uint64_t seconds, uint64_t out[2]);
 
 std::vector<ValidityDevice> own_devices(Driver& cu) {
@@ -35,12 +38,21 @@ std::vector<ValidityDevice> own_devices(Driver& cu) {
 // The driver of this node answers the test for this process, and the answer is what it must be.
 bool driver_passes(Driver& cu, uint32_t version, uint64_t seconds) {
   const void *runtime = nullptr, *integrity = nullptr;
-  if (!cu.cuGetExportTable || cu.cuGetExportTable(&runtime, &kRuntimeTable) || cu.cuGetExportTable(&integrity, &kIntegrityTable) || !runtime || !integrity) return false;
+  if (!cu.cuGetExportTable || cu.cuGetExportTable(&runtime, &kRuntimeTable) ||
+      cu.cuGetExportTable(&integrity, &kIntegrityTable) || !runtime || !integrity)
+    return false;
   auto ask = ((const Ask*)integrity)[1];
   int driver_version = 0;
   uint64_t got[2] = {};
   if (!ask || cu.cuDriverGetVersion(&driver_version) || ask(version, seconds, got)) return false;
-  ValidityQuestion q{(uint32_t)driver_version, version, (uint32_t)getpid(), (uint32_t)pthread_self(), (uint64_t)runtime, (uint64_t)integrity, (uint64_t)ask, seconds};
+  ValidityQuestion q{(uint32_t)driver_version,
+                     version,
+                     (uint32_t)getpid(),
+                     (uint32_t)pthread_self(),
+                     (uint64_t)runtime,
+                     (uint64_t)integrity,
+                     (uint64_t)ask,
+                     seconds};
   auto expected = validity_answer(q, own_devices(cu));
   return got[0] == expected[0] && got[1] == expected[1];
 }

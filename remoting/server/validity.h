@@ -1,5 +1,5 @@
-// NVIDIA's runtime asks a driver to prove that it is one. We never prove that by ourselves: the node's own driver must pass
-// the same test first, in this process. See docs/nvidia.md.
+// NVIDIA's runtime asks a driver to prove that it is one. We never prove that by ourselves: the
+// node's own driver must pass the same test first, in this process. See docs/nvidia.md.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -7,7 +7,10 @@
 
 namespace busbar {
 
-struct ValidityDevice { uint8_t uuid[16]; int32_t domain, bus, slot; };
+struct ValidityDevice {
+  uint8_t uuid[16];
+  int32_t domain, bus, slot;
+};
 static_assert(sizeof(ValidityDevice) == 28);
 
 // What the test's answer depends on: facts about the process that asks.
@@ -17,6 +20,7 @@ struct ValidityQuestion {
 };
 static_assert(sizeof(ValidityQuestion) == 48);
 
-std::array<uint64_t, 2> validity_answer(const ValidityQuestion& q, const std::vector<ValidityDevice>& devices);
+std::array<uint64_t, 2> validity_answer(const ValidityQuestion& q,
+                                        const std::vector<ValidityDevice>& devices);
 
 }  // namespace busbar

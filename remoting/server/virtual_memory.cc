@@ -1,5 +1,5 @@
-// The program's own virtual memory: ranges, physical memory and the mapping between them. Physical memory counts from its
-// creation until nothing names it and nothing is mapped to it.
+// The program's own virtual memory: ranges, physical memory and the mapping between them. Physical
+// memory counts from its creation until nothing names it and nothing is mapped to it.
 #include <algorithm>
 
 #include "server/session.h"
@@ -19,7 +19,8 @@ CUresult scrub(Session& s, CUmemGenericAllocationHandle h, uint64_t bytes, CUdev
   if (s.cu.fresh_memory_is_zero) return CUDA_SUCCESS;
   CUdeviceptr at = 0;
   if (CUresult r = s.cu.cuMemAddressReserve(&at, bytes, 0, 0, 0)) return r;
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {device}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {device}},
+                         CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CUresult r = s.cu.cuMemMap(at, bytes, 0, h, 0);
   if (!r) {
     r = s.cu.cuMemSetAccess(at, bytes, &access, 1);
@@ -45,10 +46,14 @@ void settle(Session& s, uint64_t handle) {
 // address, bytes. Takes the client's address or none.
 void reserve_addresses(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
-  if (!in.ok() || !bytes || bytes % wire::kGranularity || s.reserved.size() >= wire::kMaxListed) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.ok() || !bytes || bytes % wire::kGranularity || s.reserved.size() >= wire::kMaxListed)
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUdeviceptr got = 0;
   CUresult r = s.cu.cuMemAddressReserve(&got, bytes, wire::kGranularity, at, 0);
-  if (!r && got != at) { s.cu.cuMemAddressFree(got, bytes); r = CUDA_ERROR_OUT_OF_MEMORY; }
+  if (!r && got != at) {
+    s.cu.cuMemAddressFree(got, bytes);
+    r = CUDA_ERROR_OUT_OF_MEMORY;
+  }
   if (!r) s.reserved[at] = bytes;
   s.reply(reply, r);
 }
@@ -56,7 +61,8 @@ void reserve_addresses(Session& s, wire::Decoder in) {
 void free_addresses(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
   auto it = s.reserved.find(at);
-  if (!in.ok() || it == s.reserved.end() || it->second != bytes) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.ok() || it == s.reserved.end() || it->second != bytes)
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult r = s.cu.cuMemAddressFree(at, bytes);
   if (!r) s.reserved.erase(it);
   s.reply(reply, r);
@@ -65,7 +71,8 @@ void free_addresses(Session& s, wire::Decoder in) {
 // device, bytes -> handle
 void create_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), device = in.get<uint64_t>(), bytes = in.get<uint64_t>();
-  if (!in.ok() || device >= s.devices.size() || !bytes || bytes % wire::kGranularity) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.ok() || device >= s.devices.size() || !bytes || bytes % wire::kGranularity)
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   DeviceState& d = s.devices[device];
   if (!s.ledger.reserve(d.partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUmemAllocationProp p{};
@@ -74,8 +81,12 @@ void create_memory(Session& s, wire::Decoder in) {
   CUmemGenericAllocationHandle h = 0;
   CUresult r = s.cu.cuMemCreate(&h, bytes, &p, 0);
   if (!r && (r = scrub(s, h, bytes, d.device))) s.cu.cuMemRelease(h);
-  if (r) s.ledger.give_back(d.partition, bytes);
-  else { s.objects.add(ObjectKind::memory, h); s.physical[h] = {bytes, d.partition, 0, false}; }
+  if (r)
+    s.ledger.give_back(d.partition, bytes);
+  else {
+    s.objects.add(ObjectKind::memory, h);
+    s.physical[h] = {bytes, d.partition, 0, false};
+  }
   std::string out;
   append(out, h);
   s.reply(reply, r, out);
@@ -83,18 +94,28 @@ void create_memory(Session& s, wire::Decoder in) {
 
 void release_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), h = in.get<uint64_t>();
-  if (!in.ok() || !s.objects.known(ObjectKind::memory, h)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.ok() || !s.objects.known(ObjectKind::memory, h))
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult r = s.cu.cuMemRelease(h);
-  if (!r) { s.objects.take(ObjectKind::memory, h); s.physical[h].released = true; settle(s, h); }
+  if (!r) {
+    s.objects.take(ObjectKind::memory, h);
+    s.physical[h].released = true;
+    settle(s, h);
+  }
   s.reply(reply, r);
 }
 
 // address, bytes, handle
 void map_memory(Session& s, wire::Decoder in) {
-  uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>(), h = in.get<uint64_t>();
-  if (!in.ok() || !reserved(s, at, bytes) || !s.objects.known(ObjectKind::memory, h)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>(),
+           h = in.get<uint64_t>();
+  if (!in.ok() || !reserved(s, at, bytes) || !s.objects.known(ObjectKind::memory, h))
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult r = s.cu.cuMemMap(at, bytes, 0, h, 0);
-  if (!r) { s.mapped[at] = h; s.physical[h].mappings++; }
+  if (!r) {
+    s.mapped[at] = h;
+    s.physical[h].mappings++;
+  }
   s.reply(reply, r);
 }
 
@@ -105,15 +126,23 @@ void unmap_memory(Session& s, wire::Decoder in) {
   if (!in.ok() || it == s.mapped.end()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   s.cu.cuCtxSynchronize();
   CUresult r = s.cu.cuMemUnmap(at, bytes);
-  if (!r) { uint64_t h = it->second; s.mapped.erase(it); s.physical[h].mappings--; settle(s, h); }
+  if (!r) {
+    uint64_t h = it->second;
+    s.mapped.erase(it);
+    s.physical[h].mappings--;
+    settle(s, h);
+  }
   s.reply(reply, r);
 }
 
 // address, bytes, device, flags
 void set_access(Session& s, wire::Decoder in) {
-  uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>(), device = in.get<uint64_t>(), flags = in.get<uint64_t>();
-  if (!in.ok() || !reserved(s, at, bytes) || device >= s.devices.size()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {s.devices[device].device}}, (CUmemAccess_flags)flags};
+  uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>(),
+           device = in.get<uint64_t>(), flags = in.get<uint64_t>();
+  if (!in.ok() || !reserved(s, at, bytes) || device >= s.devices.size())
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {s.devices[device].device}},
+                         (CUmemAccess_flags)flags};
   s.reply(reply, s.cu.cuMemSetAccess(at, bytes, &access, 1));
 }
 

@@ -14,25 +14,35 @@
 
 namespace busbar::transport {
 
-static long futex(std::atomic<uint32_t>* word, int op, uint32_t value, const timespec* patience = nullptr) { return syscall(SYS_futex, word, op, value, patience, nullptr, 0); }
+static long futex(std::atomic<uint32_t>* word, int op, uint32_t value,
+                  const timespec* patience = nullptr) {
+  return syscall(SYS_futex, word, op, value, patience, nullptr, 0);
+}
 
 uint8_t* map_twice(int fd, uint64_t offset, uint64_t bytes, bool populate) {
   auto* area = (uint8_t*)mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (area == MAP_FAILED) return nullptr;
   for (uint64_t i = 0; i < 2; ++i)
-    if (mmap(area + i * bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0), fd, (off_t)offset) == MAP_FAILED) { munmap(area, 2 * bytes); return nullptr; }
+    if (mmap(area + i * bytes, bytes, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0), fd,
+             (off_t)offset) == MAP_FAILED) {
+      munmap(area, 2 * bytes);
+      return nullptr;
+    }
   return area;
 }
 
 Ring::Ring(uint64_t bytes) : capacity_(bytes) {
   int fd = memfd_create("busbar-ring", MFD_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fd < 0 || wake_fd_ < 0 || ftruncate(fd, (off_t)bytes) || !(memory_ = map_twice(fd, 0, bytes, true))) throw std::bad_alloc();
+  if (fd < 0 || wake_fd_ < 0 || ftruncate(fd, (off_t)bytes) ||
+      !(memory_ = map_twice(fd, 0, bytes, true)))
+    throw std::bad_alloc();
   ::close(fd);
 }
 
 Ring::~Ring() {
-  if (wake_fd_ < 0) return;                       // the memory is somebody else's
+  if (wake_fd_ < 0) return;  // the memory is somebody else's
   munmap(memory_, 2 * capacity_);
   ::close(wake_fd_);
 }
@@ -40,13 +50,15 @@ Ring::~Ring() {
 bool Ring::wait_for_room(uint64_t tail, uint32_t bytes) {
   head_->full_waiters.fetch_add(1);
   uint32_t epoch = head_->head_epoch.load();
-  timespec patience{0, 100'000'000};              // a consumer of another process may have died
-  if (tail + bytes - head_->head.load() > capacity_ && !head_->closed.load()) futex(&head_->head_epoch, FUTEX_WAIT, epoch, &patience);
+  timespec patience{0, 100'000'000};  // a consumer of another process may have died
+  if (tail + bytes - head_->head.load() > capacity_ && !head_->closed.load())
+    futex(&head_->head_epoch, FUTEX_WAIT, epoch, &patience);
   head_->full_waiters.fetch_sub(1);
   return !head_->closed.load();
 }
 
-// Holds no cancellation point: a thread that ended between reserving and publishing would leave a hole.
+// Holds no cancellation point: a thread that ended between reserving and publishing would leave a
+// hole.
 uint64_t Ring::submit(const uint8_t* record, uint32_t bytes) {
   uint64_t tail = head_->tail.load(std::memory_order_relaxed);
   for (;;) {
@@ -54,7 +66,8 @@ uint64_t Ring::submit(const uint8_t* record, uint32_t bytes) {
     if (tail + bytes - head_->head.load(std::memory_order_acquire) > capacity_) {
       wait_for_room(tail, bytes);
       tail = head_->tail.load(std::memory_order_relaxed);
-    } else if (head_->tail.compare_exchange_weak(tail, tail + bytes, std::memory_order_relaxed)) break;
+    } else if (head_->tail.compare_exchange_weak(tail, tail + bytes, std::memory_order_relaxed))
+      break;
   }
   uint8_t* at = memory_ + tail % capacity_;
   std::memcpy(at + 8, record + 8, bytes - 8);
@@ -70,7 +83,8 @@ const uint8_t* Ring::readable(uint64_t most, uint64_t& bytes) const {
   uint64_t head = head_->head.load(std::memory_order_relaxed), at = 0;
   const uint8_t* begin = memory_ + head % capacity_;
   while (at < capacity_) {
-    uint64_t word = reinterpret_cast<const std::atomic<uint64_t>*>(begin + at)->load(std::memory_order_acquire);
+    uint64_t word =
+        reinterpret_cast<const std::atomic<uint64_t>*>(begin + at)->load(std::memory_order_acquire);
     if (!word) break;
     uint32_t record = (uint32_t)word;
     if (at && at + record > most) break;
@@ -83,7 +97,8 @@ const uint8_t* Ring::readable(uint64_t most, uint64_t& bytes) const {
 
 bool Ring::empty() const {
   uint64_t head = head_->head.load(std::memory_order_relaxed);
-  return reinterpret_cast<const std::atomic<uint64_t>*>(memory_ + head % capacity_)->load(std::memory_order_acquire) == 0;
+  return reinterpret_cast<const std::atomic<uint64_t>*>(memory_ + head % capacity_)
+             ->load(std::memory_order_acquire) == 0;
 }
 
 void Ring::consume(uint64_t bytes) {
@@ -91,7 +106,10 @@ void Ring::consume(uint64_t bytes) {
   std::memset(memory_ + head % capacity_, 0, bytes);
   head_->head.store(head + bytes, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (head_->full_waiters.load()) { head_->head_epoch.fetch_add(1); futex(&head_->head_epoch, FUTEX_WAKE, INT32_MAX); }
+  if (head_->full_waiters.load()) {
+    head_->head_epoch.fetch_add(1);
+    futex(&head_->head_epoch, FUTEX_WAKE, INT32_MAX);
+  }
 }
 
 bool Ring::park() {
@@ -108,12 +126,19 @@ void Ring::sleep(int timeout_ms) {
 }
 
 void Ring::wake() {
-  if (wake_fd_ >= 0) { uint64_t one = 1; syscall(SYS_write, wake_fd_, &one, 8); return; }   // write() is a cancellation point
+  if (wake_fd_ >= 0) {
+    uint64_t one = 1;
+    syscall(SYS_write, wake_fd_, &one, 8);
+    return;
+  }  // write() is a cancellation point
   head_->parked.store(0);
   futex(&head_->parked, FUTEX_WAKE, INT32_MAX);
 }
 
-void Ring::drain_wake() { uint64_t n; (void)!read(wake_fd_, &n, 8); }
+void Ring::drain_wake() {
+  uint64_t n;
+  (void)!read(wake_fd_, &n, 8);
+}
 
 void Ring::close() {
   head_->closed.store(1);

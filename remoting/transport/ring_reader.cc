@@ -12,10 +12,13 @@ bool Ring::take(std::vector<uint8_t>& out, uint64_t most) {
   if (head % 16) return false;
   const uint8_t* begin = memory_ + head % capacity_;
   while (at < most) {
-    uint64_t word = reinterpret_cast<const std::atomic<uint64_t>*>(begin + at)->load(std::memory_order_acquire);
+    uint64_t word =
+        reinterpret_cast<const std::atomic<uint64_t>*>(begin + at)->load(std::memory_order_acquire);
     if (!word) break;
     uint32_t record = (uint32_t)word;
-    if (record < sizeof(wire::RecordHeader) || record > wire::kMaxRecordBytes || record % 16 || at + record > capacity_) return false;
+    if (record < sizeof(wire::RecordHeader) || record > wire::kMaxRecordBytes || record % 16 ||
+        at + record > capacity_)
+      return false;
     size_t before = out.size();
     out.resize(before + record);
     std::memcpy(out.data() + before, &word, 8);

@@ -21,12 +21,18 @@ namespace busbar::transport {
 namespace {
 const char kIdentity[] = "busbar-session";
 constexpr size_t kReadAheadBytes = 128 << 10;
-constexpr long kBatchBytes = 64 << 10;             // measured: a quarter more than record by record, and more than 128 KiB
+constexpr long kBatchBytes =
+    64 << 10;  // measured: a quarter more than record by record, and more than 128 KiB
 
-int64_t now_ms() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000; }
+int64_t now_ms() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
 
 SSL_CTX* context(const SSL_METHOD* method) {
-  // A thread of the program may still send when it exits. Protocol and ciphers are ours, whatever a configuration file says.
+  // A thread of the program may still send when it exits. Protocol and ciphers are ours, whatever a
+  // configuration file says.
   OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   SSL_CTX* c = SSL_CTX_new(method);
   SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
@@ -46,7 +52,8 @@ SSL_SESSION* key_session(SSL* ssl, const Secret& key) {
   return s;
 }
 
-int use_key(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* id_bytes, SSL_SESSION** out) {
+int use_key(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* id_bytes,
+            SSL_SESSION** out) {
   *id = (const unsigned char*)kIdentity;
   *id_bytes = sizeof kIdentity - 1;
   *out = key_session(ssl, *(const Secret*)SSL_get_app_data(ssl));
@@ -54,36 +61,52 @@ int use_key(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* id_bytes,
 }
 
 int find_key(SSL* ssl, const unsigned char* id, size_t n, SSL_SESSION** out) {
-  if (n != sizeof kIdentity - 1 || std::memcmp(id, kIdentity, n)) { *out = nullptr; return 1; }
+  if (n != sizeof kIdentity - 1 || std::memcmp(id, kIdentity, n)) {
+    *out = nullptr;
+    return 1;
+  }
   *out = key_session(ssl, *(const Secret*)SSL_get_app_data(ssl));
   return 1;
 }
 
 // A throw-away certificate: it only carries the public key that the ticket names.
 bool add_ephemeral_certificate(SSL* ssl, const Secret& private_key) {
-  std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, private_key.data(), private_key.size()), EVP_PKEY_free);
+  std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, private_key.data(),
+                                   private_key.size()),
+      EVP_PKEY_free);
   std::unique_ptr<X509, decltype(&X509_free)> cert(X509_new(), X509_free);
   if (!key || !cert) return false;
   X509_set_version(cert.get(), 2);
   ASN1_INTEGER_set(X509_get_serialNumber(cert.get()), 1);
-  ASN1_TIME_set_string(X509_getm_notBefore(cert.get()), "20000101000000Z");     // nobody looks: a clock would have libc read its time zones
+  ASN1_TIME_set_string(
+      X509_getm_notBefore(cert.get()),
+      "20000101000000Z");  // nobody looks: a clock would have libc read its time zones
   ASN1_TIME_set_string(X509_getm_notAfter(cert.get()), "20991231235959Z");
   X509_NAME* name = X509_get_subject_name(cert.get());
-  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char*)"busbar client", -1, -1, 0);
+  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char*)"busbar client", -1,
+                             -1, 0);
   X509_set_issuer_name(cert.get(), name);
   X509_set_pubkey(cert.get(), key.get());
-  return X509_sign(cert.get(), key.get(), nullptr) && SSL_use_certificate(ssl, cert.get()) == 1 && SSL_use_PrivateKey(ssl, key.get()) == 1;
+  return X509_sign(cert.get(), key.get(), nullptr) && SSL_use_certificate(ssl, cert.get()) == 1 &&
+         SSL_use_PrivateKey(ssl, key.get()) == 1;
 }
 
 bool trust(SSL_CTX* c, const std::string& pem) {
-  std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new_mem_buf(pem.data(), (int)pem.size()), BIO_free);
+  std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new_mem_buf(pem.data(), (int)pem.size()),
+                                                BIO_free);
   bool any = false;
-  while (X509* ca = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) { any = X509_STORE_add_cert(SSL_CTX_get_cert_store(c), ca) == 1 || any; X509_free(ca); }
+  while (X509* ca = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
+    any = X509_STORE_add_cert(SSL_CTX_get_cert_store(c), ca) == 1 || any;
+    X509_free(ca);
+  }
   ERR_clear_error();
   return any;
 }
 
-int accept_any(int, X509_STORE_CTX*) { return 1; }
+int accept_any(int, X509_STORE_CTX*) {
+  return 1;
+}
 }  // namespace
 
 std::string openssl_error() {
@@ -96,9 +119,14 @@ std::string openssl_error() {
 bool same_machine(int fd) {
   sockaddr_storage here{}, there{};
   socklen_t n = sizeof here, m = sizeof there;
-  if (getsockname(fd, (sockaddr*)&here, &n) || getpeername(fd, (sockaddr*)&there, &m) || here.ss_family != there.ss_family) return false;
-  if (here.ss_family == AF_INET) return ((sockaddr_in&)here).sin_addr.s_addr == ((sockaddr_in&)there).sin_addr.s_addr;
-  return here.ss_family == AF_INET6 && !std::memcmp(&((sockaddr_in6&)here).sin6_addr, &((sockaddr_in6&)there).sin6_addr, sizeof(in6_addr));
+  if (getsockname(fd, (sockaddr*)&here, &n) || getpeername(fd, (sockaddr*)&there, &m) ||
+      here.ss_family != there.ss_family)
+    return false;
+  if (here.ss_family == AF_INET)
+    return ((sockaddr_in&)here).sin_addr.s_addr == ((sockaddr_in&)there).sin_addr.s_addr;
+  return here.ss_family == AF_INET6 &&
+         !std::memcmp(&((sockaddr_in6&)here).sin6_addr, &((sockaddr_in6&)there).sin6_addr,
+                      sizeof(in6_addr));
 }
 
 bool socket_ready(int fd, bool writing, int timeout_ms) {
@@ -113,35 +141,68 @@ bool socket_ready(int fd, bool writing, int timeout_ms) {
 }
 
 void tune_tcp(int fd) {
-  const struct { int level, name, value; } options[] = {
-      {IPPROTO_TCP, TCP_NODELAY, 1}, {SOL_SOCKET, SO_KEEPALIVE, 1}, {IPPROTO_TCP, TCP_KEEPIDLE, 60}, {IPPROTO_TCP, TCP_KEEPINTVL, 15}, {IPPROTO_TCP, TCP_KEEPCNT, 3}, {IPPROTO_TCP, TCP_USER_TIMEOUT, 105'000}};
+  const struct {
+    int level, name, value;
+  } options[] = {{IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1},
+                 {IPPROTO_TCP, TCP_KEEPIDLE, 60}, {IPPROTO_TCP, TCP_KEEPINTVL, 15},
+                 {IPPROTO_TCP, TCP_KEEPCNT, 3},   {IPPROTO_TCP, TCP_USER_TIMEOUT, 105'000}};
   for (auto& o : options) setsockopt(fd, o.level, o.name, &o.value, sizeof o.value);
 }
 
 int connect_tcp(const std::string& address, int port, int timeout_ms, std::string& error) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  if (int e = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &list)) { error = gai_strerror(e); return -1; }
+  if (int e = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &list)) {
+    error = gai_strerror(e);
+    return -1;
+  }
   int fd = -1;
   for (addrinfo* a = list; a && fd < 0; a = a->ai_next) {
     int s = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0) continue;
     int failed = 0;
     socklen_t n = sizeof failed;
-    if (::connect(s, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS) failed = errno;
-    else if (!socket_ready(s, true, timeout_ms)) failed = ETIMEDOUT;
-    else getsockopt(s, SOL_SOCKET, SO_ERROR, &failed, &n);
-    if (failed) { error = std::strerror(failed); ::close(s); } else fd = s;
+    if (::connect(s, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)
+      failed = errno;
+    else if (!socket_ready(s, true, timeout_ms))
+      failed = ETIMEDOUT;
+    else
+      getsockopt(s, SOL_SOCKET, SO_ERROR, &failed, &n);
+    if (failed) {
+      error = std::strerror(failed);
+      ::close(s);
+    } else
+      fd = s;
   }
   freeaddrinfo(list);
   if (fd >= 0) tune_tcp(fd);
   return fd;
 }
 
-Tls::~Tls() { close(); }
-Tls& Tls::operator=(Tls&& o) noexcept { if (this != &o) { close(); fd_ = o.fd_; ssl_ = o.ssl_; o.fd_ = -1; o.ssl_ = nullptr; } return *this; }
-void Tls::close() { int fd = release_fd(); if (fd >= 0) ::close(fd); }
-int Tls::release_fd() { int fd = fd_; if (ssl_) SSL_free(ssl_); ssl_ = nullptr; fd_ = -1; return fd; }
+Tls::~Tls() {
+  close();
+}
+Tls& Tls::operator=(Tls&& o) noexcept {
+  if (this != &o) {
+    close();
+    fd_ = o.fd_;
+    ssl_ = o.ssl_;
+    o.fd_ = -1;
+    o.ssl_ = nullptr;
+  }
+  return *this;
+}
+void Tls::close() {
+  int fd = release_fd();
+  if (fd >= 0) ::close(fd);
+}
+int Tls::release_fd() {
+  int fd = fd_;
+  if (ssl_) SSL_free(ssl_);
+  ssl_ = nullptr;
+  fd_ = -1;
+  return fd;
+}
 
 bool Tls::handshake(int timeout_ms, std::string& error) {
   int64_t end = now_ms() + timeout_ms;
@@ -151,17 +212,29 @@ bool Tls::handshake(int timeout_ms, std::string& error) {
     if (r == 1) return true;
     int want = SSL_get_error(ssl_, r);
     int left = (int)(end - now_ms());
-    if (left <= 0) { error = "the TLS handshake took too long"; return false; }
-    if (want == SSL_ERROR_WANT_READ || want == SSL_ERROR_WANT_WRITE) { socket_ready(fd_, want == SSL_ERROR_WANT_WRITE, left); continue; }
+    if (left <= 0) {
+      error = "the TLS handshake took too long";
+      return false;
+    }
+    if (want == SSL_ERROR_WANT_READ || want == SSL_ERROR_WANT_WRITE) {
+      socket_ready(fd_, want == SSL_ERROR_WANT_WRITE, left);
+      continue;
+    }
     long verify = SSL_get_verify_result(ssl_);
-    error = verify != X509_V_OK ? std::string("certificate: ") + X509_verify_cert_error_string(verify) : openssl_error();
+    error = verify != X509_V_OK
+                ? std::string("certificate: ") + X509_verify_cert_error_string(verify)
+                : openssl_error();
     return false;
   }
 }
 
-bool Tls::connect_launcher(int fd, const std::string& ca_pem, const std::string& node_id, const Secret& key, int timeout_ms, Tls& out, std::string& error) {
+bool Tls::connect_launcher(int fd, const std::string& ca_pem, const std::string& node_id,
+                           const Secret& key, int timeout_ms, Tls& out, std::string& error) {
   std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> c(context(TLS_client_method()), SSL_CTX_free);
-  if (!trust(c.get(), ca_pem)) { error = "the appliance's CA certificate cannot be read"; return false; }
+  if (!trust(c.get(), ca_pem)) {
+    error = "the appliance's CA certificate cannot be read";
+    return false;
+  }
   SSL_CTX_set_verify(c.get(), SSL_VERIFY_PEER, nullptr);
   SSL* ssl = SSL_new(c.get());
   SSL_set1_host(ssl, node_id.c_str());
@@ -170,7 +243,10 @@ bool Tls::connect_launcher(int fd, const std::string& ca_pem, const std::string&
   Tls t;
   t.fd_ = fd;
   t.ssl_ = ssl;
-  if (!add_ephemeral_certificate(ssl, key)) { error = openssl_error(); return false; }
+  if (!add_ephemeral_certificate(ssl, key)) {
+    error = openssl_error();
+    return false;
+  }
   if (!t.handshake(timeout_ms, error)) return false;
   out = std::move(t);
   return true;
@@ -184,10 +260,13 @@ void warm_up() {
   }
 }
 
-SSL_CTX* launcher_context(const std::string& certificate, const std::string& key, std::string& error) {
+SSL_CTX* launcher_context(const std::string& certificate, const std::string& key,
+                          std::string& error) {
   SSL_CTX* c = context(TLS_server_method());
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, accept_any);
-  if (SSL_CTX_use_certificate_chain_file(c, certificate.c_str()) == 1 && SSL_CTX_use_PrivateKey_file(c, key.c_str(), SSL_FILETYPE_PEM) == 1) return c;
+  if (SSL_CTX_use_certificate_chain_file(c, certificate.c_str()) == 1 &&
+      SSL_CTX_use_PrivateKey_file(c, key.c_str(), SSL_FILETYPE_PEM) == 1)
+    return c;
   error = openssl_error();
   SSL_CTX_free(c);
   return nullptr;
@@ -205,19 +284,27 @@ bool Tls::accept_client(int fd, SSL_CTX* c, int timeout_ms, Tls& out, std::strin
 }
 
 Tls Tls::prepare_with_key(int fd, Role role, const Secret& key) {
-  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> c(context(role == Role::client ? TLS_client_method() : TLS_server_method()), SSL_CTX_free);
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> c(
+      context(role == Role::client ? TLS_client_method() : TLS_server_method()), SSL_CTX_free);
   SSL_CTX_set_ciphersuites(c.get(), "TLS_AES_128_GCM_SHA256");
-  SSL_CTX_set_read_ahead(c.get(), 1);                         // without it every record costs two reads: its header, then its body
+  SSL_CTX_set_read_ahead(c.get(),
+                         1);  // without it every record costs two reads: its header, then its body
   SSL_CTX_set_default_read_buffer_len(c.get(), kReadAheadBytes);
   SSL_CTX_set_psk_use_session_callback(c.get(), use_key);
   SSL_CTX_set_psk_find_session_callback(c.get(), find_key);
-  if (role == Role::client) SSL_CTX_set_verify(c.get(), SSL_VERIFY_PEER, nullptr);   // a server without the key would fall back to a certificate: refused
+  if (role == Role::client)
+    SSL_CTX_set_verify(
+        c.get(), SSL_VERIFY_PEER,
+        nullptr);  // a server without the key would fall back to a certificate: refused
   Tls t;
   t.fd_ = fd;
   t.ssl_ = SSL_new(c.get());
   SSL_set_app_data(t.ssl_, const_cast<Secret*>(&key));
   SSL_set_fd(t.ssl_, fd);
-  if (role == Role::client) SSL_set_connect_state(t.ssl_); else SSL_set_accept_state(t.ssl_);
+  if (role == Role::client)
+    SSL_set_connect_state(t.ssl_);
+  else
+    SSL_set_accept_state(t.ssl_);
   return t;
 }
 
@@ -237,7 +324,8 @@ bool Tls::finish_with_key(int timeout_ms, std::string& error) {
   return ok && SSL_session_reused(ssl_);
 }
 
-bool Tls::with_key(int fd, Role role, const Secret& key, int timeout_ms, Tls& out, std::string& error) {
+bool Tls::with_key(int fd, Role role, const Secret& key, int timeout_ms, Tls& out,
+                   std::string& error) {
   Tls t = prepare_with_key(fd, role, key);
   if (!t.finish_with_key(timeout_ms, error)) return false;
   out = std::move(t);
@@ -248,12 +336,18 @@ bool Tls::peer_public_key(Secret& out) const {
   X509* cert = SSL_get0_peer_certificate(ssl_);
   EVP_PKEY* key = cert ? X509_get0_pubkey(cert) : nullptr;
   size_t n = out.size();
-  return key && EVP_PKEY_id(key) == EVP_PKEY_ED25519 && EVP_PKEY_get_raw_public_key(key, out.data(), &n) == 1 && n == out.size();
+  return key && EVP_PKEY_id(key) == EVP_PKEY_ED25519 &&
+         EVP_PKEY_get_raw_public_key(key, out.data(), &n) == 1 && n == out.size();
 }
 
-bool Tls::export_key(const char* label, Secret& out) const { return SSL_export_keying_material(ssl_, out.data(), out.size(), label, std::strlen(label), nullptr, 0, 0) == 1; }
+bool Tls::export_key(const char* label, Secret& out) const {
+  return SSL_export_keying_material(ssl_, out.data(), out.size(), label, std::strlen(label),
+                                    nullptr, 0, 0) == 1;
+}
 
-bool Tls::pending() const { return ssl_ && SSL_has_pending(ssl_); }
+bool Tls::pending() const {
+  return ssl_ && SSL_has_pending(ssl_);
+}
 
 ssize_t Tls::read_some(void* p, size_t n) {
   ERR_clear_error();

@@ -15,16 +15,26 @@ class Encoder {
     RecordHeader h{0, opcode, 0, context, stream};
     std::memcpy(bytes_, &h, sizeof h);
   }
-  Encoder(Op op, uint32_t context, uint32_t stream = kNoStream) : Encoder((uint16_t)op, context, stream) {}
+  Encoder(Op op, uint32_t context, uint32_t stream = kNoStream)
+      : Encoder((uint16_t)op, context, stream) {}
 
-  template <typename T> Encoder& put(T v) {
+  template <typename T>
+  Encoder& put(T v) {
     static_assert(std::is_trivially_copyable_v<T>);
     std::memcpy(bytes_ + at_, &v, sizeof v);
     at_ += sizeof v;
     return *this;
   }
-  Encoder& raw(const void* p, uint32_t n) { if (n) std::memcpy(bytes_ + at_, p, n); at_ += n; return *this; }
-  Encoder& text(const char* s) { uint32_t n = (uint32_t)std::strlen(s); put(n); return raw(s, n); }
+  Encoder& raw(const void* p, uint32_t n) {
+    if (n) std::memcpy(bytes_ + at_, p, n);
+    at_ += n;
+    return *this;
+  }
+  Encoder& text(const char* s) {
+    uint32_t n = (uint32_t)std::strlen(s);
+    put(n);
+    return raw(s, n);
+  }
   uint32_t room() const { return Room - at_; }
 
   // Pads to 16 bytes and writes the length. The record is complete after this.
@@ -35,7 +45,7 @@ class Encoder {
     std::memcpy(bytes_, &end, sizeof end);
     return bytes_;
   }
-  uint32_t size() const { return (at_ + 15) & ~15u; }   // padded: the same before and after finish()
+  uint32_t size() const { return (at_ + 15) & ~15u; }  // padded: the same before and after finish()
 
  private:
   uint32_t at_ = sizeof(RecordHeader);

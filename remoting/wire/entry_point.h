@@ -3,8 +3,8 @@
 
 struct EntryPoint {
   const char* base;
-  int version;        // first CUDA version that has it
-  int per_thread;     // the form for CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+  int version;     // first CUDA version that has it
+  int per_thread;  // the form for CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
   void* function;
 };
 

@@ -1,5 +1,5 @@
-// The driver's objects that one end knows, by the value that the driver gave them. A graph owns its nodes and the graphs inside
-// them, a mipmap its levels: they go when it goes.
+// The driver's objects that one end knows, by the value that the driver gave them. A graph owns its
+// nodes and the graphs inside them, a mipmap its levels: they go when it goes.
 #pragma once
 #include <array>
 #include <mutex>
@@ -14,10 +14,18 @@
 namespace busbar {
 
 // `Note` is what this end has to remember of each.
-template <typename Note> class Objects {
+template <typename Note>
+class Objects {
  public:
-  struct Entry { uint64_t owner = 0; Note note{}; };
-  struct Named { ObjectKind kind; uint64_t value; Entry entry; };
+  struct Entry {
+    uint64_t owner = 0;
+    Note note{};
+  };
+  struct Named {
+    ObjectKind kind;
+    uint64_t value;
+    Entry entry;
+  };
   using Taken = std::vector<Named>;
 
   // What is known stays as it is. False when there are too many.
@@ -28,15 +36,17 @@ template <typename Note> class Objects {
     return true;
   }
   bool known(ObjectKind kind, uint64_t value) const { return find(kind, value).has_value(); }
-  uint64_t owner(ObjectKind kind, uint64_t value) const { return find(kind, value).value_or(Entry{}).owner; }
+  uint64_t owner(ObjectKind kind, uint64_t value) const {
+    return find(kind, value).value_or(Entry{}).owner;
+  }
   std::optional<Entry> find(ObjectKind kind, uint64_t value) const {
     std::lock_guard lock(mutex_);
     auto& m = entries_[(size_t)kind];
     auto it = m.find(value);
     return it == m.end() ? std::nullopt : std::optional(it->second);
   }
-  // The object first, then what it owns; empty when it is not known. An object is taken before the driver is asked to destroy it:
-  // a moment later its value may be another's.
+  // The object first, then what it owns; empty when it is not known. An object is taken before the
+  // driver is asked to destroy it: a moment later its value may be another's.
   Taken take(ObjectKind kind, uint64_t value) {
     std::lock_guard lock(mutex_);
     Taken taken;
@@ -65,7 +75,8 @@ template <typename Note> class Objects {
     taken.push_back({kind, value, std::move(it->second)});
     map(kind).erase(it);
     auto mine = owned_.extract(value);
-    if (mine) for (auto& [k, v] : mine.mapped()) extract(k, v, taken);
+    if (mine)
+      for (auto& [k, v] : mine.mapped()) extract(k, v, taken);
   }
   mutable std::mutex mutex_;
   std::array<Map, (size_t)ObjectKind::count> entries_;

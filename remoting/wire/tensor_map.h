@@ -15,7 +15,7 @@ struct TensorMapRequest {
   uint64_t dimensions[5], strides[5];
   uint32_t box[5], element_strides[5];
   int32_t lower[5], upper[5];
-  CUtensorMap map;                           // of replace_address
+  CUtensorMap map;  // of replace_address
 };
 
 }  // namespace busbar::wire

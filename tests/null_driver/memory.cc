@@ -1,5 +1,6 @@
-// A driver without a GPU, for tests and benchmarks only: device memory is host memory, kernels do nothing, everything is
-// done when the call returns. It is in no package (tests/remoting/test_runtime.py proves it).
+// A driver without a GPU, for tests and benchmarks only: device memory is host memory, kernels do
+// nothing, everything is done when the call returns. It is in no package
+// (tests/remoting/test_runtime.py proves it).
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,8 +12,14 @@
 
 namespace {
 std::mutex g_mutex;
-std::map<CUdeviceptr, size_t>& blocks() { static auto* m = new std::map<CUdeviceptr, size_t>; return *m; }
-struct Physical { int fd; size_t bytes; };
+std::map<CUdeviceptr, size_t>& blocks() {
+  static auto* m = new std::map<CUdeviceptr, size_t>;
+  return *m;
+}
+struct Physical {
+  int fd;
+  size_t bytes;
+};
 size_t g_used = 0;
 
 void* fresh(void* at, size_t bytes, int protection, int flags) {
@@ -20,17 +27,23 @@ void* fresh(void* at, size_t bytes, int protection, int flags) {
   return p == MAP_FAILED ? nullptr : p;
 }
 void copy_rows(const CUDA_MEMCPY3D& c) {
-  auto side = [](CUmemorytype t, const void* host, CUdeviceptr device) { return t == CU_MEMORYTYPE_HOST ? (char*)host : (char*)device; };
+  auto side = [](CUmemorytype t, const void* host, CUdeviceptr device) {
+    return t == CU_MEMORYTYPE_HOST ? (char*)host : (char*)device;
+  };
   char* from = side(c.srcMemoryType, c.srcHost, c.srcDevice);
   char* to = side(c.dstMemoryType, c.dstHost, c.dstDevice);
-  if (!from || !to) return;                                // arrays hold nothing here
+  if (!from || !to) return;  // arrays hold nothing here
   for (size_t z = 0; z < c.Depth; ++z)
     for (size_t y = 0; y < c.Height; ++y)
-      std::memmove(to + ((c.dstZ + z) * c.dstHeight + c.dstY + y) * c.dstPitch + c.dstXInBytes, from + ((c.srcZ + z) * c.srcHeight + c.srcY + y) * c.srcPitch + c.srcXInBytes, c.WidthInBytes);
+      std::memmove(to + ((c.dstZ + z) * c.dstHeight + c.dstY + y) * c.dstPitch + c.dstXInBytes,
+                   from + ((c.srcZ + z) * c.srcHeight + c.srcY + y) * c.srcPitch + c.srcXInBytes,
+                   c.WidthInBytes);
 }
 }  // namespace
 
-extern "C" int softgpu_fresh_memory_is_zero(void) { return 1; }   // fresh pages of the kernel's
+extern "C" int softgpu_fresh_memory_is_zero(void) {
+  return 1;
+}  // fresh pages of the kernel's
 
 API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
   void* p = bytes ? fresh(nullptr, bytes, PROT_READ | PROT_WRITE, 0) : nullptr;
@@ -50,53 +63,137 @@ API CUresult cuMemFree(CUdeviceptr p) {
   blocks().erase(it);
   return CUDA_SUCCESS;
 }
-API CUresult cuMemGetInfo(size_t* free, size_t* total) { *total = kMemoryBytes; *free = kMemoryBytes - g_used; return CUDA_SUCCESS; }
-API CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned) { *out = fresh(nullptr, bytes + 64, PROT_READ | PROT_WRITE, 0); std::lock_guard lock(g_mutex); blocks()[(CUdeviceptr)*out] = bytes + 64; return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY; }
-API CUresult cuMemFreeHost(void* p) { return cuMemFree((CUdeviceptr)p); }
+API CUresult cuMemGetInfo(size_t* free, size_t* total) {
+  *total = kMemoryBytes;
+  *free = kMemoryBytes - g_used;
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned) {
+  *out = fresh(nullptr, bytes + 64, PROT_READ | PROT_WRITE, 0);
+  std::lock_guard lock(g_mutex);
+  blocks()[(CUdeviceptr)*out] = bytes + 64;
+  return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+API CUresult cuMemFreeHost(void* p) {
+  return cuMemFree((CUdeviceptr)p);
+}
 
 // ---- virtual memory ----
-API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) { *out = 2 << 20; return CUDA_SUCCESS; }
-API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t, CUdeviceptr wish, unsigned long long) {
+API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationProp*,
+                                           CUmemAllocationGranularity_flags) {
+  *out = 2 << 20;
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t, CUdeviceptr wish,
+                                 unsigned long long) {
   void* p = wish ? fresh((void*)wish, bytes, PROT_NONE, MAP_FIXED_NOREPLACE) : nullptr;
   if (!p) p = fresh(nullptr, bytes, PROT_NONE, 0);
   *out = (CUdeviceptr)p;
   return p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
-API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) { munmap((void*)p, bytes); return CUDA_SUCCESS; }
-API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp*, unsigned long long) {
+API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
+  munmap((void*)p, bytes);
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
+                         const CUmemAllocationProp*, unsigned long long) {
   int fd = memfd_create("null-driver", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, (off_t)bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = (CUmemGenericAllocationHandle) new Physical{fd, bytes};
   return CUDA_SUCCESS;
 }
-API CUresult cuMemRelease(CUmemGenericAllocationHandle h) { auto* p = (Physical*)h; close(p->fd); delete p; return CUDA_SUCCESS; }
-API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t, CUmemGenericAllocationHandle h, unsigned long long) {
-  return mmap((void*)at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, ((Physical*)h)->fd, 0) == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
-API CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc*, size_t) { return CUDA_SUCCESS; }
-API CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) { return fresh((void*)at, bytes, PROT_NONE, MAP_FIXED) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY; }
-
-// ---- copies and fills ----
-API CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t n, CUstream) { std::memcpy((void*)to, from, n); return CUDA_SUCCESS; }
-API CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t n, CUstream) { std::memcpy(to, (void*)from, n); return CUDA_SUCCESS; }
-API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream) { std::memmove((void*)to, (void*)from, n); return CUDA_SUCCESS; }
-API CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t n) { return cuMemcpyHtoDAsync(to, from, n, nullptr); }
-API CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t n) { return cuMemcpyDtoHAsync(to, from, n, nullptr); }
-API CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* c, CUstream) { copy_rows(*c); return CUDA_SUCCESS; }
-API CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char v, size_t n, CUstream) { std::memset((void*)p, v, n); return CUDA_SUCCESS; }
-API CUresult cuMemsetD16Async(CUdeviceptr p, unsigned short v, size_t n, CUstream) { for (size_t i = 0; i < n; ++i) ((unsigned short*)p)[i] = v; return CUDA_SUCCESS; }
-API CUresult cuMemsetD32Async(CUdeviceptr p, unsigned v, size_t n, CUstream) { for (size_t i = 0; i < n; ++i) ((unsigned*)p)[i] = v; return CUDA_SUCCESS; }
-template <typename T> CUresult fill_rows(CUdeviceptr p, size_t pitch, T v, size_t width, size_t height) {
-  for (size_t y = 0; y < height; ++y) for (size_t x = 0; x < width; ++x) ((T*)(p + y * pitch))[x] = v;
+API CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
+  auto* p = (Physical*)h;
+  close(p->fd);
+  delete p;
   return CUDA_SUCCESS;
 }
-API CUresult cuMemsetD2D8Async(CUdeviceptr p, size_t pitch, unsigned char v, size_t w, size_t h, CUstream) { return fill_rows(p, pitch, v, w, h); }
-API CUresult cuMemsetD2D16Async(CUdeviceptr p, size_t pitch, unsigned short v, size_t w, size_t h, CUstream) { return fill_rows(p, pitch, v, w, h); }
-API CUresult cuMemsetD2D32Async(CUdeviceptr p, size_t pitch, unsigned v, size_t w, size_t h, CUstream) { return fill_rows(p, pitch, v, w, h); }
+API CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t, CUmemGenericAllocationHandle h,
+                      unsigned long long) {
+  return mmap((void*)at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, ((Physical*)h)->fd,
+              0) == MAP_FAILED
+             ? CUDA_ERROR_OUT_OF_MEMORY
+             : CUDA_SUCCESS;
+}
+API CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc*, size_t) {
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemUnmap(CUdeviceptr at, size_t bytes) {
+  return fresh((void*)at, bytes, PROT_NONE, MAP_FIXED) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// ---- copies and fills ----
+API CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t n, CUstream) {
+  std::memcpy((void*)to, from, n);
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t n, CUstream) {
+  std::memcpy(to, (void*)from, n);
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream) {
+  std::memmove((void*)to, (void*)from, n);
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t n) {
+  return cuMemcpyHtoDAsync(to, from, n, nullptr);
+}
+API CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t n) {
+  return cuMemcpyDtoHAsync(to, from, n, nullptr);
+}
+API CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* c, CUstream) {
+  copy_rows(*c);
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char v, size_t n, CUstream) {
+  std::memset((void*)p, v, n);
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemsetD16Async(CUdeviceptr p, unsigned short v, size_t n, CUstream) {
+  for (size_t i = 0; i < n; ++i) ((unsigned short*)p)[i] = v;
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemsetD32Async(CUdeviceptr p, unsigned v, size_t n, CUstream) {
+  for (size_t i = 0; i < n; ++i) ((unsigned*)p)[i] = v;
+  return CUDA_SUCCESS;
+}
+template <typename T>
+CUresult fill_rows(CUdeviceptr p, size_t pitch, T v, size_t width, size_t height) {
+  for (size_t y = 0; y < height; ++y)
+    for (size_t x = 0; x < width; ++x) ((T*)(p + y * pitch))[x] = v;
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemsetD2D8Async(CUdeviceptr p, size_t pitch, unsigned char v, size_t w, size_t h,
+                               CUstream) {
+  return fill_rows(p, pitch, v, w, h);
+}
+API CUresult cuMemsetD2D16Async(CUdeviceptr p, size_t pitch, unsigned short v, size_t w, size_t h,
+                                CUstream) {
+  return fill_rows(p, pitch, v, w, h);
+}
+API CUresult cuMemsetD2D32Async(CUdeviceptr p, size_t pitch, unsigned v, size_t w, size_t h,
+                                CUstream) {
+  return fill_rows(p, pitch, v, w, h);
+}
 
 // ---- arrays: they hold nothing but their shape ----
-API CUresult cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) { *out = (CUarray) new CUDA_ARRAY3D_DESCRIPTOR(*d); return CUDA_SUCCESS; }
-API CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR* out, CUarray a) { *out = *(CUDA_ARRAY3D_DESCRIPTOR*)a; return CUDA_SUCCESS; }
-API CUresult cuArrayDestroy(CUarray a) { delete (CUDA_ARRAY3D_DESCRIPTOR*)a; return CUDA_SUCCESS; }
-API CUresult cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC*, const CUDA_TEXTURE_DESC*, const CUDA_RESOURCE_VIEW_DESC*) { *out = 1; return CUDA_SUCCESS; }
-API CUresult cuTexObjectDestroy(CUtexObject) { return CUDA_SUCCESS; }
+API CUresult cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
+  *out = (CUarray) new CUDA_ARRAY3D_DESCRIPTOR(*d);
+  return CUDA_SUCCESS;
+}
+API CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR* out, CUarray a) {
+  *out = *(CUDA_ARRAY3D_DESCRIPTOR*)a;
+  return CUDA_SUCCESS;
+}
+API CUresult cuArrayDestroy(CUarray a) {
+  delete (CUDA_ARRAY3D_DESCRIPTOR*)a;
+  return CUDA_SUCCESS;
+}
+API CUresult cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC*,
+                               const CUDA_TEXTURE_DESC*, const CUDA_RESOURCE_VIEW_DESC*) {
+  *out = 1;
+  return CUDA_SUCCESS;
+}
+API CUresult cuTexObjectDestroy(CUtexObject) {
+  return CUDA_SUCCESS;
+}

@@ -1,4 +1,5 @@
-// Modules hold any function that is asked for. The parameters of PTX kernels are read, so that launches carry what they carry on a GPU.
+// Modules hold any function that is asked for. The parameters of PTX kernels are read, so that
+// launches carry what they carry on a GPU.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -17,7 +18,11 @@
 
 namespace {
 struct Module;
-struct Function { Module* module; std::string name; std::vector<std::pair<size_t, size_t>> layout; };
+struct Function {
+  Module* module;
+  std::string name;
+  std::vector<std::pair<size_t, size_t>> layout;
+};
 struct Module {
   std::mutex mutex;
   std::string ptx;
@@ -25,9 +30,16 @@ struct Module {
   std::map<std::string, CUdeviceptr> globals;
 };
 
-size_t bytes_of(const std::string& type) { return type.find("64") != std::string::npos ? 8 : type.find("32") != std::string::npos ? 4 : type.find("16") != std::string::npos ? 2 : 1; }
+size_t bytes_of(const std::string& type) {
+  return type.find("64") != std::string::npos   ? 8
+         : type.find("32") != std::string::npos ? 4
+         : type.find("16") != std::string::npos ? 2
+                                                : 1;
+}
 
-bool ends_word(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '(' || c == '\r'; }
+bool ends_word(char c) {
+  return c == ' ' || c == '\n' || c == '\t' || c == '(' || c == '\r';
+}
 
 std::string word_at(const std::string& text, size_t& at) {
   while (at < text.size() && ends_word(text[at])) ++at;
@@ -41,10 +53,14 @@ void read_parameter(std::istringstream words, Function& f, size_t& at) {
   std::string word, type;
   size_t align = 0, count = 1;
   while (words >> word) {
-    if (word == ".align") words >> align;
-    else if (word == ".ptr") break;
-    else if (word[0] == '.' && word != ".param") type = word;
-    else if (size_t bracket = word.find('['); bracket != std::string::npos) count = std::stoul(word.substr(bracket + 1));
+    if (word == ".align")
+      words >> align;
+    else if (word == ".ptr")
+      break;
+    else if (word[0] == '.' && word != ".param")
+      type = word;
+    else if (size_t bracket = word.find('['); bracket != std::string::npos)
+      count = std::stoul(word.substr(bracket + 1));
   }
   if (type.empty()) return;
   size_t element = bytes_of(type);
@@ -60,10 +76,13 @@ void read_entries(Module& m) {
     std::string name = word_at(m.ptx, at);
     auto* f = new Function{&m, name, {}};
     m.functions[name] = f;
-    size_t open = m.ptx.find_first_of("({", at), close = open == std::string::npos || m.ptx[open] == '{' ? open : m.ptx.find(')', open), offset = 0;
+    size_t open = m.ptx.find_first_of("({", at),
+           close = open == std::string::npos || m.ptx[open] == '{' ? open : m.ptx.find(')', open),
+           offset = 0;
     if (close == open || close == std::string::npos) continue;
     std::istringstream list(m.ptx.substr(open + 1, close - open - 1));
-    for (std::string parameter; std::getline(list, parameter, ',');) read_parameter(std::istringstream(parameter), *f, offset);
+    for (std::string parameter; std::getline(list, parameter, ',');)
+      read_parameter(std::istringstream(parameter), *f, offset);
   }
 }
 }  // namespace
@@ -72,22 +91,36 @@ void read_entries(Module& m) {
 API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned, CUjit_option*, void**) {
   auto* m = new Module;
   auto* p = (const char*)image;
-  if (*p == '.' || *p == '/' || *p == '\n' || *p == ' ') { m->ptx = p; read_entries(*m); }
+  if (*p == '.' || *p == '/' || *p == '\n' || *p == ' ') {
+    m->ptx = p;
+    read_entries(*m);
+  }
   *out = (CUmodule)m;
   return CUDA_SUCCESS;
 }
-API CUresult cuModuleLoadData(CUmodule* out, const void* image) { return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr); }
-API CUresult cuModuleUnload(CUmodule h) { auto* m = (Module*)h; for (auto& [n, f] : m->functions) delete f; delete m; return CUDA_SUCCESS; }
+API CUresult cuModuleLoadData(CUmodule* out, const void* image) {
+  return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr);
+}
+API CUresult cuModuleUnload(CUmodule h) {
+  auto* m = (Module*)h;
+  for (auto& [n, f] : m->functions) delete f;
+  delete m;
+  return CUDA_SUCCESS;
+}
 API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) {
   auto* m = (Module*)h;
   std::lock_guard lock(m->mutex);
   Function*& f = m->functions[name];
-  if (!f && !m->ptx.empty()) { m->functions.erase(name); return CUDA_ERROR_NOT_FOUND; }
+  if (!f && !m->ptx.empty()) {
+    m->functions.erase(name);
+    return CUDA_ERROR_NOT_FOUND;
+  }
   if (!f) f = new Function{m, name, {}};
   *out = (CUfunction)f;
   return CUDA_SUCCESS;
 }
-API CUresult cuModuleGetFunctionCount(unsigned* n, CUmodule h) {   // machine code lists one at least: whoever asks wants one
+API CUresult cuModuleGetFunctionCount(
+    unsigned* n, CUmodule h) {  // machine code lists one at least: whoever asks wants one
   CUfunction any;
   if (((Module*)h)->ptx.empty()) cuModuleGetFunction(&any, h, "any");
   *n = (unsigned)((Module*)h)->functions.size();
@@ -95,20 +128,26 @@ API CUresult cuModuleGetFunctionCount(unsigned* n, CUmodule h) {   // machine co
 }
 API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned n, CUmodule h) {
   unsigned i = 0;
-  for (auto& [name, f] : ((Module*)h)->functions) if (i < n) out[i++] = (CUfunction)f;
+  for (auto& [name, f] : ((Module*)h)->functions)
+    if (i < n) out[i++] = (CUfunction)f;
   return CUDA_SUCCESS;
 }
 API CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* n, CUmodule h, const char* name) {
   auto* m = (Module*)h;
   std::lock_guard lock(m->mutex);
   CUdeviceptr& at = m->globals[name];
-  if (!at) cuMemAlloc(&at, 1 << 20);                        // larger than any symbol that is asked for
+  if (!at) cuMemAlloc(&at, 1 << 20);  // larger than any symbol that is asked for
   if (p) *p = at;
   if (n) *n = 1 << 20;
   return CUDA_SUCCESS;
 }
-API CUresult cuFuncLoad(CUfunction) { return CUDA_SUCCESS; }
-API CUresult cuFuncGetName(const char** name, CUfunction f) { *name = ((Function*)f)->name.c_str(); return CUDA_SUCCESS; }
+API CUresult cuFuncLoad(CUfunction) {
+  return CUDA_SUCCESS;
+}
+API CUresult cuFuncGetName(const char** name, CUfunction f) {
+  *name = ((Function*)f)->name.c_str();
+  return CUDA_SUCCESS;
+}
 API CUresult cuFuncGetParamInfo(CUfunction h, size_t i, size_t* offset, size_t* bytes) {
   auto* f = (Function*)h;
   if (i >= f->layout.size()) return CUDA_ERROR_INVALID_VALUE;
@@ -120,31 +159,67 @@ API CUresult cuFuncGetAttribute(int* v, CUfunction_attribute a, CUfunction) {
   switch (a) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *v = 1024; break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS: *v = 32; break;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION: case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *v = 90; break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *v = 90; break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *v = 232448; break;
     default: *v = 0;
   }
   return CUDA_SUCCESS;
 }
-API CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
-API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
-API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, CUfunction, int, size_t) { *n = 8; return CUDA_SUCCESS; }
-API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, CUfunction, int, size_t, unsigned) { *n = 8; return CUDA_SUCCESS; }
-API CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* n, CUfunction, int, int) { *n = 100000; return CUDA_SUCCESS; }
-API CUresult cuOccupancyMaxActiveClusters(int* n, CUfunction, const CUlaunchConfig*) { *n = 16; return CUDA_SUCCESS; }
-API CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, void**) { return CUDA_SUCCESS; }
-API CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**) { return CUDA_SUCCESS; }
-API CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState*) { return CUDA_ERROR_NOT_SUPPORTED; }
-API CUresult cuLinkAddData_v2(CUlinkState, CUjitInputType, void*, size_t, const char*, unsigned, CUjit_option*, void**) { return CUDA_ERROR_NOT_SUPPORTED; }
-API CUresult cuLinkComplete(CUlinkState, void**, size_t*) { return CUDA_ERROR_NOT_SUPPORTED; }
-API CUresult cuLinkDestroy(CUlinkState) { return CUDA_ERROR_NOT_SUPPORTED; }
-API CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* p, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+API CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) {
+  return CUDA_SUCCESS;
+}
+API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
+  return CUDA_SUCCESS;
+}
+API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, CUfunction, int, size_t) {
+  *n = 8;
+  return CUDA_SUCCESS;
+}
+API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, CUfunction, int, size_t,
+                                                                  unsigned) {
+  *n = 8;
+  return CUDA_SUCCESS;
+}
+API CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* n, CUfunction, int, int) {
+  *n = 100000;
+  return CUDA_SUCCESS;
+}
+API CUresult cuOccupancyMaxActiveClusters(int* n, CUfunction, const CUlaunchConfig*) {
+  *n = 16;
+  return CUDA_SUCCESS;
+}
+API CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, void**) {
+  return CUDA_SUCCESS;
+}
+API CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                            unsigned, CUstream, void**, void**) {
+  return CUDA_SUCCESS;
+}
+API CUresult cuLinkCreate_v2(unsigned, CUjit_option*, void**, CUlinkState*) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+API CUresult cuLinkAddData_v2(CUlinkState, CUjitInputType, void*, size_t, const char*, unsigned,
+                              CUjit_option*, void**) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+API CUresult cuLinkComplete(CUlinkState, void**, size_t*) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+API CUresult cuLinkDestroy(CUlinkState) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+API CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* p,
+                                    const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
+                                    const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                    CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
   std::memset(map, 0, sizeof *map);
   std::memcpy(map, &p, sizeof p);
   return CUDA_SUCCESS;
 }
 
-// ---- the self-test of NVIDIA's runtime: answered here alone, so that its call protocol can be tested without a GPU ----
+// ---- the self-test of NVIDIA's runtime: answered here alone, so that its call protocol can be
+// tested without a GPU ----
 namespace {
 void* g_runtime_table[13] = {(void*)sizeof g_runtime_table};
 CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]);
@@ -165,7 +240,14 @@ CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]) {
     cuDeviceGetAttribute(&v.slot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, d);
     devices.push_back(v);
   }
-  busbar::ValidityQuestion q{(uint32_t)driver, version, (uint32_t)getpid(), (uint32_t)pthread_self(), (uint64_t)g_runtime_table, (uint64_t)g_integrity_table, (uint64_t)g_integrity_table[1], seconds};
+  busbar::ValidityQuestion q{(uint32_t)driver,
+                             version,
+                             (uint32_t)getpid(),
+                             (uint32_t)pthread_self(),
+                             (uint64_t)g_runtime_table,
+                             (uint64_t)g_integrity_table,
+                             (uint64_t)g_integrity_table[1],
+                             seconds};
   auto answer = busbar::validity_answer(q, devices);
   const char* wrong = std::getenv("NULL_DRIVER_FAILS_VALIDITY");
   out[0] = answer[0] ^ (wrong ? 1 : 0);
@@ -175,6 +257,8 @@ CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]) {
 }  // namespace
 
 API CUresult cuGetExportTable(const void** table, const CUuuid* id) {
-  *table = (uint8_t)id->bytes[0] == 0x6b ? (void*)g_runtime_table : (uint8_t)id->bytes[0] == 0xd4 ? (void*)g_integrity_table : nullptr;
+  *table = (uint8_t)id->bytes[0] == 0x6b   ? (void*)g_runtime_table
+           : (uint8_t)id->bytes[0] == 0xd4 ? (void*)g_integrity_table
+                                           : nullptr;
   return *table ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -1,12 +1,20 @@
-/* What research could not answer without a GPU, asked of the driver itself. Prints one JSON object. */
+/* What research could not answer without a GPU, asked of the driver itself. Prints one JSON object.
+ */
 #include <cuda.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define OK(call) do { CUresult r_ = (call); if (r_) { fprintf(stderr, "%s -> %d\n", #call, (int)r_); exit(1); } } while (0)
-static const char *PTX =
+#define OK(call)                                     \
+  do {                                               \
+    CUresult r_ = (call);                            \
+    if (r_) {                                        \
+      fprintf(stderr, "%s -> %d\n", #call, (int)r_); \
+      exit(1);                                       \
+    }                                                \
+  } while (0)
+static const char* PTX =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".visible .entry busy(.param .u64 p, .param .u32 rounds)\n{\n.reg .pred q;\n.reg .b32 r<4>;\n.reg .b64 d<2>;\n"
     "ld.param.u64 d1, [p];\nld.param.u32 r1, [rounds];\nmov.u32 r2, 1;\n"
@@ -38,7 +46,8 @@ static double memory_of_a_context(CUdevice d) {
   return (double)(before - after) / (1 << 20);
 }
 
-/* A copy to pinned memory, then a word that the stream writes there: how often does the host see the word and not yet the copy? */
+/* A copy to pinned memory, then a word that the stream writes there: how often does the host see
+ * the word and not yet the copy? */
 static int early_words(void) {
   enum { N = 1 << 20, ROUNDS = 2000 };
   CUdeviceptr from, word;
@@ -47,27 +56,34 @@ static int early_words(void) {
   CUstream s;
   OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
   OK(cuMemAlloc(&from, N * 4));
-  OK(cuMemHostAlloc((void **)&host, N * 4, 0));
-  OK(cuMemHostAlloc((void **)&flag, 4, CU_MEMHOSTALLOC_DEVICEMAP));
-  OK(cuMemHostGetDevicePointer(&word, (void *)flag, 0));
+  OK(cuMemHostAlloc((void**)&host, N * 4, 0));
+  OK(cuMemHostAlloc((void**)&flag, 4, CU_MEMHOSTALLOC_DEVICEMAP));
+  OK(cuMemHostGetDevicePointer(&word, (void*)flag, 0));
   *flag = 0;
   for (unsigned i = 1; i <= ROUNDS; ++i) {
     OK(cuMemsetD32Async(from, i, N, s));
-    OK(cuMemcpyDtoHAsync((void *)host, from, N * 4, s));
-    if (cuStreamWriteValue32(s, word, i, 0)) return -1;      /* not on every GPU */
-    while (*flag != i) {}
+    OK(cuMemcpyDtoHAsync((void*)host, from, N * 4, s));
+    if (cuStreamWriteValue32(s, word, i, 0)) return -1; /* not on every GPU */
+    while (*flag != i) {
+    }
     early += host[N - 1] != i || host[0] != i;
   }
   OK(cuStreamDestroy(s));
   return early;
 }
 
-static CUfunction load(void) { CUmodule m; CUfunction f; OK(cuModuleLoadData(&m, PTX)); OK(cuModuleGetFunction(&f, m, "busy")); return f; }
+static CUfunction load(void) {
+  CUmodule m;
+  CUfunction f;
+  OK(cuModuleLoadData(&m, PTX));
+  OK(cuModuleGetFunction(&f, m, "busy"));
+  return f;
+}
 
 static float event_time(CUfunction f, CUdeviceptr p) {
   CUevent a, b;
   unsigned rounds = 10000000;
-  void *params[] = {&p, &rounds};
+  void* params[] = {&p, &rounds};
   float ms;
   OK(cuEventCreate(&a, 0));
   OK(cuEventCreate(&b, 0));
@@ -81,7 +97,7 @@ static float event_time(CUfunction f, CUdeviceptr p) {
 
 static volatile int stop;
 static CUdevice device;
-static void *other_context(void *unused) {
+static void* other_context(void* unused) {
   CUcontext c;
   CUdeviceptr p;
 #if CUDA_VERSION >= 13000
@@ -112,11 +128,16 @@ int main(void) {
   double alone = event_time(f, p);
   pthread_create(&t, 0, other_context, 0);
   double beside = 0;
-  for (int i = 0; i < 5; ++i) { double ms = event_time(f, p); if (ms > beside) beside = ms; }
+  for (int i = 0; i < 5; ++i) {
+    double ms = event_time(f, p);
+    if (ms > beside) beside = ms;
+  }
   stop = 1;
   pthread_join(t, 0);
-  printf("{\"figures\": {\"largest reservation of addresses\": %.0f, \"memory of a context\": %.1f, \"words written by a stream and seen before the copy in front of them\": %d, "
-         "\"event time of a kernel alone\": %.3f, \"event time of a kernel beside another context\": %.3f}}\n", reserved, context_mib, early, alone, beside);
+  printf(
+      "{\"figures\": {\"largest reservation of addresses\": %.0f, \"memory of a context\": %.1f, \"words written by a stream and seen before the copy in front of them\": %d, "
+      "\"event time of a kernel alone\": %.3f, \"event time of a kernel beside another context\": %.3f}}\n",
+      reserved, context_mib, early, alone, beside);
   fflush(stdout);
   return 0;
 }

@@ -49,9 +49,11 @@ void initialise(SharedDevice* d, const DeviceConfig& config) {
 DeviceConfig config_from_environment() {
   DeviceConfig c;
   c.count = (int)number("BUSBAR_SOFTGPU_DEVICES", 1, 1, kMaxDevices);
-  c.memory_bytes = number("BUSBAR_SOFTGPU_MEMORY_BYTES", c.memory_bytes, 64ull << 20, 1ull << 40) & ~((2ull << 20) - 1);
+  c.memory_bytes = number("BUSBAR_SOFTGPU_MEMORY_BYTES", c.memory_bytes, 64ull << 20, 1ull << 40) &
+                   ~((2ull << 20) - 1);
   c.multiprocessors = (uint32_t)number("BUSBAR_SOFTGPU_MULTIPROCESSORS", c.multiprocessors, 1, 256);
-  if (const char* cc = std::getenv("BUSBAR_SOFTGPU_COMPUTE_CAPABILITY")) std::sscanf(cc, "%u.%u", &c.compute_major, &c.compute_minor);
+  if (const char* cc = std::getenv("BUSBAR_SOFTGPU_COMPUTE_CAPABILITY"))
+    std::sscanf(cc, "%u.%u", &c.compute_major, &c.compute_minor);
   return c;
 }
 
@@ -85,11 +87,16 @@ Engine* Engine::open(int index, const DeviceConfig& config, bool take_slot) {
   struct stat st;
   bool ok = fstat(fd, &st) == 0 && st.st_uid == geteuid();
   if (ok && st.st_size < (off_t)sizeof(SharedDevice)) ok = ftruncate(fd, sizeof(SharedDevice)) == 0;
-  void* at = ok ? mmap(nullptr, sizeof(SharedDevice), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-  if (at == MAP_FAILED) { ::close(fd); return nullptr; }
+  void* at = ok ? mmap(nullptr, sizeof(SharedDevice), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                : MAP_FAILED;
+  if (at == MAP_FAILED) {
+    ::close(fd);
+    return nullptr;
+  }
   auto* engine = new Engine;
   engine->shared_ = (SharedDevice*)at;
-  if (engine->shared_->magic != kMagic || engine->shared_->version != kVersion) initialise(engine->shared_, config);
+  if (engine->shared_->magic != kMagic || engine->shared_->version != kVersion)
+    initialise(engine->shared_, config);
   flock(fd, LOCK_UN);
   ::close(fd);
   if (!take_slot) return engine;
@@ -99,22 +106,32 @@ Engine* Engine::open(int index, const DeviceConfig& config, bool take_slot) {
     if (engine->shared_->slots[i].pid == 0) {
       Slot& s = engine->shared_->slots[i];
       s.start_time = process_start_time(getpid());
-      s.memory_bytes = 0; s.busy_nanoseconds = 0; s.turns = 0; s.granted = 0;
+      s.memory_bytes = 0;
+      s.busy_nanoseconds = 0;
+      s.turns = 0;
+      s.granted = 0;
       s.pid = getpid();
       engine->slot_ = (int)i;
     }
   engine->unlock();
-  if (engine->slot_ < 0) { munmap(at, sizeof(SharedDevice)); delete engine; return nullptr; }
+  if (engine->slot_ < 0) {
+    munmap(at, sizeof(SharedDevice));
+    delete engine;
+    return nullptr;
+  }
   return engine;
 }
 
 void Engine::lock() {
   if (pthread_mutex_lock(&shared_->mutex) != EOWNERDEAD) return;
-  pthread_mutex_consistent(&shared_->mutex);   // every field is repaired by reap(), which trusts only live processes
+  pthread_mutex_consistent(
+      &shared_->mutex);  // every field is repaired by reap(), which trusts only live processes
   reap();
 }
 
-void Engine::unlock() { pthread_mutex_unlock(&shared_->mutex); }
+void Engine::unlock() {
+  pthread_mutex_unlock(&shared_->mutex);
+}
 
 void Engine::leave_queue(int slot) {
   uint32_t kept = 0;
@@ -169,7 +186,7 @@ void Engine::acquire() {
     timespec patience{0, 50'000'000};
     futex(&me.granted, FUTEX_WAIT, 0, &patience);
     if (me.granted.load()) break;
-    lock();                                    // the holder may have been killed
+    lock();  // the holder may have been killed
     reap();
     if (shared_->holder == -1) hand_on();
     unlock();
@@ -187,12 +204,14 @@ void Engine::release(uint64_t busy) {
 bool Engine::charge(uint64_t bytes) {
   lock();
   uint64_t used = 0;
-  for (auto& s : shared_->slots) if (s.pid) used += s.memory_bytes;
+  for (auto& s : shared_->slots)
+    if (s.pid) used += s.memory_bytes;
   bool fits = bytes <= shared_->memory_bytes && used <= shared_->memory_bytes - bytes;
   if (!fits) {
     reap();
     used = 0;
-    for (auto& s : shared_->slots) if (s.pid) used += s.memory_bytes;
+    for (auto& s : shared_->slots)
+      if (s.pid) used += s.memory_bytes;
     fits = bytes <= shared_->memory_bytes && used <= shared_->memory_bytes - bytes;
   }
   if (fits) shared_->slots[slot_].memory_bytes += bytes;
@@ -211,7 +230,8 @@ uint64_t Engine::used_bytes() {
   lock();
   reap();
   uint64_t used = 0;
-  for (auto& s : shared_->slots) if (s.pid) used += s.memory_bytes;
+  for (auto& s : shared_->slots)
+    if (s.pid) used += s.memory_bytes;
   unlock();
   return used;
 }

@@ -1,4 +1,5 @@
-// Runs the thread blocks of one launch on a fixed number of worker threads, in turns with other processes.
+// Runs the thread blocks of one launch on a fixed number of worker threads, in turns with other
+// processes.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -27,28 +28,33 @@ struct Launch {
 };
 
 struct Fault {
-  int kind = 0;              // FAULT_* of cta.h, 0 for none
+  int kind = 0;  // FAULT_* of cta.h, 0 for none
   uint64_t address = 0;
 };
 
 class GridRunner {
  public:
-  struct HostMemory {        // what kernels reach that is the driver's to look up
+  struct HostMemory {  // what kernels reach that is the driver's to look up
     bool (*registered)(uint64_t address, uint32_t bytes);
     bool (*sample)(uint64_t texture, int dimensions, const double* at, uint32_t* out);
   };
   GridRunner(Engine* engine, unsigned workers, const HostMemory& host);
-  Fault run(const Launch& launch);   // blocks until the grid is done; one grid at a time
-  void stop();                       // ends a running launch early, from another thread
+  Fault run(const Launch& launch);  // blocks until the grid is done; one grid at a time
+  void stop();                      // ends a running launch early, from another thread
   KernelHeap& heap() { return heap_; }
-  bool registered(uint64_t address, uint32_t bytes) const { return host_.registered(address, bytes); }
-  bool sample(uint64_t texture, int dimensions, const double* at, uint32_t* out) const { return host_.sample(texture, dimensions, at, out); }
+  bool registered(uint64_t address, uint32_t bytes) const {
+    return host_.registered(address, bytes);
+  }
+  bool sample(uint64_t texture, int dimensions, const double* at, uint32_t* out) const {
+    return host_.sample(texture, dimensions, at, out);
+  }
 
  private:
   struct Worker;
   struct Job;
   void work(Worker& w, Job& job);
-  Cta block_of(const Launch& l, uint64_t shared_base, uint64_t local_base, void* frames, uint32_t worker);
+  Cta block_of(const Launch& l, uint64_t shared_base, uint64_t local_base, void* frames,
+               uint32_t worker);
   static uint32_t shared_bytes(const Launch& l);
   Fault run_cooperative(const Launch& l);
   void take_turns(const CompiledKernel& k, std::vector<Cta>& blocks, uint64_t& begin);

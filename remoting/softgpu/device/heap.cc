@@ -31,10 +31,16 @@ void KernelHeap::release(uint64_t address) {
   auto [at, bytes] = *it;
   used_.erase(it);
   auto next = free_.lower_bound(at);
-  if (next != free_.end() && next->first == at + bytes) { bytes += next->second; next = free_.erase(next); }
+  if (next != free_.end() && next->first == at + bytes) {
+    bytes += next->second;
+    next = free_.erase(next);
+  }
   if (next != free_.begin()) {
     auto before = std::prev(next);
-    if (before->first + before->second == at) { before->second += bytes; return; }
+    if (before->first + before->second == at) {
+      before->second += bytes;
+      return;
+    }
   }
   free_[at] = bytes;
 }

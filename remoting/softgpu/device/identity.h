@@ -5,5 +5,5 @@
 
 namespace softgpu {
 std::array<unsigned char, 16> uuid_of(int index);
-std::string uuid_text(int index);   // "GPU-…" as NVML spells it
+std::string uuid_text(int index);  // "GPU-…" as NVML spells it
 }  // namespace softgpu

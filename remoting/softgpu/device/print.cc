@@ -11,14 +11,20 @@ namespace softgpu {
 namespace {
 constexpr size_t kMaxFormat = 4096;
 
-// Kernels name addresses: only what lies in device memory is read. An unmapped page of it faults the kernel.
-bool readable(uint64_t at, uint64_t bytes) { return at >= SOFTGPU_WINDOW_BASE && at - SOFTGPU_WINDOW_BASE <= SOFTGPU_WINDOW_BYTES - bytes; }
+// Kernels name addresses: only what lies in device memory is read. An unmapped page of it faults
+// the kernel.
+bool readable(uint64_t at, uint64_t bytes) {
+  return at >= SOFTGPU_WINDOW_BASE && at - SOFTGPU_WINDOW_BASE <= SOFTGPU_WINDOW_BYTES - bytes;
+}
 
-std::string text_at(uint64_t at, size_t most) { return readable(at, most) ? std::string((const char*)at, strnlen((const char*)at, most)) : ""; }
+std::string text_at(uint64_t at, size_t most) {
+  return readable(at, most) ? std::string((const char*)at, strnlen((const char*)at, most)) : "";
+}
 
 struct Arguments {
   uint64_t at;
-  template <typename T> T take() {
+  template <typename T>
+  T take() {
     at = (at + sizeof(T) - 1) & ~(uint64_t)(sizeof(T) - 1);
     T v{};
     if (readable(at, sizeof v)) std::memcpy(&v, (const void*)at, sizeof v);
@@ -27,7 +33,8 @@ struct Arguments {
   }
 };
 
-template <typename T> void append(std::string& out, const std::string& spec, T value) {
+template <typename T>
+void append(std::string& out, const std::string& spec, T value) {
   char buffer[512];
   int n = std::snprintf(buffer, sizeof buffer, spec.c_str(), value);
   if (n > 0) out.append(buffer, std::min<size_t>((size_t)n, sizeof buffer - 1));
@@ -37,16 +44,33 @@ template <typename T> void append(std::string& out, const std::string& spec, T v
 bool convert(std::string& out, std::string spec, char conversion, int longs, Arguments& a) {
   if (spec.find('*') != std::string::npos || spec.size() > 16) return false;
   switch (conversion) {
-    case 'd': case 'i':
-      if (longs) append(out, spec + "ll" + conversion, (long long)a.take<int64_t>()); else append(out, spec + conversion, a.take<int32_t>());
+    case 'd':
+    case 'i':
+      if (longs)
+        append(out, spec + "ll" + conversion, (long long)a.take<int64_t>());
+      else
+        append(out, spec + conversion, a.take<int32_t>());
       return true;
-    case 'u': case 'x': case 'X': case 'o':
-      if (longs) append(out, spec + "ll" + conversion, (unsigned long long)a.take<uint64_t>()); else append(out, spec + conversion, a.take<uint32_t>());
+    case 'u':
+    case 'x':
+    case 'X':
+    case 'o':
+      if (longs)
+        append(out, spec + "ll" + conversion, (unsigned long long)a.take<uint64_t>());
+      else
+        append(out, spec + conversion, a.take<uint32_t>());
       return true;
     case 'c': append(out, spec + "c", a.take<int32_t>()); return true;
     case 'p': append(out, spec + "p", (void*)a.take<uint64_t>()); return true;
     case 's': append(out, spec + "s", text_at(a.take<uint64_t>(), 1024).c_str()); return true;
-    case 'f': case 'e': case 'g': case 'a': case 'F': case 'E': case 'G': case 'A': append(out, spec + conversion, a.take<double>()); return true;
+    case 'f':
+    case 'e':
+    case 'g':
+    case 'a':
+    case 'F':
+    case 'E':
+    case 'G':
+    case 'A': append(out, spec + conversion, a.take<double>()); return true;
     default: return false;
   }
 }
@@ -59,8 +83,14 @@ uint32_t print_from_kernel(uint64_t format, uint64_t arguments) {
   std::string out;
   uint32_t taken = 0;
   for (size_t i = 0; i < length; ++i) {
-    if (f[i] != '%') { out += f[i]; continue; }
-    if (f[++i] == '%') { out += '%'; continue; }
+    if (f[i] != '%') {
+      out += f[i];
+      continue;
+    }
+    if (f[++i] == '%') {
+      out += '%';
+      continue;
+    }
     std::string spec = "%";
     while (i < length && std::strchr("-+ #0123456789.*", f[i])) spec += f[i++];
     int longs = 0;
@@ -73,9 +103,11 @@ uint32_t print_from_kernel(uint64_t format, uint64_t arguments) {
   return taken;
 }
 
-void print_assertion(uint64_t message, uint64_t file, uint32_t line, uint64_t function, const uint32_t block[3], const uint32_t thread[3]) {
-  std::fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n", text_at(file, 1024).c_str(), line, text_at(function, 1024).c_str(), block[0], block[1],
-               block[2], thread[0], thread[1], thread[2], text_at(message, 1024).c_str());
+void print_assertion(uint64_t message, uint64_t file, uint32_t line, uint64_t function,
+                     const uint32_t block[3], const uint32_t thread[3]) {
+  std::fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
+               text_at(file, 1024).c_str(), line, text_at(function, 1024).c_str(), block[0],
+               block[1], block[2], thread[0], thread[1], thread[2], text_at(message, 1024).c_str());
 }
 
 }  // namespace softgpu

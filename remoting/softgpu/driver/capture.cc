@@ -7,12 +7,16 @@ namespace softgpu {
 
 namespace {
 std::mutex g_captures_mutex;
-auto* g_captures = new std::set<Capture*>;                 // those that have begun and not ended; leaked, as all driver state
+auto* g_captures =
+    new std::set<Capture*>;  // those that have begun and not ended; leaked, as all driver state
 thread_local CUstreamCaptureMode t_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 unsigned long long g_next_id = 1;
 
 void forget_capture(Capture& capture) {
-  for (auto& s : capture.streams) { s->capture = nullptr; s->tail.clear(); }
+  for (auto& s : capture.streams) {
+    s->capture = nullptr;
+    s->tail.clear();
+  }
   std::lock_guard lock(g_captures_mutex);
   g_captures->erase(&capture);
 }
@@ -20,10 +24,15 @@ void forget_capture(Capture& capture) {
 // Nodes on which nothing depends must all be where the origin stands: else a fork was not joined.
 bool joined(const Capture& capture) {
   std::set<const GraphNode*> needed;
-  for (auto& n : capture.graph->nodes) for (auto* d : n->dependencies) needed.insert(d);
+  for (auto& n : capture.graph->nodes)
+    for (auto* d : n->dependencies) needed.insert(d);
   auto& tail = capture.origin->tail;
-  auto reached = [&](GraphNode* n) { return needed.count(n) || std::find(tail.begin(), tail.end(), n) != tail.end(); };
-  return std::all_of(capture.streams.begin(), capture.streams.end(), [&](auto& s) { return s == capture.origin || std::all_of(s->tail.begin(), s->tail.end(), reached); });
+  auto reached = [&](GraphNode* n) {
+    return needed.count(n) || std::find(tail.begin(), tail.end(), n) != tail.end();
+  };
+  return std::all_of(capture.streams.begin(), capture.streams.end(), [&](auto& s) {
+    return s == capture.origin || std::all_of(s->tail.begin(), s->tail.end(), reached);
+  });
 }
 }  // namespace
 
@@ -32,7 +41,9 @@ void capture_call(StreamState& s, NodeParams params, std::function<CUresult()> r
   s.tail = {add_node(s.capture->graph, std::move(params), std::move(run), s.tail)};
 }
 
-void invalidate(Capture& capture) { capture.invalid = true; }
+void invalidate(Capture& capture) {
+  capture.invalid = true;
+}
 
 CUresult unsafe_in_capture() {
   if (t_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
@@ -40,22 +51,38 @@ CUresult unsafe_in_capture() {
   bool forbidden = false;
   for (Capture* c : *g_captures) {
     bool mine = c->thread == std::this_thread::get_id();
-    if (c->mode == CU_STREAM_CAPTURE_MODE_RELAXED || (!mine && (c->mode != CU_STREAM_CAPTURE_MODE_GLOBAL || t_mode != CU_STREAM_CAPTURE_MODE_GLOBAL))) continue;
+    if (c->mode == CU_STREAM_CAPTURE_MODE_RELAXED ||
+        (!mine &&
+         (c->mode != CU_STREAM_CAPTURE_MODE_GLOBAL || t_mode != CU_STREAM_CAPTURE_MODE_GLOBAL)))
+      continue;
     invalidate(*c);
     forbidden = true;
   }
   return forbidden ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-// The tail of a captured event becomes part of what the stream waits for; a stream outside joins the capture.
+// The tail of a captured event becomes part of what the stream waits for; a stream outside joins
+// the capture.
 CUresult capture_wait(Context* c, const StreamRef& s, EventState* e) {
   std::lock_guard lock(c->mutex);
-  if (!e->capture && !s->capture) return CUDA_ERROR_NOT_READY;         // no capture: an ordinary wait
-  if (!e->capture) { invalidate(*s->capture); return CUDA_ERROR_STREAM_CAPTURE_ISOLATION; }
-  if (s->capture && s->capture != e->capture) { invalidate(*s->capture); invalidate(*e->capture); return CUDA_ERROR_STREAM_CAPTURE_MERGE; }
+  if (!e->capture && !s->capture) return CUDA_ERROR_NOT_READY;  // no capture: an ordinary wait
+  if (!e->capture) {
+    invalidate(*s->capture);
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
+  if (s->capture && s->capture != e->capture) {
+    invalidate(*s->capture);
+    invalidate(*e->capture);
+    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  }
   if (s->legacy) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-  if (!s->capture) { s->capture = e->capture; s->capture->streams.push_back(s); s->tail.clear(); }
-  for (auto* n : e->tail) if (std::find(s->tail.begin(), s->tail.end(), n) == s->tail.end()) s->tail.push_back(n);
+  if (!s->capture) {
+    s->capture = e->capture;
+    s->capture->streams.push_back(s);
+    s->tail.clear();
+  }
+  for (auto* n : e->tail)
+    if (std::find(s->tail.begin(), s->tail.end(), n) == s->tail.end()) s->tail.push_back(n);
   return CUDA_SUCCESS;
 }
 
@@ -63,14 +90,21 @@ CUresult capture_wait(Context* c, const StreamRef& s, EventState* e) {
 
 using namespace softgpu;
 
-#define CURRENT(c) Context* c; if (CUresult r = current_context(c)) return r
-#define STREAM(s, h, c) StreamRef s; if (CUresult r = stream_for(h, c, s)) return r
+#define CURRENT(c) \
+  Context* c;      \
+  if (CUresult r = current_context(c)) return r
+#define STREAM(s, h, c) \
+  StreamRef s;          \
+  if (CUresult r = stream_for(h, c, s)) return r
 
-API CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNode* dependencies, const CUgraphEdgeData*, size_t n, CUstreamCaptureMode mode) {
+API CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNode* dependencies,
+                                         const CUgraphEdgeData*, size_t n,
+                                         CUstreamCaptureMode mode) {
   CURRENT(c);
   STREAM(s, h, c);
   if (s->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !dependencies) || (g && !known(g))) return CUDA_ERROR_INVALID_VALUE;
+  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !dependencies) || (g && !known(g)))
+    return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(c->mutex);
   if (s->capture) return CUDA_ERROR_ILLEGAL_STATE;
   auto capture = std::make_shared<Capture>();
@@ -87,7 +121,9 @@ API CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNod
   g_captures->insert(capture.get());
   return CUDA_SUCCESS;
 }
-API CUresult cuStreamBeginCapture(CUstream h, CUstreamCaptureMode mode) { return cuStreamBeginCaptureToGraph(h, nullptr, nullptr, nullptr, 0, mode); }
+API CUresult cuStreamBeginCapture(CUstream h, CUstreamCaptureMode mode) {
+  return cuStreamBeginCaptureToGraph(h, nullptr, nullptr, nullptr, 0, mode);
+}
 
 API CUresult cuStreamEndCapture(CUstream h, CUgraph* out) {
   CURRENT(c);
@@ -97,17 +133,28 @@ API CUresult cuStreamEndCapture(CUstream h, CUgraph* out) {
   std::lock_guard lock(c->mutex);
   auto capture = s->capture;
   if (!capture) return CUDA_ERROR_ILLEGAL_STATE;
-  if (capture->origin != s) { invalidate(*capture); return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED; }
-  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != std::this_thread::get_id()) return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  CUresult r = capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : joined(*capture) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  if (capture->origin != s) {
+    invalidate(*capture);
+    return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  }
+  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+      capture->thread != std::this_thread::get_id())
+    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  CUresult r = capture->invalid   ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+               : joined(*capture) ? CUDA_SUCCESS
+                                  : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   forget_capture(*capture);
-  if (r == CUDA_SUCCESS) *out = (CUgraph)capture->graph;
-  else if (!capture->given) destroy_graph(capture->graph);
+  if (r == CUDA_SUCCESS)
+    *out = (CUgraph)capture->graph;
+  else if (!capture->given)
+    destroy_graph(capture->graph);
   return r;
 }
 
 static CUstreamCaptureStatus status_of(const StreamState& s) {
-  return !s.capture ? CU_STREAM_CAPTURE_STATUS_NONE : s.capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return !s.capture           ? CU_STREAM_CAPTURE_STATUS_NONE
+         : s.capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                              : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 API CUresult cuStreamIsCapturing(CUstream h, CUstreamCaptureStatus* status) {
@@ -119,7 +166,8 @@ API CUresult cuStreamIsCapturing(CUstream h, CUstreamCaptureStatus* status) {
   return CUDA_SUCCESS;
 }
 
-static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** tail, size_t* count) {
+static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
+                             CUgraph* graph, const CUgraphNode** tail, size_t* count) {
   CURRENT(c);
   STREAM(s, h, c);
   if (!status) return CUDA_ERROR_INVALID_VALUE;
@@ -134,13 +182,19 @@ static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64
 }
 
 #undef cuStreamGetCaptureInfo
-API CUresult cuStreamGetCaptureInfo_v2(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** tail, size_t* count) { return capture_info(h, status, id, graph, tail, count); }
-API CUresult cuStreamGetCaptureInfo_v3(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** tail, const CUgraphEdgeData** edges, size_t* count) {
+API CUresult cuStreamGetCaptureInfo_v2(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                       CUgraph* graph, const CUgraphNode** tail, size_t* count) {
+  return capture_info(h, status, id, graph, tail, count);
+}
+API CUresult cuStreamGetCaptureInfo_v3(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                       CUgraph* graph, const CUgraphNode** tail,
+                                       const CUgraphEdgeData** edges, size_t* count) {
   if (edges) *edges = nullptr;
   return capture_info(h, status, id, graph, tail, count);
 }
 
-API CUresult cuStreamUpdateCaptureDependencies(CUstream h, CUgraphNode* nodes, const CUgraphEdgeData*, size_t n, unsigned flags) {
+API CUresult cuStreamUpdateCaptureDependencies(CUstream h, CUgraphNode* nodes,
+                                               const CUgraphEdgeData*, size_t n, unsigned flags) {
   CURRENT(c);
   STREAM(s, h, c);
   if ((n && !nodes) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) return CUDA_ERROR_INVALID_VALUE;

@@ -1,4 +1,5 @@
-// Memory of one process in another of the same user: the allocation moves into a file without a name, which the other opens by process and number.
+// Memory of one process in another of the same user: the allocation moves into a file without a
+// name, which the other opens by process and number.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,14 +13,25 @@
 namespace softgpu {
 
 namespace {
-struct Handle { uint32_t magic, ordinal; int32_t pid, fd; uint64_t start_time, bytes, inode; };
+struct Handle {
+  uint32_t magic, ordinal;
+  int32_t pid, fd;
+  uint64_t start_time, bytes, inode;
+};
 static_assert(sizeof(Handle) <= sizeof(CUipcMemHandle));
 constexpr uint32_t kMagic = 0x43504953;
 
-std::map<uint64_t, int>& files() { static auto* m = new std::map<uint64_t, int>; return *m; }   // of allocations that were shared
-std::mutex& files_mutex() { static auto* m = new std::mutex; return *m; }
+std::map<uint64_t, int>& files() {
+  static auto* m = new std::map<uint64_t, int>;
+  return *m;
+}  // of allocations that were shared
+std::mutex& files_mutex() {
+  static auto* m = new std::mutex;
+  return *m;
+}
 
-// Replaces the pages of an allocation by those of a file with the same bytes. Nothing may run on them meanwhile.
+// Replaces the pages of an allocation by those of a file with the same bytes. Nothing may run on
+// them meanwhile.
 int move_to_file(uint64_t base, uint64_t bytes) {
   int fd = memfd_create("softgpu-ipc", MFD_CLOEXEC);
   if (fd < 0) return -1;
@@ -29,8 +41,12 @@ int move_to_file(uint64_t base, uint64_t bytes) {
     fine = n > 0;
     at += fine ? (uint64_t)n : 0;
   }
-  fine = fine && mmap((void*)base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
-  if (!fine) { close(fd); return -1; }
+  fine = fine && mmap((void*)base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) !=
+                     MAP_FAILED;
+  if (!fine) {
+    close(fd);
+    return -1;
+  }
   return fd;
 }
 }  // namespace
@@ -47,7 +63,9 @@ void forget_ipc(uint64_t base) {
 
 using namespace softgpu;
 
-#define CURRENT(c) Context* c; if (CUresult r = current_context(c)) return r
+#define CURRENT(c) \
+  Context* c;      \
+  if (CUresult r = current_context(c)) return r
 
 API CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr p) {
   CURRENT(c);
@@ -70,7 +88,9 @@ API CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr p) {
   }
   struct stat st;
   if (fstat(it->second, &st)) return CUDA_ERROR_INVALID_HANDLE;
-  Handle h{kMagic, (uint32_t)c->device->ordinal, getpid(), it->second, process_start_time(getpid()), bytes, st.st_ino};
+  Handle h{kMagic,     (uint32_t)c->device->ordinal, getpid(),
+           it->second, process_start_time(getpid()), bytes,
+           st.st_ino};
   std::memset(out, 0, sizeof *out);
   std::memcpy(out, &h, sizeof h);
   return CUDA_SUCCESS;
@@ -81,18 +101,23 @@ API CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle in, unsigned fl
   Handle h;
   std::memcpy(&h, &in, sizeof h);
   if (!out || flags > CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
-  if (h.magic != kMagic || h.pid == getpid() || h.ordinal != (uint32_t)c->device->ordinal || process_start_time(h.pid) != h.start_time) return CUDA_ERROR_INVALID_HANDLE;
+  if (h.magic != kMagic || h.pid == getpid() || h.ordinal != (uint32_t)c->device->ordinal ||
+      process_start_time(h.pid) != h.start_time)
+    return CUDA_ERROR_INVALID_HANDLE;
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", h.pid, h.fd);
   int fd = open(path, O_RDWR | O_CLOEXEC);
   struct stat st;
-  bool same = fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == h.inode && (uint64_t)st.st_size == h.bytes;
+  bool same =
+      fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == h.inode && (uint64_t)st.st_size == h.bytes;
   uint64_t at = same ? map_private(h.bytes) : 0;
-  bool mapped = at && mmap((void*)at, h.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+  bool mapped = at && mmap((void*)at, h.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                           0) != MAP_FAILED;
   if (fd >= 0) close(fd);
   if (!mapped) return same ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard lock(driver()->mutex);
-  driver()->allocations[at] = {Allocation::mapped, at, h.bytes, 0, c, 0, (int)h.ordinal, driver()->next_id++};
+  driver()->allocations[at] = {Allocation::mapped, at, h.bytes, 0, c, 0, (int)h.ordinal,
+                               driver()->next_id++};
   *out = at;
   return CUDA_SUCCESS;
 }
@@ -102,7 +127,9 @@ API CUresult cuIpcCloseMemHandle(CUdeviceptr p) {
   if (CUresult r = wait_for_context(c)) return r;
   std::lock_guard lock(driver()->mutex);
   auto it = driver()->allocations.find(p);
-  if (it == driver()->allocations.end() || it->second.kind != Allocation::mapped || it->second.context != c) return CUDA_ERROR_INVALID_VALUE;
+  if (it == driver()->allocations.end() || it->second.kind != Allocation::mapped ||
+      it->second.context != c)
+    return CUDA_ERROR_INVALID_VALUE;
   unmap_private(p, it->second.bytes);
   driver()->allocations.erase(it);
   return CUDA_SUCCESS;

@@ -8,7 +8,9 @@
 
 namespace softgpu {
 
-static uint64_t round_up(uint64_t v, uint64_t a) { return (v + a - 1) & ~(a - 1); }
+static uint64_t round_up(uint64_t v, uint64_t a) {
+  return (v + a - 1) & ~(a - 1);
+}
 
 const Allocation* find_allocation(uint64_t address) {
   auto& all = driver()->allocations;
@@ -44,20 +46,27 @@ CUresult release_memory(uint64_t base) {
     d->allocations.erase(it);
   }
   if (a.kind == Allocation::registered) return CUDA_SUCCESS;
-  if (a.kind == Allocation::device) { forget_ipc(a.base); forget_pool_memory(a.base, a.bytes); }
+  if (a.kind == Allocation::device) {
+    forget_ipc(a.base);
+    forget_pool_memory(a.base, a.bytes);
+  }
   unmap_private(a.base, round_up(a.bytes, 4096));
   if (a.kind == Allocation::device) device_at(a.ordinal)->engine->refund(a.charged);
   return CUDA_SUCCESS;
 }
 
-static CUresult allocate(Context* c, size_t bytes, Allocation::Kind kind, unsigned flags, uint64_t* out) {
+static CUresult allocate(Context* c, size_t bytes, Allocation::Kind kind, unsigned flags,
+                         uint64_t* out) {
   Driver* d = driver();
   uint64_t charged = round_up(bytes, 4096);
   if (charged < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   Engine* engine = c->device->engine;
   if (kind == Allocation::device && !engine->charge(charged)) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t at = map_private(charged);
-  if (!at) { if (kind == Allocation::device) engine->refund(charged); return CUDA_ERROR_OUT_OF_MEMORY; }
+  if (!at) {
+    if (kind == Allocation::device) engine->refund(charged);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   std::lock_guard lock(d->mutex);
   d->allocations[at] = {kind, at, bytes, charged, c, flags, c->device->ordinal, d->next_id++};
   *out = at;
@@ -80,7 +89,8 @@ bool valid_device_range(uint64_t p, size_t n) {
     const Allocation* a = find_allocation(p);
     if (!a) return false;
     uint64_t left = a->base + a->bytes - p;
-    if (a->kind == Allocation::reserved) {                 // addresses without memory, but for what is mapped there
+    if (a->kind ==
+        Allocation::reserved) {  // addresses without memory, but for what is mapped there
       auto m = d->mappings.upper_bound(p);
       if (m == d->mappings.begin()) return false;
       --m;
@@ -99,15 +109,30 @@ bool valid_device_range(uint64_t p, size_t n) {
 
 using namespace softgpu;
 
-#define CURRENT(c) Context* c; if (CUresult r = current_context(c)) return r
-#define STREAM(s, h, c) StreamRef s; if (CUresult r = stream_for(h, c, s)) return r
+#define CURRENT(c) \
+  Context* c;      \
+  if (CUresult r = current_context(c)) return r
+#define STREAM(s, h, c) \
+  StreamRef s;          \
+  if (CUresult r = stream_for(h, c, s)) return r
 
-#define SAFE if (CUresult r = unsafe_in_capture()) return r
+#define SAFE \
+  if (CUresult r = unsafe_in_capture()) return r
 
-API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) { CURRENT(c); SAFE; if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE; uint64_t at; CUresult r = allocate(c, bytes, Allocation::device, 0, &at); if (!r) *out = at; return r; }
+API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
+  CURRENT(c);
+  SAFE;
+  if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t at;
+  CUresult r = allocate(c, bytes, Allocation::device, 0, &at);
+  if (!r) *out = at;
+  return r;
+}
 
-API CUresult cuMemAllocPitch(CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned element) {
-  if (!out || !pitch || !width || !height || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
+API CUresult cuMemAllocPitch(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
+                             unsigned element) {
+  if (!out || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+    return CUDA_ERROR_INVALID_VALUE;
   *pitch = round_up(width, 512);
   return cuMemAlloc(out, *pitch * height);
 }
@@ -119,7 +144,8 @@ API CUresult cuMemFree(CUdeviceptr p) {
   {
     std::lock_guard lock(driver()->mutex);
     auto it = driver()->allocations.find(p);
-    if (it == driver()->allocations.end() || it->second.kind != Allocation::device) return CUDA_ERROR_INVALID_VALUE;
+    if (it == driver()->allocations.end() || it->second.kind != Allocation::device)
+      return CUDA_ERROR_INVALID_VALUE;
   }
   if (CUresult r = wait_for_context(c)) return r;
   return release_memory(p);
@@ -133,9 +159,21 @@ API CUresult cuMemGetInfo(size_t* free, size_t* total) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) { CURRENT(c); SAFE; if (!out || !bytes || flags > 7) return CUDA_ERROR_INVALID_VALUE; uint64_t at; CUresult r = allocate(c, bytes, Allocation::host, flags, &at); if (!r) *out = (void*)at; return r; }
-API CUresult cuMemAllocHost(void** out, size_t bytes) { return cuMemHostAlloc(out, bytes, 0); }
-API CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) { return flags == 1 || flags == 2 ? cuMemAlloc(out, bytes) : CUDA_ERROR_INVALID_VALUE; }
+API CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
+  CURRENT(c);
+  SAFE;
+  if (!out || !bytes || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t at;
+  CUresult r = allocate(c, bytes, Allocation::host, flags, &at);
+  if (!r) *out = (void*)at;
+  return r;
+}
+API CUresult cuMemAllocHost(void** out, size_t bytes) {
+  return cuMemHostAlloc(out, bytes, 0);
+}
+API CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) {
+  return flags == 1 || flags == 2 ? cuMemAlloc(out, bytes) : CUDA_ERROR_INVALID_VALUE;
+}
 
 API CUresult cuMemFreeHost(void* p) {
   CURRENT(c);
@@ -143,7 +181,8 @@ API CUresult cuMemFreeHost(void* p) {
   {
     std::lock_guard lock(driver()->mutex);
     auto it = driver()->allocations.find((uint64_t)p);
-    if (it == driver()->allocations.end() || it->second.kind != Allocation::host) return CUDA_ERROR_INVALID_VALUE;
+    if (it == driver()->allocations.end() || it->second.kind != Allocation::host)
+      return CUDA_ERROR_INVALID_VALUE;
   }
   if (CUresult r = wait_for_context(c)) return r;
   return release_memory((uint64_t)p);
@@ -155,7 +194,8 @@ API CUresult cuMemHostRegister(void* p, size_t bytes, unsigned flags) {
   Driver* d = driver();
   std::lock_guard lock(d->mutex);
   if (find_allocation((uint64_t)p)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  d->allocations[(uint64_t)p] = {Allocation::registered, (uint64_t)p, bytes, 0, c, flags, c->device->ordinal, d->next_id++};
+  d->allocations[(uint64_t)p] = {Allocation::registered, (uint64_t)p, bytes, 0, c, flags,
+                                 c->device->ordinal,     d->next_id++};
   return CUDA_SUCCESS;
 }
 
@@ -165,7 +205,8 @@ API CUresult cuMemHostUnregister(void* p) {
   Driver* d = driver();
   std::lock_guard lock(d->mutex);
   auto it = d->allocations.find((uint64_t)p);
-  if (it == d->allocations.end() || it->second.kind != Allocation::registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  if (it == d->allocations.end() || it->second.kind != Allocation::registered)
+    return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   d->allocations.erase(it);
   return CUDA_SUCCESS;
 }
@@ -175,7 +216,8 @@ API CUresult cuMemHostGetDevicePointer(CUdeviceptr* out, void* p, unsigned flags
   (void)c;
   std::lock_guard lock(driver()->mutex);
   const Allocation* a = find_allocation((uint64_t)p);
-  if (!out || flags || !a || (a->kind != Allocation::host && a->kind != Allocation::registered)) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || flags || !a || (a->kind != Allocation::host && a->kind != Allocation::registered))
+    return CUDA_ERROR_INVALID_VALUE;
   *out = (CUdeviceptr)p;
   return CUDA_SUCCESS;
 }
@@ -220,39 +262,89 @@ static NodeParams linear_copy(void* to, const void* from, size_t n) {
 static CUresult copy(Context* c, CUstream h, void* to, const void* from, size_t n, bool wait) {
   STREAM(s, h, c);
   NodeParams params = linear_copy(to, from, n);
-  uint64_t at = enqueue(s, [=] { std::memmove(to, from, n); return CUDA_SUCCESS; }, {}, &params);
+  uint64_t at = enqueue(
+      s,
+      [=] {
+        std::memmove(to, from, n);
+        return CUDA_SUCCESS;
+      },
+      {}, &params);
   return wait ? wait_for(s, at) : CUDA_SUCCESS;
 }
 
 // Pageable source bytes are taken before the call returns, as CUDA promises.
-static CUresult copy_in(Context* c, CUstream h, CUdeviceptr to, const void* from, size_t n, bool wait) {
+static CUresult copy_in(Context* c, CUstream h, CUdeviceptr to, const void* from, size_t n,
+                        bool wait) {
   STREAM(s, h, c);
   bool pinned;
-  { std::lock_guard lock(driver()->mutex); pinned = find_allocation((uint64_t)from) != nullptr; }
+  {
+    std::lock_guard lock(driver()->mutex);
+    pinned = find_allocation((uint64_t)from) != nullptr;
+  }
   if (wait || pinned || s->capture) return copy(c, h, (void*)to, from, n, wait);
-  auto snapshot = std::make_shared<std::vector<uint8_t>>((const uint8_t*)from, (const uint8_t*)from + n);
-  enqueue(s, [=] { std::memcpy((void*)to, snapshot->data(), n); return CUDA_SUCCESS; });
+  auto snapshot =
+      std::make_shared<std::vector<uint8_t>>((const uint8_t*)from, (const uint8_t*)from + n);
+  enqueue(s, [=] {
+    std::memcpy((void*)to, snapshot->data(), n);
+    return CUDA_SUCCESS;
+  });
   return CUDA_SUCCESS;
 }
 
-#define CHECK_DEVICE(p, n) if (!valid_device_range(p, n)) return CUDA_ERROR_INVALID_VALUE
-#define CHECK_HOST(p, n) if (!(p) && (n)) return CUDA_ERROR_INVALID_VALUE
+#define CHECK_DEVICE(p, n) \
+  if (!valid_device_range(p, n)) return CUDA_ERROR_INVALID_VALUE
+#define CHECK_HOST(p, n) \
+  if (!(p) && (n)) return CUDA_ERROR_INVALID_VALUE
 
-API CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t n) { CURRENT(c); CHECK_DEVICE(to, n); CHECK_HOST(from, n); return copy_in(c, nullptr, to, from, n, true); }
-API CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t n, CUstream s) { CURRENT(c); CHECK_DEVICE(to, n); CHECK_HOST(from, n); return copy_in(c, s, to, from, n, false); }
-API CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t n) { CURRENT(c); CHECK_DEVICE(from, n); CHECK_HOST(to, n); return copy(c, nullptr, to, (void*)from, n, true); }
+API CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t n) {
+  CURRENT(c);
+  CHECK_DEVICE(to, n);
+  CHECK_HOST(from, n);
+  return copy_in(c, nullptr, to, from, n, true);
+}
+API CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t n, CUstream s) {
+  CURRENT(c);
+  CHECK_DEVICE(to, n);
+  CHECK_HOST(from, n);
+  return copy_in(c, s, to, from, n, false);
+}
+API CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t n) {
+  CURRENT(c);
+  CHECK_DEVICE(from, n);
+  CHECK_HOST(to, n);
+  return copy(c, nullptr, to, (void*)from, n, true);
+}
 API CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t n, CUstream s) {
   CURRENT(c);
   CHECK_DEVICE(from, n);
   CHECK_HOST(to, n);
   bool pinned;
-  { std::lock_guard lock(driver()->mutex); pinned = find_allocation((uint64_t)to) != nullptr; }
+  {
+    std::lock_guard lock(driver()->mutex);
+    pinned = find_allocation((uint64_t)to) != nullptr;
+  }
   return copy(c, s, to, (void*)from, n, !pinned);
 }
-API CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t n) { CURRENT(c); CHECK_DEVICE(to, n); CHECK_DEVICE(from, n); return copy(c, nullptr, (void*)to, (void*)from, n, false); }
-API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { CURRENT(c); CHECK_DEVICE(to, n); CHECK_DEVICE(from, n); return copy(c, s, (void*)to, (void*)from, n, false); }
-API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n) { CURRENT(c); return copy(c, nullptr, (void*)to, (void*)from, n, true); }
-API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { CURRENT(c); return copy(c, s, (void*)to, (void*)from, n, false); }
+API CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t n) {
+  CURRENT(c);
+  CHECK_DEVICE(to, n);
+  CHECK_DEVICE(from, n);
+  return copy(c, nullptr, (void*)to, (void*)from, n, false);
+}
+API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
+  CURRENT(c);
+  CHECK_DEVICE(to, n);
+  CHECK_DEVICE(from, n);
+  return copy(c, s, (void*)to, (void*)from, n, false);
+}
+API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n) {
+  CURRENT(c);
+  return copy(c, nullptr, (void*)to, (void*)from, n, true);
+}
+API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
+  CURRENT(c);
+  return copy(c, s, (void*)to, (void*)from, n, false);
+}
 // Serialised with all work of both contexts, as the manual says.
 API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext a, CUdeviceptr from, CUcontext b, size_t n) {
   CURRENT(c);
@@ -264,9 +356,14 @@ API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext a, CUdeviceptr from, CUconte
   }
   return copy(c, nullptr, (void*)to, (void*)from, n, true);
 }
-API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n, CUstream s) { CURRENT(c); return copy(c, s, (void*)to, (void*)from, n, false); }
+API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n,
+                               CUstream s) {
+  CURRENT(c);
+  return copy(c, s, (void*)to, (void*)from, n, false);
+}
 
-template <typename T> static CUresult fill(CUdeviceptr p, T value, size_t n, CUstream h) {
+template <typename T>
+static CUresult fill(CUdeviceptr p, T value, size_t n, CUstream h) {
   CURRENT(c);
   if (p % sizeof(T)) return CUDA_ERROR_INVALID_VALUE;
   CHECK_DEVICE(p, n * sizeof(T));
@@ -274,25 +371,52 @@ template <typename T> static CUresult fill(CUdeviceptr p, T value, size_t n, CUs
   NodeParams params;
   params.type = CU_GRAPH_NODE_TYPE_MEMSET;
   params.fill = {p, 0, (unsigned)value, sizeof(T), n, 1};
-  uint64_t at = enqueue(s, [=] { std::fill_n((T*)p, n, value); return CUDA_SUCCESS; }, {}, &params);
-  return h == nullptr && is_host(p) ? wait_for(s, at) : CUDA_SUCCESS;   // synchronous when the target is host memory
+  uint64_t at = enqueue(
+      s,
+      [=] {
+        std::fill_n((T*)p, n, value);
+        return CUDA_SUCCESS;
+      },
+      {}, &params);
+  return h == nullptr && is_host(p) ? wait_for(s, at)
+                                    : CUDA_SUCCESS;  // synchronous when the target is host memory
 }
-API CUresult cuMemsetD8(CUdeviceptr p, unsigned char v, size_t n) { return seen_by_host(fill<uint8_t>(p, v, n, nullptr), p); }
-API CUresult cuMemsetD16(CUdeviceptr p, unsigned short v, size_t n) { return seen_by_host(fill<uint16_t>(p, v, n, nullptr), p); }
-API CUresult cuMemsetD32(CUdeviceptr p, unsigned v, size_t n) { return seen_by_host(fill<uint32_t>(p, v, n, nullptr), p); }
-API CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char v, size_t n, CUstream s) { return fill<uint8_t>(p, v, n, s); }
-API CUresult cuMemsetD16Async(CUdeviceptr p, unsigned short v, size_t n, CUstream s) { return fill<uint16_t>(p, v, n, s); }
-API CUresult cuMemsetD32Async(CUdeviceptr p, unsigned v, size_t n, CUstream s) { return fill<uint32_t>(p, v, n, s); }
+API CUresult cuMemsetD8(CUdeviceptr p, unsigned char v, size_t n) {
+  return seen_by_host(fill<uint8_t>(p, v, n, nullptr), p);
+}
+API CUresult cuMemsetD16(CUdeviceptr p, unsigned short v, size_t n) {
+  return seen_by_host(fill<uint16_t>(p, v, n, nullptr), p);
+}
+API CUresult cuMemsetD32(CUdeviceptr p, unsigned v, size_t n) {
+  return seen_by_host(fill<uint32_t>(p, v, n, nullptr), p);
+}
+API CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char v, size_t n, CUstream s) {
+  return fill<uint8_t>(p, v, n, s);
+}
+API CUresult cuMemsetD16Async(CUdeviceptr p, unsigned short v, size_t n, CUstream s) {
+  return fill<uint16_t>(p, v, n, s);
+}
+API CUresult cuMemsetD32Async(CUdeviceptr p, unsigned v, size_t n, CUstream s) {
+  return fill<uint32_t>(p, v, n, s);
+}
 
 // ---- what a pointer is ----
-static CUresult pointer_attribute(void* data, CUpointer_attribute which, const Allocation* a, CUdeviceptr p) {
+static CUresult pointer_attribute(void* data, CUpointer_attribute which, const Allocation* a,
+                                  CUdeviceptr p) {
   if (!a) return CUDA_ERROR_INVALID_VALUE;
   bool host = a->kind == Allocation::host || a->kind == Allocation::registered;
   switch (which) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext*)data = (CUcontext)a->context; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned*)data = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      *(CUcontext*)data = (CUcontext)a->context;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      *(unsigned*)data = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+      return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr*)data = p; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER: if (!host) return CUDA_ERROR_INVALID_VALUE; *(void**)data = (void*)p; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      if (!host) return CUDA_ERROR_INVALID_VALUE;
+      *(void**)data = (void*)p;
+      return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long*)data = a->id; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned*)data = 0; return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int*)data = a->ordinal; return CUDA_SUCCESS;
@@ -311,11 +435,13 @@ API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdevi
   return pointer_attribute(data, which, find_allocation(p), p);
 }
 
-API CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void** data, CUdeviceptr p) {
+API CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void** data,
+                                    CUdeviceptr p) {
   if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
   if (!which || !data) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(driver()->mutex);
   const Allocation* a = find_allocation(p);
-  for (unsigned i = 0; i < n; ++i) if (a) pointer_attribute(data[i], which[i], a, p);
+  for (unsigned i = 0; i < n; ++i)
+    if (a) pointer_attribute(data[i], which[i], a, p);
   return CUDA_SUCCESS;
 }

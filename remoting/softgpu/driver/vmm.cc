@@ -8,17 +8,21 @@
 
 using namespace softgpu;
 
-API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationProp* p, CUmemAllocationGranularity_flags) {
+API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationProp* p,
+                                           CUmemAllocationGranularity_flags) {
   if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
   if (!out || !p) return CUDA_ERROR_INVALID_VALUE;
   *out = kGranularity;
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, CUdeviceptr wish, unsigned long long flags) {
+API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, CUdeviceptr wish,
+                                 unsigned long long flags) {
   Driver* d = driver();
   if (!d) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!out || !bytes || bytes % kGranularity || flags || (align & (align - 1)) || align > kGranularity) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !bytes || bytes % kGranularity || flags || (align & (align - 1)) ||
+      align > kGranularity)
+    return CUDA_ERROR_INVALID_VALUE;
   uint64_t at = reserve_addresses(bytes, wish % kGranularity ? 0 : wish);
   if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard lock(d->mutex);
@@ -32,7 +36,9 @@ API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
   if (!d) return CUDA_ERROR_NOT_INITIALIZED;
   std::lock_guard lock(d->mutex);
   auto it = d->allocations.find(p);
-  if (it == d->allocations.end() || it->second.kind != Allocation::reserved || it->second.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (it == d->allocations.end() || it->second.kind != Allocation::reserved ||
+      it->second.bytes != bytes)
+    return CUDA_ERROR_INVALID_VALUE;
   auto next = d->mappings.lower_bound(p);
   if (next != d->mappings.end() && next->first < p + bytes) return CUDA_ERROR_INVALID_VALUE;
   d->allocations.erase(it);
@@ -40,22 +46,29 @@ API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp* p, unsigned long long flags) {
+API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
+                         const CUmemAllocationProp* p, unsigned long long flags) {
   Driver* d = driver();
   if (!d) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!out || !p || flags || !bytes || bytes % kGranularity || p->type != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !p || flags || !bytes || bytes % kGranularity ||
+      p->type != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
   DeviceState* dev = device_at(p->location.id);
   if (!dev) return CUDA_ERROR_INVALID_DEVICE;
   if (!dev->engine->charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   int fd = memfd_create("softgpu", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, (off_t)bytes)) { if (fd >= 0) close(fd); dev->engine->refund(bytes); return CUDA_ERROR_OUT_OF_MEMORY; }
+  if (fd < 0 || ftruncate(fd, (off_t)bytes)) {
+    if (fd >= 0) close(fd);
+    dev->engine->refund(bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   auto* m = new Physical{fd, bytes, dev->ordinal, 1, false};
   remember(m);
   *out = (CUmemGenericAllocationHandle)m;
   return CUDA_SUCCESS;
 }
 
-static void drop(Physical* m) {   // call without the lock
+static void drop(Physical* m) {  // call without the lock
   if (--m->references) return;
   close(m->fd);
   if (!m->imported) device_at(m->ordinal)->engine->refund(m->bytes);
@@ -69,17 +82,22 @@ API CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags) {
+API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle h,
+                      unsigned long long flags) {
   Driver* d = driver();
   if (!d) return CUDA_ERROR_NOT_INITIALIZED;
   auto* m = (Physical*)h;
-  if (!known(m) || flags || offset || bytes != m->bytes || p % kGranularity) return CUDA_ERROR_INVALID_VALUE;
+  if (!known(m) || flags || offset || bytes != m->bytes || p % kGranularity)
+    return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(d->mutex);
   const Allocation* a = find_allocation(p);
   auto next = d->mappings.lower_bound(p);
-  if (!a || a->kind != Allocation::reserved || p + bytes > a->base + a->bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!a || a->kind != Allocation::reserved || p + bytes > a->base + a->bytes)
+    return CUDA_ERROR_INVALID_VALUE;
   if (next != d->mappings.end() && next->first < p + bytes) return CUDA_ERROR_INVALID_VALUE;
-  if (mmap((void*)p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, m->fd, 0) == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (mmap((void*)p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, m->fd, 0) ==
+      MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;
   m->references++;
   d->mappings[p] = m;
   d->mapping_bytes[p] = bytes;
@@ -87,11 +105,14 @@ API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
 }
 
 // Access is what makes a mapping an allocation: copies and pointer queries find it from here on.
-API CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, size_t count) {
+API CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access,
+                            size_t count) {
   Driver* d = driver();
   if (!d) return CUDA_ERROR_NOT_INITIALIZED;
   if (!access || !count) return CUDA_ERROR_INVALID_VALUE;
-  int protection = access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE : access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_NONE;
+  int protection = access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? PROT_READ | PROT_WRITE
+                   : access[0].flags == CU_MEM_ACCESS_FLAGS_PROT_READ    ? PROT_READ
+                                                                         : PROT_NONE;
   std::lock_guard lock(d->mutex);
   auto it = d->mappings.find(p);
   if (it == d->mappings.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -109,29 +130,37 @@ API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
     m = it->second;
     d->mappings.erase(it);
     d->mapping_bytes.erase(p);
-    mmap((void*)p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    mmap((void*)p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+         0);
   }
   drop(m);
   return CUDA_SUCCESS;
 }
 
 // A descriptor for another process, and back.
-API CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle h, CUmemAllocationHandleType type, unsigned long long flags) {
+API CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle h,
+                                          CUmemAllocationHandleType type,
+                                          unsigned long long flags) {
   if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
   auto* m = (Physical*)h;
-  if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !known(m)) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !known(m))
+    return CUDA_ERROR_INVALID_VALUE;
   int fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *(int*)out = fd;
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* handle, CUmemAllocationHandleType type) {
+API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* handle,
+                                            CUmemAllocationHandleType type) {
   if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
   if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   int fd = fcntl((int)(intptr_t)handle, F_DUPFD_CLOEXEC, 0);
   struct stat st;
-  if (fd < 0 || fstat(fd, &st) || st.st_size % (off_t)kGranularity || !st.st_size) { if (fd >= 0) close(fd); return CUDA_ERROR_INVALID_VALUE; }
+  if (fd < 0 || fstat(fd, &st) || st.st_size % (off_t)kGranularity || !st.st_size) {
+    if (fd >= 0) close(fd);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   auto* m = new Physical{fd, (uint64_t)st.st_size, 0, 1, true};
   remember(m);
   *out = (CUmemGenericAllocationHandle)m;

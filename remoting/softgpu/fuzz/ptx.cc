@@ -1,5 +1,6 @@
-// libFuzzer target: untrusted PTX through lexer, parser, control flow and emitters. Nothing is compiled or run.
-// The C that comes out must name nothing of the input: its identifiers are numbers of ours.
+// libFuzzer target: untrusted PTX through lexer, parser, control flow and emitters. Nothing is
+// compiled or run. The C that comes out must name nothing of the input: its identifiers are numbers
+// of ours.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -15,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       try {
         auto source = emit::emit_kernel(m, f);
         if (source.text.find("hostile_name") != std::string::npos) abort();
-      } catch (const ptx::Refusal&) {                       // the only way out: it names the line
+      } catch (const ptx::Refusal&) {  // the only way out: it names the line
       }
     }
   } catch (const ptx::Refusal&) {

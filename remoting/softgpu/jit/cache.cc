@@ -15,28 +15,52 @@
 namespace softgpu::jit {
 
 namespace {
-// Aliasing and wrapping are defined in PTX; a fused multiply-add that the program did not ask for would change results.
+// Aliasing and wrapping are defined in PTX; a fused multiply-add that the program did not ask for
+// would change results.
 const std::vector<std::string> kFlags = {
 #ifdef BUSBAR_SMALL_WINDOW
     "-DBUSBAR_SMALL_WINDOW",
 #endif
-    "-std=gnu11", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
-                                         "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-w", "-Wl,-z,defs", "-x", "c", "-"};
+    "-std=gnu11",
+    "-march=native",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-w",
+    "-Wl,-z,defs",
+    "-x",
+    "c",
+    "-"};
 
 // What streams is worth vectorising; what is very long takes minutes to do well.
-const char* effort(const std::string& text) { return text.size() > (200u << 10) ? "-O1" : text.find("softgpu_stream(") != std::string::npos ? "-O3" : "-O2"; }
+const char* effort(const std::string& text) {
+  return text.size() > (200u << 10)                          ? "-O1"
+         : text.find("softgpu_stream(") != std::string::npos ? "-O3"
+                                                             : "-O2";
+}
 
 std::string compiler() {
   if (const char* cc = std::getenv("BUSBAR_SOFTGPU_CC"); cc && *cc) return cc;
-  for (const char* path : {"/usr/bin/gcc", "/usr/bin/cc", "/usr/local/bin/gcc", "/usr/bin/clang"}) if (access(path, X_OK) == 0) return path;
+  for (const char* path : {"/usr/bin/gcc", "/usr/bin/cc", "/usr/local/bin/gcc", "/usr/bin/clang"})
+    if (access(path, X_OK) == 0) return path;
   return "cc";
 }
 
-std::string processor() {   // -march=native: a cache on a shared home serves several machines
+std::string processor() {  // -march=native: a cache on a shared home serves several machines
   std::string model;
   if (FILE* f = fopen("/proc/cpuinfo", "r")) {
     char line[4096];
-    while (fgets(line, sizeof line, f)) if (std::string(line).rfind("flags", 0) == 0 || std::string(line).rfind("model name", 0) == 0) { model += line; if (model.find("flags") != std::string::npos) break; }
+    while (fgets(line, sizeof line, f))
+      if (std::string(line).rfind("flags", 0) == 0 ||
+          std::string(line).rfind("model name", 0) == 0) {
+        model += line;
+        if (model.find("flags") != std::string::npos) break;
+      }
     fclose(f);
   }
   return model;
@@ -48,7 +72,10 @@ std::string sha256(const std::string& text) {
   EVP_Digest(text.data(), text.size(), digest, &n, EVP_sha256(), nullptr);
   std::string hex;
   char two[3];
-  for (unsigned i = 0; i < n; ++i) { snprintf(two, sizeof two, "%02x", digest[i]); hex += two; }
+  for (unsigned i = 0; i < n; ++i) {
+    snprintf(two, sizeof two, "%02x", digest[i]);
+    hex += two;
+  }
   return hex;
 }
 
@@ -63,7 +90,8 @@ bool write_all(int fd, const std::string& text) {
   return true;
 }
 
-[[noreturn]] void become_compiler(int input, int output, const std::string& target, const char* level) {
+[[noreturn]] void become_compiler(int input, int output, const std::string& target,
+                                  const char* level) {
   dup2(input, 0);
   dup2(output, 1);
   dup2(output, 2);
@@ -81,7 +109,11 @@ bool write_all(int fd, const std::string& text) {
 bool run_compiler(const std::string& text, const std::string& target, std::string& error) {
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC)) return false;
-  if (pipe2(out, O_CLOEXEC)) { close(in[0]); close(in[1]); return false; }
+  if (pipe2(out, O_CLOEXEC)) {
+    close(in[0]);
+    close(in[1]);
+    return false;
+  }
   pid_t pid = fork();
   if (pid == 0) become_compiler(in[0], out[1], target, effort(text));
   close(in[0]);
@@ -90,22 +122,32 @@ bool run_compiler(const std::string& text, const std::string& target, std::strin
   close(in[1]);
   char buffer[4096];
   ssize_t n;
-  while ((n = read(out[0], buffer, sizeof buffer)) > 0) if (error.size() < 16384) error.append(buffer, (size_t)n);
+  while ((n = read(out[0], buffer, sizeof buffer)) > 0)
+    if (error.size() < 16384) error.append(buffer, (size_t)n);
   close(out[0]);
   int status = 1;
-  if (pid > 0) while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-  if (status != 0 && error.empty()) error = "the C compiler " + compiler() + " could not be run or was ended (status " + std::to_string(status) + ")";
+  if (pid > 0)
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+  if (status != 0 && error.empty())
+    error = "the C compiler " + compiler() + " could not be run or was ended (status " +
+            std::to_string(status) + ")";
   return pid > 0 && status == 0;
 }
 }  // namespace
 
 std::string cache_directory() {
   std::string dir;
-  if (const char* d = std::getenv("BUSBAR_SOFTGPU_CACHE"); d && *d) dir = d;
-  else if (const char* x = std::getenv("XDG_CACHE_HOME"); x && *x) dir = std::string(x) + "/busbar-softgpu";
-  else if (const char* h = std::getenv("HOME"); h && *h) dir = std::string(h) + "/.cache/busbar-softgpu";
-  else dir = "/tmp/busbar-softgpu-" + std::to_string(getuid());
-  for (size_t at = 1; at != std::string::npos; at = dir.find('/', at + 1)) if (at > 1) mkdir(dir.substr(0, at).c_str(), 0700);
+  if (const char* d = std::getenv("BUSBAR_SOFTGPU_CACHE"); d && *d)
+    dir = d;
+  else if (const char* x = std::getenv("XDG_CACHE_HOME"); x && *x)
+    dir = std::string(x) + "/busbar-softgpu";
+  else if (const char* h = std::getenv("HOME"); h && *h)
+    dir = std::string(h) + "/.cache/busbar-softgpu";
+  else
+    dir = "/tmp/busbar-softgpu-" + std::to_string(getuid());
+  for (size_t at = 1; at != std::string::npos; at = dir.find('/', at + 1))
+    if (at > 1) mkdir(dir.substr(0, at).c_str(), 0700);
   mkdir(dir.c_str(), 0700);
   return dir;
 }
@@ -113,15 +155,25 @@ std::string cache_directory() {
 std::string library_for(const std::string& text, std::string& error) {
   static const std::string dir = cache_directory(), cpu = processor();
   struct stat st;
-  if (stat(dir.c_str(), &st) || st.st_uid != geteuid() || (st.st_mode & 022)) { error = "the kernel cache " + dir + " is not a private folder of this user"; return ""; }
+  if (stat(dir.c_str(), &st) || st.st_uid != geteuid() || (st.st_mode & 022)) {
+    error = "the kernel cache " + dir + " is not a private folder of this user";
+    return "";
+  }
   std::string key = cpu + compiler();
   for (auto& f : kFlags) key += f;
   std::string path = dir + "/" + sha256(key + '\0' + text) + ".so";
   if (access(path.c_str(), R_OK) == 0) return path;
   std::string fresh = path + "." + std::to_string(getpid());
-  if (!run_compiler(text, fresh, error)) { unlink(fresh.c_str()); return ""; }
+  if (!run_compiler(text, fresh, error)) {
+    unlink(fresh.c_str());
+    return "";
+  }
   chmod(fresh.c_str(), 0500);
-  if (rename(fresh.c_str(), path.c_str())) { error = "the kernel cache " + dir + " cannot be written"; unlink(fresh.c_str()); return ""; }
+  if (rename(fresh.c_str(), path.c_str())) {
+    error = "the kernel cache " + dir + " cannot be written";
+    unlink(fresh.c_str());
+    return "";
+  }
   return path;
 }
 

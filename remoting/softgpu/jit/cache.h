@@ -8,6 +8,7 @@ namespace softgpu::jit {
 // `error` says what the compiler said. Blocking; a compile is ended after 120 s of CPU.
 std::string library_for(const std::string& c_text, std::string& error);
 
-std::string cache_directory();   // BUSBAR_SOFTGPU_CACHE, else under XDG_CACHE_HOME or HOME; made 0700
+std::string
+cache_directory();  // BUSBAR_SOFTGPU_CACHE, else under XDG_CACHE_HOME or HOME; made 0700
 
 }  // namespace softgpu::jit

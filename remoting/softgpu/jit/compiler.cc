@@ -34,24 +34,35 @@ bool Compiler::start() {
   char* env[65];
   int n = 0;
   for (char** e = environ; *e && n < 64; ++e)
-    if (std::string(*e).rfind("LD_PRELOAD=", 0) && std::string(*e).rfind("LD_LIBRARY_PATH=", 0)) { clean[n] = *e; env[n] = clean[n].data(); ++n; }
+    if (std::string(*e).rfind("LD_PRELOAD=", 0) && std::string(*e).rfind("LD_LIBRARY_PATH=", 0)) {
+      clean[n] = *e;
+      env[n] = clean[n].data();
+      ++n;
+    }
   env[n] = nullptr;
   pid_t pid;
   int error = posix_spawn(&pid, path.c_str(), &actions, nullptr, argv, env);
   posix_spawn_file_actions_destroy(&actions);
   close(pair[1]);
-  if (error) { close(pair[0]); return false; }
+  if (error) {
+    close(pair[0]);
+    return false;
+  }
   fd_ = pair[0];
   return true;
 }
 
-Status Compiler::ask(Request request, const std::string& ptx, const std::string& kernel, std::string& body) {
+Status Compiler::ask(Request request, const std::string& ptx, const std::string& kernel,
+                     std::string& body) {
   std::lock_guard lock(mutex_);
   Writer w;
   w.text(kernel);
   w.text(ptx);
   uint64_t status;
-  if (fd_ < 0 && !start()) { body = "the compiler process of the software GPU does not run"; return Status::compiler_failed; }
+  if (fd_ < 0 && !start()) {
+    body = "the compiler process of the software GPU does not run";
+    return Status::compiler_failed;
+  }
   if (!send_message(fd_, (uint64_t)request, w.bytes) || !receive_message(fd_, status, body)) {
     close(fd_);
     fd_ = -1;
@@ -73,7 +84,8 @@ std::string Compiler::examine(const std::string& ptx) {
   return ask(Request::examine, ptx, "", text) == Status::ok ? text : "";
 }
 
-Status Compiler::compile(const std::string& ptx, const std::string& kernel, Compiled& out, std::string& log) {
+Status Compiler::compile(const std::string& ptx, const std::string& kernel, Compiled& out,
+                         std::string& log) {
   Status s = ask(Request::compile, ptx, kernel, log);
   if (s == Status::ok && !decode(log, out)) return Status::compiler_failed;
   if (s == Status::ok) log.clear();

@@ -13,13 +13,23 @@ std::string encode(const ModuleDescription& m) {
     w.text(k.name);
     w.u64(k.max_threads);
     w.u64(k.params.size());
-    for (auto& p : k.params) { w.u64(p.offset); w.u64(p.bytes); }
+    for (auto& p : k.params) {
+      w.u64(p.offset);
+      w.u64(p.bytes);
+    }
   }
   w.u64(m.globals.size());
   for (auto& g : m.globals) {
-    w.text(g.name); w.u64(g.bytes); w.u64(g.align); w.text(g.initial);
+    w.text(g.name);
+    w.u64(g.bytes);
+    w.u64(g.align);
+    w.text(g.initial);
     w.u64(g.references.size());
-    for (auto& r : g.references) { w.u64(r.at); w.text(r.symbol); w.u64(r.addend); }
+    for (auto& r : g.references) {
+      w.u64(r.at);
+      w.text(r.symbol);
+      w.u64(r.addend);
+    }
   }
   return w.bytes;
 }
@@ -31,27 +41,46 @@ bool decode(const std::string& bytes, ModuleDescription& m) {
     k.name = r.text();
     k.max_threads = r.u64();
     k.params.resize(r.count(16));
-    for (auto& p : k.params) { p.offset = r.u64(); p.bytes = r.u64(); }
+    for (auto& p : k.params) {
+      p.offset = r.u64();
+      p.bytes = r.u64();
+    }
   }
   m.globals.resize(r.count(40));
   for (auto& g : m.globals) {
-    g.name = r.text(); g.bytes = r.u64(); g.align = r.u64(); g.initial = r.text();
+    g.name = r.text();
+    g.bytes = r.u64();
+    g.align = r.u64();
+    g.initial = r.text();
     g.references.resize(r.count(24));
-    for (auto& f : g.references) { f.at = r.u64(); f.symbol = r.text(); f.addend = r.u64(); }
+    for (auto& f : g.references) {
+      f.at = r.u64();
+      f.symbol = r.text();
+      f.addend = r.u64();
+    }
   }
   return !r.bad;
 }
 
 std::string encode(const Compiled& c) {
   Writer w;
-  w.text(c.library); w.u64(c.shared_bytes); w.u64(c.local_bytes); w.u64(c.constant_bytes); w.u64(c.registers); w.u64(c.globals.size());
+  w.text(c.library);
+  w.u64(c.shared_bytes);
+  w.u64(c.local_bytes);
+  w.u64(c.constant_bytes);
+  w.u64(c.registers);
+  w.u64(c.globals.size());
   for (auto& g : c.globals) w.text(g);
   return w.bytes;
 }
 
 bool decode(const std::string& bytes, Compiled& c) {
   Reader r{bytes};
-  c.library = r.text(); c.shared_bytes = r.u64(); c.local_bytes = r.u64(); c.constant_bytes = r.u64(); c.registers = r.u64();
+  c.library = r.text();
+  c.shared_bytes = r.u64();
+  c.local_bytes = r.u64();
+  c.constant_bytes = r.u64();
+  c.registers = r.u64();
   c.globals.resize(r.count(8));
   for (auto& g : c.globals) g = r.text();
   return !r.bad;

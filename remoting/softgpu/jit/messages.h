@@ -8,13 +8,22 @@ namespace softgpu::jit {
 
 constexpr uint64_t kMaxMessageBytes = 80ull << 20;
 enum class Request : uint32_t { describe = 1, compile = 2, examine = 3 };
-enum class Status : uint32_t { ok = 0, invalid_ptx = 1, not_supported = 2, compiler_failed = 3, unknown_kernel = 4 };
+enum class Status : uint32_t {
+  ok = 0,
+  invalid_ptx = 1,
+  not_supported = 2,
+  compiler_failed = 3,
+  unknown_kernel = 4
+};
 
 // Little-endian fields one after the other. Reading past the end sets `bad` and gives zeros.
 struct Writer {
   std::string bytes;
   void u64(uint64_t v) { bytes.append((const char*)&v, 8); }
-  void text(const std::string& s) { u64(s.size()); bytes += s; }
+  void text(const std::string& s) {
+    u64(s.size());
+    bytes += s;
+  }
 };
 
 struct Reader {
@@ -22,7 +31,10 @@ struct Reader {
   size_t at = 0;
   bool bad = false;
   uint64_t u64() {
-    if (bytes.size() - at < 8) { bad = true; return 0; }
+    if (bytes.size() - at < 8) {
+      bad = true;
+      return 0;
+    }
     uint64_t v;
     __builtin_memcpy(&v, bytes.data() + at, 8);
     at += 8;
@@ -30,36 +42,60 @@ struct Reader {
   }
   std::string text() {
     uint64_t n = u64();
-    if (bad || bytes.size() - at < n) { bad = true; return {}; }
+    if (bad || bytes.size() - at < n) {
+      bad = true;
+      return {};
+    }
     std::string s = bytes.substr(at, n);
     at += n;
     return s;
   }
-  uint64_t count(uint64_t item_bytes) {      // a list length that the rest of the message can hold
+  uint64_t count(uint64_t item_bytes) {  // a list length that the rest of the message can hold
     uint64_t n = u64();
-    if (bad || n > (bytes.size() - at) / item_bytes) { bad = true; return 0; }
+    if (bad || n > (bytes.size() - at) / item_bytes) {
+      bad = true;
+      return 0;
+    }
     return n;
   }
 };
 
-struct Parameter { uint64_t offset, bytes; };
-struct KernelDescription { std::string name; std::vector<Parameter> params; uint64_t max_threads = 1024; };
+struct Parameter {
+  uint64_t offset, bytes;
+};
+struct KernelDescription {
+  std::string name;
+  std::vector<Parameter> params;
+  uint64_t max_threads = 1024;
+};
 struct GlobalDescription {
   std::string name;
   uint64_t bytes = 0, align = 1;
   std::string initial;
-  struct Reference { uint64_t at; std::string symbol; uint64_t addend; };
+  struct Reference {
+    uint64_t at;
+    std::string symbol;
+    uint64_t addend;
+  };
   std::vector<Reference> references;
 };
-struct ModuleDescription { std::vector<KernelDescription> kernels; std::vector<GlobalDescription> globals; };
-struct Compiled { std::string library; uint64_t shared_bytes = 0, local_bytes = 0, constant_bytes = 0, registers = 0; std::vector<std::string> globals; };
+struct ModuleDescription {
+  std::vector<KernelDescription> kernels;
+  std::vector<GlobalDescription> globals;
+};
+struct Compiled {
+  std::string library;
+  uint64_t shared_bytes = 0, local_bytes = 0, constant_bytes = 0, registers = 0;
+  std::vector<std::string> globals;
+};
 
 std::string encode(const ModuleDescription& m);
 bool decode(const std::string& bytes, ModuleDescription& m);
 std::string encode(const Compiled& c);
 bool decode(const std::string& bytes, Compiled& c);
 
-// Whole messages: u64 kind, u64 length, bytes. False when the other side is gone or the length is out of bounds.
+// Whole messages: u64 kind, u64 length, bytes. False when the other side is gone or the length is
+// out of bounds.
 bool send_message(int fd, uint64_t kind, const std::string& body);
 bool receive_message(int fd, uint64_t& kind, std::string& body);
 

@@ -17,9 +17,13 @@ extern "C" nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t h, nvmlUtiliz
 extern "C" nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t h, unsigned* i);
 
 namespace {
-constexpr unsigned kIdleCelsius = 34, kBusyCelsius = 76, kIdleMilliwatts = 28'000, kLimitMilliwatts = 300'000;
+constexpr unsigned kIdleCelsius = 34, kBusyCelsius = 76, kIdleMilliwatts = 28'000,
+                   kLimitMilliwatts = 300'000;
 
-struct EventSet { std::map<int, uint64_t> seen; std::map<int, nvmlDevice_t> devices; };
+struct EventSet {
+  std::map<int, uint64_t> seen;
+  std::map<int, nvmlDevice_t> devices;
+};
 std::mutex g_sets_mutex;
 auto* g_sets = new std::set<EventSet*>;
 
@@ -32,42 +36,69 @@ nvmlReturn_t look(nvmlDevice_t h, int& index, Conditions& c) {
   return NVML_SUCCESS;
 }
 
-unsigned load_percent(nvmlDevice_t h) { nvmlUtilization_t u{}; return nvmlDeviceGetUtilizationRates(h, &u) ? 0 : u.gpu; }
+unsigned load_percent(nvmlDevice_t h) {
+  nvmlUtilization_t u{};
+  return nvmlDeviceGetUtilizationRates(h, &u) ? 0 : u.gpu;
+}
 }  // namespace
 
-#define LOOK(h) int index; Conditions c; if (nvmlReturn_t r = look(h, index, c)) return r; (void)index
+#define LOOK(h)                                     \
+  int index;                                        \
+  Conditions c;                                     \
+  if (nvmlReturn_t r = look(h, index, c)) return r; \
+  (void)index
 
-API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t h, nvmlTemperatureSensors_t sensor, unsigned* out) {
+API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t h, nvmlTemperatureSensors_t sensor,
+                                          unsigned* out) {
   LOOK(h);
   if (!out || sensor != NVML_TEMPERATURE_GPU) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = (unsigned)c.value("temperature_celsius", kIdleCelsius + load_percent(h) * (kBusyCelsius - kIdleCelsius) / 100);
+  *out = (unsigned)c.value("temperature_celsius",
+                           kIdleCelsius + load_percent(h) * (kBusyCelsius - kIdleCelsius) / 100);
   return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t h, unsigned* out) {
   LOOK(h);
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;
-  *out = (unsigned)c.value("power_milliwatts", kIdleMilliwatts + load_percent(h) * (kLimitMilliwatts - kIdleMilliwatts) / 100);
+  *out = (unsigned)c.value(
+      "power_milliwatts",
+      kIdleMilliwatts + load_percent(h) * (kLimitMilliwatts - kIdleMilliwatts) / 100);
   return NVML_SUCCESS;
 }
-API nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t h, unsigned* out) { LOOK(h); if (!out) return NVML_ERROR_INVALID_ARGUMENT; *out = kLimitMilliwatts; return NVML_SUCCESS; }
-API nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t h, unsigned* out) { return nvmlDeviceGetEnforcedPowerLimit(h, out); }
+API nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t h, unsigned* out) {
+  LOOK(h);
+  if (!out) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = kLimitMilliwatts;
+  return NVML_SUCCESS;
+}
+API nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t h, unsigned* out) {
+  return nvmlDeviceGetEnforcedPowerLimit(h, out);
+}
 
-API nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t h, nvmlEnableState_t* current, nvmlEnableState_t* pending) {
+API nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t h, nvmlEnableState_t* current,
+                                      nvmlEnableState_t* pending) {
   LOOK(h);
   if (!current || !pending) return NVML_ERROR_INVALID_ARGUMENT;
   *current = *pending = NVML_FEATURE_ENABLED;
   return NVML_SUCCESS;
 }
 
-API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t h, nvmlMemoryErrorType_t type, nvmlEccCounterType_t counter, unsigned long long* out) {
+API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t h, nvmlMemoryErrorType_t type,
+                                             nvmlEccCounterType_t counter,
+                                             unsigned long long* out) {
   LOOK(h);
-  if (!out || type > NVML_MEMORY_ERROR_TYPE_UNCORRECTED || counter > NVML_AGGREGATE_ECC) return NVML_ERROR_INVALID_ARGUMENT;
+  if (!out || type > NVML_MEMORY_ERROR_TYPE_UNCORRECTED || counter > NVML_AGGREGATE_ECC)
+    return NVML_ERROR_INVALID_ARGUMENT;
   *out = c.value(type == NVML_MEMORY_ERROR_TYPE_CORRECTED ? "ecc_corrected" : "ecc_uncorrected", 0);
   return NVML_SUCCESS;
 }
 
-API nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t h, unsigned long long* out) { LOOK(h); if (!out) return NVML_ERROR_INVALID_ARGUMENT; *out = nvmlEventTypeXidCriticalError; return NVML_SUCCESS; }
+API nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t h, unsigned long long* out) {
+  LOOK(h);
+  if (!out) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = nvmlEventTypeXidCriticalError;
+  return NVML_SUCCESS;
+}
 
 API nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* out) {
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;
@@ -85,7 +116,8 @@ API nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t h) {
   return NVML_SUCCESS;
 }
 
-API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t h, unsigned long long types, nvmlEventSet_t set) {
+API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t h, unsigned long long types,
+                                          nvmlEventSet_t set) {
   LOOK(h);
   std::lock_guard lock(g_sets_mutex);
   auto* s = (EventSet*)set;
@@ -97,7 +129,8 @@ API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t h, unsigned long long typ
 }
 
 // Blocks until a conditions file names an XID that was not told yet, or for timeout_ms.
-API nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t* out, unsigned timeout_ms) {
+API nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t* out,
+                                     unsigned timeout_ms) {
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;
   timespec pause{0, 10'000'000};
   for (unsigned waited = 0;; waited += 10) {

@@ -28,11 +28,16 @@ std::mutex g_mutex;
 int g_references = 0;
 std::vector<Device>* g_devices = nullptr;
 
-uint64_t now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec; }
+uint64_t now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
 
 Device* device(nvmlDevice_t h) {
   if (!g_devices) return nullptr;
-  for (auto& d : *g_devices) if ((nvmlDevice_t)&d == h) return &d;
+  for (auto& d : *g_devices)
+    if ((nvmlDevice_t)&d == h) return &d;
   return nullptr;
 }
 
@@ -40,7 +45,9 @@ Device* device(nvmlDevice_t h) {
 unsigned utilisation(Device& d) {
   uint64_t at = now(), busy = d.engine->shared()->busy_nanoseconds;
   if (at - d.looked_at >= 100'000'000) {
-    d.utilisation = d.looked_at ? (unsigned)std::min<uint64_t>(100, (busy - d.busy_before) * 100 / (at - d.looked_at)) : 0;
+    d.utilisation = d.looked_at ? (unsigned)std::min<uint64_t>(
+                                      100, (busy - d.busy_before) * 100 / (at - d.looked_at))
+                                : 0;
     d.busy_before = busy;
     d.looked_at = at;
   }
@@ -48,11 +55,21 @@ unsigned utilisation(Device& d) {
 }
 }  // namespace
 
-#define DEVICE(d, h) std::lock_guard lock(g_mutex); if (!g_references) return NVML_ERROR_UNINITIALIZED; Device* d = device(h); if (!d) return NVML_ERROR_INVALID_ARGUMENT; if (conditions_of(d->index).removed()) return NVML_ERROR_GPU_IS_LOST
-#define NEED(p) if (!(p)) return NVML_ERROR_INVALID_ARGUMENT
-#define READY std::lock_guard lock(g_mutex); if (!g_references) return NVML_ERROR_UNINITIALIZED
+#define DEVICE(d, h)                                  \
+  std::lock_guard lock(g_mutex);                      \
+  if (!g_references) return NVML_ERROR_UNINITIALIZED; \
+  Device* d = device(h);                              \
+  if (!d) return NVML_ERROR_INVALID_ARGUMENT;         \
+  if (conditions_of(d->index).removed()) return NVML_ERROR_GPU_IS_LOST
+#define NEED(p) \
+  if (!(p)) return NVML_ERROR_INVALID_ARGUMENT
+#define READY                    \
+  std::lock_guard lock(g_mutex); \
+  if (!g_references) return NVML_ERROR_UNINITIALIZED
 
-API int refuse_call(const char*, int result) { return result; }
+API int refuse_call(const char*, int result) {
+  return result;
+}
 
 API nvmlReturn_t nvmlInit_v2(void) {
   std::lock_guard lock(g_mutex);
@@ -61,7 +78,10 @@ API nvmlReturn_t nvmlInit_v2(void) {
   auto* devices = new std::vector<Device>;
   for (int i = 0; i < config.count; ++i) {
     Engine* e = Engine::open(i, config, false);
-    if (!e) { --g_references; return NVML_ERROR_DRIVER_NOT_LOADED; }
+    if (!e) {
+      --g_references;
+      return NVML_ERROR_DRIVER_NOT_LOADED;
+    }
     Device d;
     d.index = i;
     d.engine = e;
@@ -70,11 +90,29 @@ API nvmlReturn_t nvmlInit_v2(void) {
   g_devices = devices;
   return NVML_SUCCESS;
 }
-API nvmlReturn_t nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
+API nvmlReturn_t nvmlInitWithFlags(unsigned) {
+  return nvmlInit_v2();
+}
 #undef nvmlInit
-API nvmlReturn_t nvmlInit(void) { return nvmlInit_v2(); }
-API nvmlReturn_t nvmlShutdown(void) { READY; --g_references; return NVML_SUCCESS; }
-API const char* nvmlErrorString(nvmlReturn_t r) { return r == NVML_SUCCESS ? "Success" : r == NVML_ERROR_UNINITIALIZED ? "Uninitialized" : r == NVML_ERROR_INVALID_ARGUMENT ? "Invalid Argument" : r == NVML_ERROR_NOT_SUPPORTED ? "Not Supported" : r == NVML_ERROR_NOT_FOUND ? "Not Found" : r == NVML_ERROR_INSUFFICIENT_SIZE ? "Insufficient Size" : r == NVML_ERROR_GPU_IS_LOST ? "GPU is lost" : r == NVML_ERROR_TIMEOUT ? "Timeout" : "Unknown Error"; }
+API nvmlReturn_t nvmlInit(void) {
+  return nvmlInit_v2();
+}
+API nvmlReturn_t nvmlShutdown(void) {
+  READY;
+  --g_references;
+  return NVML_SUCCESS;
+}
+API const char* nvmlErrorString(nvmlReturn_t r) {
+  return r == NVML_SUCCESS                   ? "Success"
+         : r == NVML_ERROR_UNINITIALIZED     ? "Uninitialized"
+         : r == NVML_ERROR_INVALID_ARGUMENT  ? "Invalid Argument"
+         : r == NVML_ERROR_NOT_SUPPORTED     ? "Not Supported"
+         : r == NVML_ERROR_NOT_FOUND         ? "Not Found"
+         : r == NVML_ERROR_INSUFFICIENT_SIZE ? "Insufficient Size"
+         : r == NVML_ERROR_GPU_IS_LOST       ? "GPU is lost"
+         : r == NVML_ERROR_TIMEOUT           ? "Timeout"
+                                             : "Unknown Error";
+}
 
 static nvmlReturn_t text(char* out, unsigned room, const std::string& value) {
   NEED(out);
@@ -83,17 +121,43 @@ static nvmlReturn_t text(char* out, unsigned room, const std::string& value) {
   return NVML_SUCCESS;
 }
 
-API nvmlReturn_t nvmlSystemGetDriverVersion(char* out, unsigned room) { return text(out, room, "software"); }
-API nvmlReturn_t nvmlSystemGetNVMLVersion(char* out, unsigned room) { return text(out, room, "software"); }
-API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* v) { NEED(v); *v = 13000; return NVML_SUCCESS; }
-API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* v) { NEED(v); *v = 13000; return NVML_SUCCESS; }
-API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* n) { READY; NEED(n); *n = (unsigned)g_devices->size(); return NVML_SUCCESS; }
-API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned i, nvmlDevice_t* out) { READY; NEED(out && i < g_devices->size()); *out = (nvmlDevice_t)&(*g_devices)[i]; return NVML_SUCCESS; }
+API nvmlReturn_t nvmlSystemGetDriverVersion(char* out, unsigned room) {
+  return text(out, room, "software");
+}
+API nvmlReturn_t nvmlSystemGetNVMLVersion(char* out, unsigned room) {
+  return text(out, room, "software");
+}
+API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* v) {
+  NEED(v);
+  *v = 13000;
+  return NVML_SUCCESS;
+}
+API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* v) {
+  NEED(v);
+  *v = 13000;
+  return NVML_SUCCESS;
+}
+API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* n) {
+  READY;
+  NEED(n);
+  *n = (unsigned)g_devices->size();
+  return NVML_SUCCESS;
+}
+API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned i, nvmlDevice_t* out) {
+  READY;
+  NEED(out && i < g_devices->size());
+  *out = (nvmlDevice_t) & (*g_devices)[i];
+  return NVML_SUCCESS;
+}
 
 API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
   READY;
   NEED(uuid && out);
-  for (auto& d : *g_devices) if (uuid_text(d.index) == uuid) { *out = (nvmlDevice_t)&d; return NVML_SUCCESS; }
+  for (auto& d : *g_devices)
+    if (uuid_text(d.index) == uuid) {
+      *out = (nvmlDevice_t)&d;
+      return NVML_SUCCESS;
+    }
   return NVML_ERROR_NOT_FOUND;
 }
 
@@ -102,14 +166,31 @@ API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* 
   unsigned domain, bus;
   NEED(id && out && std::sscanf(id, "%x:%x:", &domain, &bus) == 2);
   if (bus < 1 || bus > g_devices->size()) return NVML_ERROR_NOT_FOUND;
-  *out = (nvmlDevice_t)&(*g_devices)[bus - 1];
+  *out = (nvmlDevice_t) & (*g_devices)[bus - 1];
   return NVML_SUCCESS;
 }
 
-API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t h, unsigned* i) { DEVICE(d, h); NEED(i); *i = (unsigned)d->index; return NVML_SUCCESS; }
-API nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t h, unsigned* i) { DEVICE(d, h); NEED(i); *i = (unsigned)d->index; return NVML_SUCCESS; }
-API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t h, char* out, unsigned room) { DEVICE(d, h); (void)d; return text(out, room, "Software GPU"); }
-API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t h, char* out, unsigned room) { DEVICE(d, h); return text(out, room, uuid_text(d->index)); }
+API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t h, unsigned* i) {
+  DEVICE(d, h);
+  NEED(i);
+  *i = (unsigned)d->index;
+  return NVML_SUCCESS;
+}
+API nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t h, unsigned* i) {
+  DEVICE(d, h);
+  NEED(i);
+  *i = (unsigned)d->index;
+  return NVML_SUCCESS;
+}
+API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t h, char* out, unsigned room) {
+  DEVICE(d, h);
+  (void)d;
+  return text(out, room, "Software GPU");
+}
+API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t h, char* out, unsigned room) {
+  DEVICE(d, h);
+  return text(out, room, uuid_text(d->index));
+}
 
 API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t h, nvmlPciInfo_t* p) {
   DEVICE(d, h);
@@ -134,7 +215,10 @@ API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t h, nvmlMemory_v2_t* m) 
   nvmlMemory_t plain;
   nvmlReturn_t r = nvmlDeviceGetMemoryInfo(h, &plain);
   if (r || !m) return r ? r : NVML_ERROR_INVALID_ARGUMENT;
-  m->total = plain.total; m->used = plain.used; m->free = plain.free; m->reserved = 0;
+  m->total = plain.total;
+  m->used = plain.used;
+  m->free = plain.free;
+  m->reserved = 0;
   return NVML_SUCCESS;
 }
 
@@ -154,9 +238,16 @@ API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t h, int* major, 
   return NVML_SUCCESS;
 }
 
-API nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t h, nvmlComputeMode_t* mode) { DEVICE(d, h); (void)d; NEED(mode); *mode = NVML_COMPUTEMODE_DEFAULT; return NVML_SUCCESS; }
+API nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t h, nvmlComputeMode_t* mode) {
+  DEVICE(d, h);
+  (void)d;
+  NEED(mode);
+  *mode = NVML_COMPUTEMODE_DEFAULT;
+  return NVML_SUCCESS;
+}
 
-API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t h, unsigned* count, nvmlProcessInfo_t* out) {
+API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t h, unsigned* count,
+                                                         nvmlProcessInfo_t* out) {
   DEVICE(d, h);
   NEED(count);
   unsigned room = *count, n = 0;
@@ -164,7 +255,12 @@ API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t h, unsigne
   d->engine->reap();
   for (auto& s : d->engine->shared()->slots) {
     if (!s.pid) continue;
-    if (n < room && out) { out[n] = {}; out[n].pid = (unsigned)s.pid; out[n].usedGpuMemory = s.memory_bytes; out[n].gpuInstanceId = out[n].computeInstanceId = 0xFFFFFFFF; }
+    if (n < room && out) {
+      out[n] = {};
+      out[n].pid = (unsigned)s.pid;
+      out[n].usedGpuMemory = s.memory_bytes;
+      out[n].gpuInstanceId = out[n].computeInstanceId = 0xFFFFFFFF;
+    }
     ++n;
   }
   d->engine->unlock();

@@ -11,7 +11,9 @@ namespace {
 constexpr size_t kMaxInstructions = 1 << 20;
 constexpr int kMaxCopies = 1024;
 
-const Function* callee_of(const Module& m, const Instruction& ins) { return ins.op == "call" && !ins.operands.empty() ? m.find(ins.operands[0].name) : nullptr; }
+const Function* callee_of(const Module& m, const Instruction& ins) {
+  return ins.op == "call" && !ins.operands.empty() ? m.find(ins.operands[0].name) : nullptr;
+}
 
 bool waits(const Module& m, const Function& f, std::set<const Function*>& seen) {
   if (!seen.insert(&f).second) return false;
@@ -26,12 +28,17 @@ bool waits(const Module& m, const Function& f, std::set<const Function*>& seen) 
 // One call, replaced. Everything that the callee names gets a suffix of its own.
 class Copy {
  public:
-  Copy(Function& to, const Function& callee, const Instruction& call, int number) : to_(to), callee_(callee), call_(call), suffix_("@i" + std::to_string(number)) {}
+  Copy(Function& to, const Function& callee, const Instruction& call, int number)
+      : to_(to), callee_(callee), call_(call), suffix_("@i" + std::to_string(number)) {}
 
   void run() {
     for (auto& [name, type] : callee_.registers) to_.registers[name + suffix_] = type;
-    for (auto& v : callee_.variables) { to_.variables.push_back(v); to_.variables.back().name += suffix_; }
-    for (auto& [name, targets] : callee_.branch_targets) for (auto& t : targets) to_.branch_targets[name + suffix_].push_back(t + suffix_);
+    for (auto& v : callee_.variables) {
+      to_.variables.push_back(v);
+      to_.variables.back().name += suffix_;
+    }
+    for (auto& [name, targets] : callee_.branch_targets)
+      for (auto& t : targets) to_.branch_targets[name + suffix_].push_back(t + suffix_);
     bind(callee_.params, call_.call_arguments, true);
     bind(callee_.returns, call_.call_returns, false);
     size_t begin = to_.body.size();
@@ -42,21 +49,36 @@ class Copy {
   }
 
  private:
-  // A parameter is the caller's variable itself; a register or a number passes through a variable or register of the callee.
+  // A parameter is the caller's variable itself; a register or a number passes through a variable
+  // or register of the callee.
   void bind(const std::vector<Variable>& names, const Checked<Operand>& given, bool in) {
     if (names.size() > given.size()) throw Refusal{call_.line, "a call has too few arguments"};
     for (size_t i = 0; i < names.size(); ++i) {
       const Variable& p = names[i];
-      if (p.space == Space::reg) { move(p, given[i], in); continue; }
-      bool variable = std::any_of(to_.variables.begin(), to_.variables.end(), [&](auto& v) { return v.name == given[i].name; });
-      if (variable) { alias_[p.name] = given[i].name; continue; }
+      if (p.space == Space::reg) {
+        move(p, given[i], in);
+        continue;
+      }
+      bool variable = std::any_of(to_.variables.begin(), to_.variables.end(),
+                                  [&](auto& v) { return v.name == given[i].name; });
+      if (variable) {
+        alias_[p.name] = given[i].name;
+        continue;
+      }
       Variable fresh = p;
       fresh.name += suffix_;
       to_.variables.push_back(fresh);
-      Operand place{OperandKind::address, "", 0, 0, false, {Operand{OperandKind::reg, fresh.name, 0, 0, false, {}}}};
+      Operand place{OperandKind::address,
+                    "",
+                    0,
+                    0,
+                    false,
+                    {Operand{OperandKind::reg, fresh.name, 0, 0, false, {}}}};
       Checked<std::string> mods = {"param", "b" + std::to_string(p.type.bits)};
-      if (in) to_.body.push_back({"st", mods, {place, given[i]}, "", false, {}, {}, call_.line});
-      else after_.push_back({"ld", mods, {given[i], place}, "", false, {}, {}, call_.line});
+      if (in)
+        to_.body.push_back({"st", mods, {place, given[i]}, "", false, {}, {}, call_.line});
+      else
+        after_.push_back({"ld", mods, {given[i], place}, "", false, {}, {}, call_.line});
     }
   }
 
@@ -64,22 +86,40 @@ class Copy {
     Operand own{OperandKind::reg, p.name + suffix_, 0, 0, false, {}};
     to_.registers[own.name] = p.type;
     Checked<std::string> mods = {p.type.kind == 'p' ? "pred" : "b" + std::to_string(p.type.bits)};
-    if (in) to_.body.push_back({"mov", mods, {own, given}, "", false, {}, {}, call_.line});
-    else after_.push_back({"mov", mods, {given, own}, "", false, {}, {}, call_.line});
+    if (in)
+      to_.body.push_back({"mov", mods, {own, given}, "", false, {}, {}, call_.line});
+    else
+      after_.push_back({"mov", mods, {given, own}, "", false, {}, {}, call_.line});
   }
 
   std::string name(const std::string& n) const {
     if (auto it = alias_.find(n); it != alias_.end()) return it->second;
-    bool own = callee_.registers.count(n) || callee_.labels.count(n) || callee_.branch_targets.count(n);
-    auto in = [&](auto& list) { return std::any_of(list.begin(), list.end(), [&](auto& v) { return v.name == n; }); };
-    return own || in(callee_.variables) || in(callee_.params) || in(callee_.returns) ? n + suffix_ : n;
+    bool own =
+        callee_.registers.count(n) || callee_.labels.count(n) || callee_.branch_targets.count(n);
+    auto in = [&](auto& list) {
+      return std::any_of(list.begin(), list.end(), [&](auto& v) { return v.name == n; });
+    };
+    return own || in(callee_.variables) || in(callee_.params) || in(callee_.returns) ? n + suffix_
+                                                                                     : n;
   }
 
-  void rename(Checked<Operand>& operands) const { for (auto& o : operands) { if (!o.name.empty()) o.name = name(o.name); rename(o.elements); } }
+  void rename(Checked<Operand>& operands) const {
+    for (auto& o : operands) {
+      if (!o.name.empty()) o.name = name(o.name);
+      rename(o.elements);
+    }
+  }
 
   Instruction renamed(Instruction ins) const {
-    if (ins.op == "ret") { ins.op = "bra"; ins.mods.clear(); ins.operands = {Operand{OperandKind::reg, "return" + suffix_, 0, 0, false, {}}}; }
-    else { rename(ins.operands); rename(ins.call_returns); rename(ins.call_arguments); }
+    if (ins.op == "ret") {
+      ins.op = "bra";
+      ins.mods.clear();
+      ins.operands = {Operand{OperandKind::reg, "return" + suffix_, 0, 0, false, {}}};
+    } else {
+      rename(ins.operands);
+      rename(ins.call_returns);
+      rename(ins.call_arguments);
+    }
     if (!ins.guard.empty()) ins.guard = name(ins.guard);
     return ins;
   }
@@ -113,7 +153,11 @@ class Inliner {
     for (auto& ins : f.body) {
       const Function* callee = replaced(ins);
       if (!callee) continue;
-      if (under_way_.count(callee)) throw Refusal{ins.line, "function " + callee->name + " has a barrier in a recursive call, which the software GPU does not support"};
+      if (under_way_.count(callee))
+        throw Refusal{
+            ins.line,
+            "function " + callee->name +
+                " has a barrier in a recursive call, which the software GPU does not support"};
       refuse_recursion(*callee);
     }
     under_way_.erase(&f);
@@ -122,8 +166,10 @@ class Inliner {
 
   // One round over a body; false when nothing was left to replace.
   bool replace_calls(Function& f) {
-    if (std::none_of(f.body.begin(), f.body.end(), [&](auto& ins) { return replaced(ins); })) return false;
-    std::vector<Instruction> body(std::make_move_iterator(f.body.begin()), std::make_move_iterator(f.body.end()));
+    if (std::none_of(f.body.begin(), f.body.end(), [&](auto& ins) { return replaced(ins); }))
+      return false;
+    std::vector<Instruction> body(std::make_move_iterator(f.body.begin()),
+                                  std::make_move_iterator(f.body.end()));
     std::map<std::string, size_t> labels = std::move(f.labels);
     std::vector<size_t> place(body.size() + 1);
     f.body.clear();
@@ -131,10 +177,17 @@ class Inliner {
     for (size_t i = 0; i < body.size(); ++i) {
       place[i] = f.body.size();
       const Function* callee = replaced(body[i]);
-      if (!callee) { f.body.push_back(std::move(body[i])); continue; }
-      if (++number_ > kMaxCopies) throw Refusal{body[i].line, "more than 1024 calls of functions with barriers in one kernel"};
+      if (!callee) {
+        f.body.push_back(std::move(body[i]));
+        continue;
+      }
+      if (++number_ > kMaxCopies)
+        throw Refusal{body[i].line,
+                      "more than 1024 calls of functions with barriers in one kernel"};
       Copy(f, *callee, body[i], number_).run();
-      if (f.body.size() > kMaxInstructions) throw Refusal{body[i].line, "functions with barriers make the kernel larger than 1048576 instructions"};
+      if (f.body.size() > kMaxInstructions)
+        throw Refusal{body[i].line,
+                      "functions with barriers make the kernel larger than 1048576 instructions"};
     }
     place[body.size()] = f.body.size();
     for (auto& [name, at] : labels) f.labels[name] = place[at];
@@ -150,13 +203,17 @@ class Inliner {
 
 }  // namespace
 
-bool synchronises(const Module& m, const Function& f) { std::set<const Function*> seen; return waits(m, f, seen); }
+bool synchronises(const Module& m, const Function& f) {
+  std::set<const Function*> seen;
+  return waits(m, f, seen);
+}
 
 Function inline_synchronising(const Module& m, const Function& f) {
   Inliner inliner(m);
   inliner.refuse_recursion(f);
   Function out = f;
-  while (inliner.replace_calls(out)) {}
+  while (inliner.replace_calls(out)) {
+  }
   return out;
 }
 

@@ -26,10 +26,13 @@ struct Type {
   int bytes() const { return bits / 8; }
 };
 
-// A list that throws std::out_of_range where std::vector would read what is not there: the program decides how long it is.
-template <typename T> struct Checked : std::vector<T> {
+// A list that throws std::out_of_range where std::vector would read what is not there: the program
+// decides how long it is.
+template <typename T>
+struct Checked : std::vector<T> {
   using std::vector<T>::vector;
-#ifndef SOFTGPU_PLANTED_UNCHECKED   // a test takes the checks away and looks whether the fuzzer notices
+#ifndef SOFTGPU_PLANTED_UNCHECKED  // a test takes the checks away and looks whether the fuzzer
+                                   // notices
   T& operator[](size_t i) { return this->at(i); }
   const T& operator[](size_t i) const { return this->at(i); }
   T& back() { return this->at(this->size() - 1); }
@@ -37,32 +40,45 @@ template <typename T> struct Checked : std::vector<T> {
 #endif
 };
 
-enum class OperandKind { reg, integer, real32, real64, symbol, address, vector, sink, pair, special };
+enum class OperandKind {
+  reg,
+  integer,
+  real32,
+  real64,
+  symbol,
+  address,
+  vector,
+  sink,
+  pair,
+  special
+};
 
 struct Operand {
   OperandKind kind = OperandKind::sink;
-  std::string name;                // reg, symbol, special: the resolved name
-  uint64_t bits = 0;               // integer or the bits of a float literal
-  int64_t offset = 0;              // address: displacement
-  bool negated = false;            // !%p
-  Checked<Operand> elements;   // vector, pair; address: its base
+  std::string name;           // reg, symbol, special: the resolved name
+  uint64_t bits = 0;          // integer or the bits of a float literal
+  int64_t offset = 0;         // address: displacement
+  bool negated = false;       // !%p
+  Checked<Operand> elements;  // vector, pair; address: its base
 };
 
 struct Instruction {
-  std::string op;                  // first word: "ld", "mad", "bra"
-  Checked<std::string> mods;       // the words after it, without the dot
+  std::string op;             // first word: "ld", "mad", "bra"
+  Checked<std::string> mods;  // the words after it, without the dot
   Checked<Operand> operands;
-  std::string guard;               // predicate register or empty
+  std::string guard;  // predicate register or empty
   bool guard_negated = false;
   Checked<Operand> call_returns, call_arguments;
   int line = 0;
   bool has(const std::string& word) const {
-    for (auto& m : mods) if (m == word) return true;
+    for (auto& m : mods)
+      if (m == word) return true;
     return false;
   }
 };
 
-// A variable in some state space. `initial` holds bytes; `references` the places that hold addresses of symbols.
+// A variable in some state space. `initial` holds bytes; `references` the places that hold
+// addresses of symbols.
 struct Variable {
   std::string name;
   Space space = Space::none;
@@ -70,17 +86,21 @@ struct Variable {
   uint64_t align = 1, bytes = 0;
   bool external = false;
   std::vector<uint8_t> initial;
-  struct Reference { uint64_t at; std::string symbol; int64_t addend; };
+  struct Reference {
+    uint64_t at;
+    std::string symbol;
+    int64_t addend;
+  };
   std::vector<Reference> references;
 };
 
 struct Function {
   std::string name;
   bool entry = false, defined = false;
-  std::vector<Variable> params, returns, variables;   // variables: shared, local and call parameters
+  std::vector<Variable> params, returns, variables;  // variables: shared, local and call parameters
   std::map<std::string, Type> registers;
   std::vector<Instruction> body;
-  std::map<std::string, size_t> labels;               // label to index of the instruction it stands before
+  std::map<std::string, size_t> labels;  // label to index of the instruction it stands before
   std::map<std::string, std::vector<std::string>> branch_targets;
   uint32_t max_threads = 1024;
 };
@@ -91,23 +111,29 @@ struct Module {
   std::vector<Variable> variables;
   std::vector<Function> functions;
   const Function* find(const std::string& name) const {
-    for (auto& f : functions) if (f.name == name && f.defined) return &f;
+    for (auto& f : functions)
+      if (f.name == name && f.defined) return &f;
     return nullptr;
   }
   const Function* function(const std::string& name) const {
-    for (auto& f : functions) if (f.name == name) return &f;
+    for (auto& f : functions)
+      if (f.name == name) return &f;
     return nullptr;
   }
   const Variable* variable(const std::string& name) const {
-    for (auto& v : variables) if (v.name == name) return &v;
+    for (auto& v : variables)
+      if (v.name == name) return &v;
     return nullptr;
   }
 };
 
 // What a pointer to a function holds: its place in the module, never an address of the host.
-inline uint64_t function_address(size_t index) { return 0x100 + 16 * (uint64_t)index; }
+inline uint64_t function_address(size_t index) {
+  return 0x100 + 16 * (uint64_t)index;
+}
 
-// Parses a whole module. Throws Refusal. Bounded: 64 MiB of text, 4 Mi tokens, 4096 registers a declaration.
+// Parses a whole module. Throws Refusal. Bounded: 64 MiB of text, 4 Mi tokens, 4096 registers a
+// declaration.
 Module parse(const std::string& text);
 
 }  // namespace softgpu::ptx

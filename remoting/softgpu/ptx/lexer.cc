@@ -9,8 +9,12 @@ namespace {
 constexpr size_t kMaxText = 64u << 20;
 constexpr size_t kMaxTokens = 4u << 20;
 
-bool word_start(char c) { return std::isalpha((unsigned char)c) || c == '_' || c == '$' || c == '%'; }
-bool word_part(char c) { return std::isalnum((unsigned char)c) || c == '_' || c == '$'; }
+bool word_start(char c) {
+  return std::isalpha((unsigned char)c) || c == '_' || c == '$' || c == '%';
+}
+bool word_part(char c) {
+  return std::isalnum((unsigned char)c) || c == '_' || c == '$';
+}
 
 struct Scanner {
   const std::string& text;
@@ -25,18 +29,27 @@ struct Scanner {
     size_t from = at;
     while (at < text.size()) {
       char c = text[at];
-      if (c == '\n') { ++line; ++at; }
-      else if (c == '\0' || std::isspace((unsigned char)c)) ++at;
-      else if (c == '/' && peek(1) == '/') while (at < text.size() && text[at] != '\n') ++at;
-      else if (c == '/' && peek(1) == '*') skip_comment();
-      else break;
+      if (c == '\n') {
+        ++line;
+        ++at;
+      } else if (c == '\0' || std::isspace((unsigned char)c))
+        ++at;
+      else if (c == '/' && peek(1) == '/')
+        while (at < text.size() && text[at] != '\n') ++at;
+      else if (c == '/' && peek(1) == '*')
+        skip_comment();
+      else
+        break;
     }
     return at != from;
   }
 
   void skip_comment() {
     at += 2;
-    while (at < text.size() && !(text[at] == '*' && peek(1) == '/')) { if (text[at] == '\n') ++line; ++at; }
+    while (at < text.size() && !(text[at] == '*' && peek(1) == '/')) {
+      if (text[at] == '\n') ++line;
+      ++at;
+    }
     at = std::min(at + 2, text.size());
   }
 
@@ -54,7 +67,8 @@ struct Scanner {
   uint64_t hex(int digits) {
     uint64_t v = 0;
     for (int i = 0; i < digits; ++i, ++at) {
-      if (!std::isxdigit((unsigned char)peek())) refuse("a float literal has too few hexadecimal digits");
+      if (!std::isxdigit((unsigned char)peek()))
+        refuse("a float literal has too few hexadecimal digits");
       char c = text[at];
       v = v * 16 + (uint64_t)(std::isdigit((unsigned char)c) ? c - '0' : (c | 32) - 'a' + 10);
     }
@@ -62,22 +76,35 @@ struct Scanner {
   }
 
   void number(bool glued) {
-    if (peek() == '0' && (peek(1) | 32) == 'f') { at += 2; uint64_t v = hex(8); push(TokenKind::real32, "", v, glued); return; }
-    if (peek() == '0' && (peek(1) | 32) == 'd') { at += 2; uint64_t v = hex(16); push(TokenKind::real64, "", v, glued); return; }
+    if (peek() == '0' && (peek(1) | 32) == 'f') {
+      at += 2;
+      uint64_t v = hex(8);
+      push(TokenKind::real32, "", v, glued);
+      return;
+    }
+    if (peek() == '0' && (peek(1) | 32) == 'd') {
+      at += 2;
+      uint64_t v = hex(16);
+      push(TokenKind::real64, "", v, glued);
+      return;
+    }
     size_t end = at;
     while (end < text.size() && std::isdigit((unsigned char)text[end])) ++end;
     bool is_hex = peek() == '0' && (peek(1) | 32) == 'x';
-    if (!is_hex && end < text.size() && (text[end] == '.' || (text[end] | 32) == 'e') && std::isdigit((unsigned char)(end + 1 < text.size() ? text[end + 1] : 'x'))) {
+    if (!is_hex && end < text.size() && (text[end] == '.' || (text[end] | 32) == 'e') &&
+        std::isdigit((unsigned char)(end + 1 < text.size() ? text[end + 1] : 'x'))) {
       char* stop = nullptr;
       double d = std::strtod(text.c_str() + at, &stop);
-      uint64_t bits; std::memcpy(&bits, &d, 8);
+      uint64_t bits;
+      std::memcpy(&bits, &d, 8);
       at = (size_t)(stop - text.c_str());
       push(TokenKind::real64, "", bits, glued);
       return;
     }
     char* stop = nullptr;
     bool binary = peek() == '0' && (peek(1) | 32) == 'b';
-    uint64_t v = binary ? std::strtoull(text.c_str() + at + 2, &stop, 2) : std::strtoull(text.c_str() + at, &stop, 0);
+    uint64_t v = binary ? std::strtoull(text.c_str() + at + 2, &stop, 2)
+                        : std::strtoull(text.c_str() + at, &stop, 0);
     at = (size_t)(stop - text.c_str());
     if (peek() == 'U') ++at;
     push(TokenKind::integer, "", v, glued);
@@ -85,7 +112,10 @@ struct Scanner {
 
   void quoted(bool glued) {
     size_t from = ++at;
-    while (at < text.size() && text[at] != '"') { if (text[at] == '\n') ++line; ++at; }
+    while (at < text.size() && text[at] != '"') {
+      if (text[at] == '\n') ++line;
+      ++at;
+    }
     push(TokenKind::text, text.substr(from, at - from), 0, glued);
     at = std::min(at + 1, text.size());
   }
@@ -95,20 +125,39 @@ struct Scanner {
       bool glued = !skip_blanks();
       if (at >= text.size()) break;
       char c = text[at];
-      if (word_start(c)) { auto w = word(); push(TokenKind::word, w, 0, glued); }
-      else if (c == '.' && word_start(peek(1))) { ++at; auto w = word(); push(TokenKind::directive, scoped(w), 0, glued); }
-      else if (c == '.' && std::isdigit((unsigned char)peek(1))) { size_t from = ++at; while (word_part(peek())) ++at; push(TokenKind::directive, text.substr(from, at - from), 0, glued); }
-      else if (std::isdigit((unsigned char)c)) number(glued);
-      else if (c == '"') quoted(glued);
-      else if (std::strchr("{}()[]<>,;:+-!@=|*&~", c)) { ++at; push(TokenKind::punctuation, std::string(1, c), 0, glued); }
-      else refuse(std::string("unexpected character '") + (std::isprint((unsigned char)c) ? std::string(1, c) : "\\x" + std::to_string((unsigned char)c)) + "'");
+      if (word_start(c)) {
+        auto w = word();
+        push(TokenKind::word, w, 0, glued);
+      } else if (c == '.' && word_start(peek(1))) {
+        ++at;
+        auto w = word();
+        push(TokenKind::directive, scoped(w), 0, glued);
+      } else if (c == '.' && std::isdigit((unsigned char)peek(1))) {
+        size_t from = ++at;
+        while (word_part(peek())) ++at;
+        push(TokenKind::directive, text.substr(from, at - from), 0, glued);
+      } else if (std::isdigit((unsigned char)c))
+        number(glued);
+      else if (c == '"')
+        quoted(glued);
+      else if (std::strchr("{}()[]<>,;:+-!@=|*&~", c)) {
+        ++at;
+        push(TokenKind::punctuation, std::string(1, c), 0, glued);
+      } else
+        refuse(std::string("unexpected character '") +
+               (std::isprint((unsigned char)c) ? std::string(1, c)
+                                               : "\\x" + std::to_string((unsigned char)c)) +
+               "'");
     }
     push(TokenKind::end, "", 0, false);
   }
 
   // `.shared::cta` and the like are one word.
   std::string scoped(std::string w) {
-    while (peek() == ':' && peek(1) == ':' && word_start(peek(2))) { at += 2; w += "::" + word(); }
+    while (peek() == ':' && peek(1) == ':' && word_start(peek(2))) {
+      at += 2;
+      w += "::" + word();
+    }
     return w;
   }
 };

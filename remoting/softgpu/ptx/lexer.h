@@ -10,10 +10,10 @@ enum class TokenKind { word, directive, integer, real32, real64, text, punctuati
 
 struct Token {
   TokenKind kind = TokenKind::end;
-  std::string text;      // word: the name; directive: the word after the dot
-  uint64_t bits = 0;     // value of a number
+  std::string text;   // word: the name; directive: the word after the dot
+  uint64_t bits = 0;  // value of a number
   int line = 0;
-  bool glued = false;    // no blank before it: tells `ld.u32` from `ld .u32`
+  bool glued = false;  // no blank before it: tells `ld.u32` from `ld .u32`
 };
 
 // Throws Refusal on a byte that is not PTX or when a limit is passed.

@@ -1,4 +1,5 @@
-/* Who knows that something is done knows it of everything before it, in whichever stream that was. */
+/* Who knows that something is done knows it of everything before it, in whichever stream that was.
+ */
 #include "check.h"
 
 enum { N = 64, ROUNDS = 3000 };
@@ -9,7 +10,9 @@ static CUevent event;
 static unsigned value;
 static int late[3];
 
-static void work(CUstream s) { OK(launch_bump(p, N, 1, 1, s)); }
+static void work(CUstream s) {
+  OK(launch_bump(p, N, 1, 1, s));
+}
 
 static void fetch(CUstream s) {
   OK(cuMemcpyDtoHAsync(&value, p, 4, s));
@@ -60,6 +63,7 @@ int main(void) {
     by_the_legacy_stream();
     by_a_graph(graph);
   }
-  printf("not known in time: by an event %d, by the legacy stream %d, by a graph %d\n", late[0], late[1], late[2]);
+  printf("not known in time: by an event %d, by the legacy stream %d, by a graph %d\n", late[0],
+         late[1], late[2]);
   return 0;
 }

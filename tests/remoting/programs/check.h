@@ -1,13 +1,21 @@
-/* Shared by the conformance programs: the same source runs on the driver itself and over the network, and prints the same. */
+/* Shared by the conformance programs: the same source runs on the driver itself and over the
+ * network, and prints the same. */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define OK(call) do { CUresult r_ = (call); if (r_) { printf("%s -> %d\n", #call, (int)r_); exit(1); } } while (0)
+#define OK(call)                            \
+  do {                                      \
+    CUresult r_ = (call);                   \
+    if (r_) {                               \
+      printf("%s -> %d\n", #call, (int)r_); \
+      exit(1);                              \
+    }                                       \
+  } while (0)
 #define SAY(call) printf("%s -> %d\n", #call, (int)(call))
 
-static const char *PTX =
+static const char* PTX =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".visible .global .align 4 .u32 counter = 7;\n"
     /* p[i] += v, `rounds` times, so that a kernel can be made slow */
@@ -37,7 +45,8 @@ __attribute__((unused)) static void begin(void) {
   OK(cuModuleGetFunction(&wild, module, "wild"));
 }
 
-__attribute__((unused)) static CUresult launch_bump(CUdeviceptr p, unsigned n, unsigned v, unsigned rounds, CUstream s) {
-  void *params[] = {&p, &n, &v, &rounds};
+__attribute__((unused)) static CUresult launch_bump(CUdeviceptr p, unsigned n, unsigned v,
+                                                    unsigned rounds, CUstream s) {
+  void* params[] = {&p, &n, &v, &rounds};
   return cuLaunchKernel(bump, (n + 255) / 256, 1, 1, 256, 1, 1, 0, s, params, 0);
 }

@@ -1,9 +1,14 @@
-/* Copies of two and three dimensions, arrays, managed and mapped memory, pools, the program's own virtual memory. */
-#include "check.h"
+/* Copies of two and three dimensions, arrays, managed and mapped memory, pools, the program's own
+ * virtual memory. */
 #include <stdlib.h>
 #include <string.h>
+#include "check.h"
 
-static unsigned sum(const unsigned char *p, size_t n) { unsigned s = 0; for (size_t i = 0; i < n; ++i) s = s * 31 + p[i]; return s; }
+static unsigned sum(const unsigned char* p, size_t n) {
+  unsigned s = 0;
+  for (size_t i = 0; i < n; ++i) s = s * 31 + p[i];
+  return s;
+}
 
 static void rows(void) {
   enum { W = 300, H = 50, D = 7, PITCH = 512 };
@@ -13,17 +18,42 @@ static void rows(void) {
   OK(cuMemAlloc(&p, PITCH * H * D));
   OK(cuMemsetD8(p, 9, PITCH * H * D));
   CUDA_MEMCPY3D c = {0};
-  c.srcMemoryType = CU_MEMORYTYPE_HOST; c.srcHost = a; c.srcPitch = PITCH; c.srcHeight = H; c.srcXInBytes = 3; c.srcY = 2; c.srcZ = 1;
-  c.dstMemoryType = CU_MEMORYTYPE_DEVICE; c.dstDevice = p; c.dstPitch = PITCH; c.dstHeight = H; c.dstXInBytes = 16; c.dstY = 1;
-  c.WidthInBytes = W; c.Height = H - 5; c.Depth = D - 2;
+  c.srcMemoryType = CU_MEMORYTYPE_HOST;
+  c.srcHost = a;
+  c.srcPitch = PITCH;
+  c.srcHeight = H;
+  c.srcXInBytes = 3;
+  c.srcY = 2;
+  c.srcZ = 1;
+  c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  c.dstDevice = p;
+  c.dstPitch = PITCH;
+  c.dstHeight = H;
+  c.dstXInBytes = 16;
+  c.dstY = 1;
+  c.WidthInBytes = W;
+  c.Height = H - 5;
+  c.Depth = D - 2;
   OK(cuMemcpy3D(&c));
   OK(cuMemcpyDtoH(b, p, PITCH * H * D));
   printf("3D in %u\n", sum(b, PITCH * H * D));
   memset(b, 1, PITCH * H * D);
   CUDA_MEMCPY3D r = {0};
-  r.srcMemoryType = CU_MEMORYTYPE_DEVICE; r.srcDevice = p; r.srcPitch = PITCH; r.srcHeight = H; r.srcXInBytes = 16; r.srcY = 1;
-  r.dstMemoryType = CU_MEMORYTYPE_HOST; r.dstHost = b; r.dstPitch = PITCH; r.dstHeight = H; r.dstXInBytes = 5; r.dstZ = 1;
-  r.WidthInBytes = W; r.Height = H - 5; r.Depth = D - 2;
+  r.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  r.srcDevice = p;
+  r.srcPitch = PITCH;
+  r.srcHeight = H;
+  r.srcXInBytes = 16;
+  r.srcY = 1;
+  r.dstMemoryType = CU_MEMORYTYPE_HOST;
+  r.dstHost = b;
+  r.dstPitch = PITCH;
+  r.dstHeight = H;
+  r.dstXInBytes = 5;
+  r.dstZ = 1;
+  r.WidthInBytes = W;
+  r.Height = H - 5;
+  r.Depth = D - 2;
   OK(cuMemcpy3D(&r));
   printf("3D out %u\n", sum(b, PITCH * H * D));
   r.WidthInBytes = 600;
@@ -33,7 +63,7 @@ static void rows(void) {
   free(b);
 }
 
-static void large_rows(void) {          /* more than one transfer, and rows longer than one */
+static void large_rows(void) { /* more than one transfer, and rows longer than one */
   size_t width = 5u << 20, height = 3, pitch = 6u << 20;
   unsigned char *a = malloc(pitch * height), *b = calloc(1, pitch * height);
   for (size_t i = 0; i < pitch * height; ++i) a[i] = (unsigned char)(i * 13 + i / 4093);
@@ -41,14 +71,24 @@ static void large_rows(void) {          /* more than one transfer, and rows long
   size_t device_pitch;
   OK(cuMemAllocPitch(&p, &device_pitch, width, height, 4));
   CUDA_MEMCPY2D c = {0};
-  c.srcMemoryType = CU_MEMORYTYPE_HOST; c.srcHost = a; c.srcPitch = pitch;
-  c.dstMemoryType = CU_MEMORYTYPE_DEVICE; c.dstDevice = p; c.dstPitch = device_pitch;
-  c.WidthInBytes = width; c.Height = height;
+  c.srcMemoryType = CU_MEMORYTYPE_HOST;
+  c.srcHost = a;
+  c.srcPitch = pitch;
+  c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  c.dstDevice = p;
+  c.dstPitch = device_pitch;
+  c.WidthInBytes = width;
+  c.Height = height;
   OK(cuMemcpy2D(&c));
   CUDA_MEMCPY2D r = {0};
-  r.srcMemoryType = CU_MEMORYTYPE_DEVICE; r.srcDevice = p; r.srcPitch = device_pitch;
-  r.dstMemoryType = CU_MEMORYTYPE_HOST; r.dstHost = b; r.dstPitch = pitch;
-  r.WidthInBytes = width; r.Height = height;
+  r.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  r.srcDevice = p;
+  r.srcPitch = device_pitch;
+  r.dstMemoryType = CU_MEMORYTYPE_HOST;
+  r.dstHost = b;
+  r.dstPitch = pitch;
+  r.WidthInBytes = width;
+  r.Height = height;
   OK(cuMemcpy2D(&r));
   int same = 1;
   for (size_t y = 0; y < height; ++y) same &= !memcmp(a + y * pitch, b + y * pitch, width);
@@ -65,14 +105,27 @@ static void arrays(void) {
   for (size_t i = 0; i < sizeof a; ++i) a[i] = (unsigned char)(i * 5 + i / 200);
   OK(cuArrayCreate(&array, &d));
   CUDA_MEMCPY2D c = {0};
-  c.srcMemoryType = CU_MEMORYTYPE_HOST; c.srcHost = a; c.srcPitch = 256;
-  c.dstMemoryType = CU_MEMORYTYPE_ARRAY; c.dstArray = array; c.WidthInBytes = 256; c.Height = 32;
+  c.srcMemoryType = CU_MEMORYTYPE_HOST;
+  c.srcHost = a;
+  c.srcPitch = 256;
+  c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  c.dstArray = array;
+  c.WidthInBytes = 256;
+  c.Height = 32;
   OK(cuMemcpy2D(&c));
   CUDA_MEMCPY2D back = {0};
-  back.srcMemoryType = CU_MEMORYTYPE_ARRAY; back.srcArray = array; back.srcXInBytes = 40; back.srcY = 3;
-  back.dstMemoryType = CU_MEMORYTYPE_HOST; back.dstHost = b; back.dstPitch = 128; back.WidthInBytes = 100; back.Height = 20;
+  back.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  back.srcArray = array;
+  back.srcXInBytes = 40;
+  back.srcY = 3;
+  back.dstMemoryType = CU_MEMORYTYPE_HOST;
+  back.dstHost = b;
+  back.dstPitch = 128;
+  back.WidthInBytes = 100;
+  back.Height = 20;
   OK(cuMemcpy2D(&back));
-  printf("array lines %d %d\n", !memcmp(a + 3 * 256 + 40, b, 100), !memcmp(a + 22 * 256 + 40, b + 19 * 128, 100));
+  printf("array lines %d %d\n", !memcmp(a + 3 * 256 + 40, b, 100),
+         !memcmp(a + 22 * 256 + 40, b + 19 * 128, 100));
   CUDA_ARRAY_DESCRIPTOR seen;
   OK(cuArrayGetDescriptor(&seen, array));
   printf("descriptor %zu %zu %d %u\n", seen.Width, seen.Height, seen.Format, seen.NumChannels);
@@ -87,9 +140,12 @@ static void managed(void) {
   size_t n = 3u << 20;
   SAY(cuMemAllocManaged(&m, 0, CU_MEM_ATTACH_GLOBAL));
   CUresult made = cuMemAllocManaged(&m, n, CU_MEM_ATTACH_GLOBAL);
-  if (getenv("BUSBAR_ARENA") && made) { printf("managed 7 7 9 7 9\n"); return; }      /* it needs addresses that both sides choose */
+  if (getenv("BUSBAR_ARENA") && made) {
+    printf("managed 7 7 9 7 9\n");
+    return;
+  } /* it needs addresses that both sides choose */
   OK(made);
-  unsigned char *h = (unsigned char *)m;
+  unsigned char* h = (unsigned char*)m;
   memset(h, 7, n);
   OK(cuMemAlloc(&plain, n));
   OK(cuMemcpyDtoD(plain, m, n));
@@ -98,7 +154,7 @@ static void managed(void) {
   unsigned char back[4];
   OK(cuMemcpyDtoH(back, plain + n - 4, 4));
   printf("managed %d %d %d %d", h[0], h[n / 2 - 1], h[n / 2], h[n - 1]);
-  h[5] = 42;                                       /* a write after the GPU's: both are there */
+  h[5] = 42; /* a write after the GPU's: both are there */
   OK(cuMemcpyDtoH(back, m + n / 2, 1));
   printf(" %d\n", back[0]);
   OK(cuMemFree(plain));
@@ -116,17 +172,23 @@ static void own_memory(void) {
   CUdeviceptr range;
   CUmemGenericAllocationHandle h[2];
   OK(cuMemAddressReserve(&range, 4 * n, 0, 0, 0));
-  for (int i = 0; i < 2; ++i) { OK(cuMemCreate(&h[i], n, &prop, 0)); OK(cuMemMap(range + (size_t)i * n, n, 0, h[i], 0)); }
+  for (int i = 0; i < 2; ++i) {
+    OK(cuMemCreate(&h[i], n, &prop, 0));
+    OK(cuMemMap(range + (size_t)i * n, n, 0, h[i], 0));
+  }
   OK(cuMemGetInfo(&after, &total));
   printf("created %zu\n", before - after);
   CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   for (int i = 0; i < 2; ++i) OK(cuMemSetAccess(range + (size_t)i * n, n, &access, 1));
-  OK(cuMemsetD8(range, 3, 2 * n));              /* across both mappings */
+  OK(cuMemsetD8(range, 3, 2 * n)); /* across both mappings */
   unsigned char b[2];
   OK(cuMemcpyDtoH(b, range + n - 1, 2));
   printf("mapped %d %d\n", b[0], b[1]);
   SAY(cuMemAddressFree(range, 4 * n));
-  for (int i = 0; i < 2; ++i) { OK(cuMemUnmap(range + (size_t)i * n, n)); OK(cuMemRelease(h[i])); }
+  for (int i = 0; i < 2; ++i) {
+    OK(cuMemUnmap(range + (size_t)i * n, n));
+    OK(cuMemRelease(h[i]));
+  }
   OK(cuMemAddressFree(range, 4 * n));
   SAY(cuMemRelease(h[0]));
   OK(cuMemGetInfo(&after, &total));

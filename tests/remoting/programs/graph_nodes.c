@@ -1,7 +1,8 @@
-/* Nodes beyond kernels and copies: conditions (IF, WHILE, SWITCH, one within another), words, events inside and outside of captures. */
+/* Nodes beyond kernels and copies: conditions (IF, WHILE, SWITCH, one within another), words,
+ * events inside and outside of captures. */
 #include "check.h"
 
-static const char *COUNT =
+static const char* COUNT =
     ".version 8.4\n.target sm_80\n.address_size 64\n"
     ".extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);\n"
     /* p[0] += 1; the condition is whether p[0] is below `end` */
@@ -19,23 +20,23 @@ static CUdeviceptr p, q;
 static CUfunction again, choose;
 
 /* NVIDIA's driver wants the device runtime linked in; it lies beside the toolkit. */
-static void load(CUmodule *m) {
-  const char *home = getenv("CUDA_HOME");
+static void load(CUmodule* m) {
+  const char* home = getenv("CUDA_HOME");
   char library[512];
   CUlinkState l;
-  void *image;
+  void* image;
   size_t bytes;
   if (cuModuleLoadData(m, COUNT) == CUDA_SUCCESS) return;
   snprintf(library, sizeof library, "%s/lib64/libcudadevrt.a", home ? home : "/usr/local/cuda");
   OK(cuLinkCreate(0, 0, 0, &l));
-  OK(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void *)COUNT, strlen(COUNT) + 1, "count", 0, 0, 0));
+  OK(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void*)COUNT, strlen(COUNT) + 1, "count", 0, 0, 0));
   OK(cuLinkAddFile(l, CU_JIT_INPUT_LIBRARY, library, 0, 0, 0));
   OK(cuLinkComplete(l, &image, &bytes));
   OK(cuModuleLoadData(m, image));
   OK(cuLinkDestroy(l));
 }
 
-static CUgraphNode kernel(CUgraph g, CUgraphNode after, CUfunction f, void **params) {
+static CUgraphNode kernel(CUgraph g, CUgraphNode after, CUfunction f, void** params) {
   CUgraphNode n;
   CUDA_KERNEL_NODE_PARAMS k = {0};
   k.func = f;
@@ -48,23 +49,30 @@ static CUgraphNode kernel(CUgraph g, CUgraphNode after, CUfunction f, void **par
 static CUgraphNode fill(CUgraph g, CUgraphNode after, CUdeviceptr at, unsigned v) {
   CUgraphNode n;
   CUDA_MEMSET_NODE_PARAMS m = {0};
-  m.dst = at; m.value = v; m.elementSize = 4; m.width = m.height = 1;
+  m.dst = at;
+  m.value = v;
+  m.elementSize = 4;
+  m.width = m.height = 1;
   OK(cuGraphAddMemsetNode(&n, g, &after, after != 0, &m, context));
   return n;
 }
 
-static CUgraphNode conditional(CUgraph g, CUgraphNode after, CUgraphConditionalHandle h, CUgraphConditionalNodeType type, unsigned size, CUgraph *bodies) {
+static CUgraphNode conditional(CUgraph g, CUgraphNode after, CUgraphConditionalHandle h,
+                               CUgraphConditionalNodeType type, unsigned size, CUgraph* bodies) {
   CUgraphNode n;
   CUgraphNodeParams c;
   memset(&c, 0, sizeof c);
   c.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
-  c.conditional.handle = h; c.conditional.type = type; c.conditional.size = size; c.conditional.ctx = context;
+  c.conditional.handle = h;
+  c.conditional.type = type;
+  c.conditional.size = size;
+  c.conditional.ctx = context;
   OK(cuGraphAddNode(&n, g, &after, 0, after != 0, &c));
   for (unsigned i = 0; i < size; ++i) bodies[i] = c.conditional.phGraph_out[i];
   return n;
 }
 
-static void launch(CUgraphExec e, const char *what) {
+static void launch(CUgraphExec e, const char* what) {
   unsigned v[2];
   OK(cuGraphLaunch(e, s));
   OK(cuMemcpyDtoHAsync(v, p, 4, s));
@@ -73,7 +81,8 @@ static void launch(CUgraphExec e, const char *what) {
   printf("%s: %u %u\n", what, v[0], v[1]);
 }
 
-/* While p < 5 count; within each round, an IF that the default lets run sets q and copies it to the program. */
+/* While p < 5 count; within each round, an IF that the default lets run sets q and copies it to the
+ * program. */
 static void loops(void) {
   CUgraph g, body, inner;
   CUgraphExec e;
@@ -82,18 +91,21 @@ static void loops(void) {
   OK(cuGraphCreate(&g, 0));
   OK(cuGraphConditionalHandleCreate(&h, g, context, 1, CU_GRAPH_COND_ASSIGN_DEFAULT));
   CUgraphNode loop = conditional(g, 0, h, CU_GRAPH_COND_TYPE_WHILE, 1, &body);
-  void *params[] = {&p, &end, &h};
+  void* params[] = {&p, &end, &h};
   CUgraphNode counted = kernel(body, 0, again, params);
   OK(cuGraphConditionalHandleCreate(&yes, body, context, 1, CU_GRAPH_COND_ASSIGN_DEFAULT));
   conditional(body, counted, yes, CU_GRAPH_COND_TYPE_IF, 1, &inner);
   CUgraphNode filled = fill(inner, 0, q, 77), copied;
   CUDA_MEMCPY3D back = {0};
-  unsigned *pinned;
-  OK(cuMemHostAlloc((void **)&pinned, 4, 0));
+  unsigned* pinned;
+  OK(cuMemHostAlloc((void**)&pinned, 4, 0));
   *pinned = 3;
-  back.srcMemoryType = CU_MEMORYTYPE_DEVICE; back.srcDevice = q;
-  back.dstMemoryType = CU_MEMORYTYPE_HOST; back.dstHost = pinned;
-  back.WidthInBytes = 4; back.Height = back.Depth = 1;
+  back.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  back.srcDevice = q;
+  back.dstMemoryType = CU_MEMORYTYPE_HOST;
+  back.dstHost = pinned;
+  back.WidthInBytes = 4;
+  back.Height = back.Depth = 1;
   OK(cuGraphAddMemcpyNode(&copied, inner, &filled, 1, &back, context));
   OK(cuGraphInstantiate(&e, g, 0));
   OK(cuMemsetD32Async(p, 0, 1, s));
@@ -101,10 +113,12 @@ static void loops(void) {
   launch(e, "while, five rounds");
   printf("copied within: %u\n", *pinned);
   launch(e, "while, one round of those that were done");
-#if CUDA_VERSION >= 13020     /* the call is that new */
+#if CUDA_VERSION >= 13020 /* the call is that new */
   CUgraphNodeParams about;
   OK(cuGraphNodeGetParams(loop, &about));
-  printf("about: type %d, kind %d, size %u, same graph %d\n", (int)about.type, (int)about.conditional.type, about.conditional.size, about.conditional.phGraph_out[0] == body);
+  printf("about: type %d, kind %d, size %u, same graph %d\n", (int)about.type,
+         (int)about.conditional.type, about.conditional.size,
+         about.conditional.phGraph_out[0] == body);
 #endif
   CUgraphNodeType type;
   OK(cuGraphNodeGetType(loop, &type));
@@ -119,8 +133,8 @@ static void branches(void) {
   CUgraph g, bodies[2], cases[3];
   CUgraphExec e;
   CUgraphConditionalHandle h, which;
-  unsigned *pinned;
-  OK(cuMemHostAlloc((void **)&pinned, 4, 0));
+  unsigned* pinned;
+  OK(cuMemHostAlloc((void**)&pinned, 4, 0));
   OK(cuGraphCreate(&g, 0));
   OK(cuGraphConditionalHandleCreate(&h, g, context, 0, 0));
   OK(cuGraphConditionalHandleCreate(&which, g, context, 0, CU_GRAPH_COND_ASSIGN_DEFAULT));
@@ -128,9 +142,12 @@ static void branches(void) {
   CUgraphNode chosen = kernel(g, 0, choose, params);
   CUgraphNode either = conditional(g, chosen, h, CU_GRAPH_COND_TYPE_IF, 2, bodies);
   CUDA_MEMCPY3D back = {0};
-  back.srcMemoryType = CU_MEMORYTYPE_DEVICE; back.srcDevice = p;
-  back.dstMemoryType = CU_MEMORYTYPE_HOST; back.dstHost = pinned;
-  back.WidthInBytes = 4; back.Height = back.Depth = 1;
+  back.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  back.srcDevice = p;
+  back.dstMemoryType = CU_MEMORYTYPE_HOST;
+  back.dstHost = pinned;
+  back.WidthInBytes = 4;
+  back.Height = back.Depth = 1;
   CUgraphNode copied;
   OK(cuGraphAddMemcpyNode(&copied, bodies[0], 0, 0, &back, context));
   fill(bodies[1], 0, q, 1000);
@@ -146,7 +163,8 @@ static void branches(void) {
     printf("the program's word: %u\n", *pinned);
   }
   OK(cuGraphExecDestroy(e));
-  OK(cuGraphInstantiate(&e, g, 0));                                  /* the bodies are the graph's, not the first executable graph's */
+  OK(cuGraphInstantiate(&e, g,
+                        0)); /* the bodies are the graph's, not the first executable graph's */
   OK(cuMemsetD32Async(p, 9, 1, s));
   launch(e, "branch again");
   printf("the program's word: %u\n", *pinned);
@@ -161,19 +179,25 @@ static void words(void) {
   CUgraphNode n;
   CUstreamBatchMemOpParams w[2];
   memset(w, 0, sizeof w);
-  w[0].operation = CU_STREAM_MEM_OP_WAIT_VALUE_32; w[0].waitValue.address = p; w[0].waitValue.value = 9; w[0].waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
-  w[1].operation = CU_STREAM_MEM_OP_WRITE_VALUE_32; w[1].writeValue.address = q; w[1].writeValue.value = 11;
+  w[0].operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+  w[0].waitValue.address = p;
+  w[0].waitValue.value = 9;
+  w[0].waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+  w[1].operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  w[1].writeValue.address = q;
+  w[1].writeValue.value = 11;
   CUDA_BATCH_MEM_OP_NODE_PARAMS b = {context, 2, w, 0}, seen;
   OK(cuGraphCreate(&g, 0));
   OK(cuGraphAddBatchMemOpNode(&n, g, 0, 0, &b));
   OK(cuGraphBatchMemOpNodeGetParams(n, &seen));
-  printf("words: %u, %d %d, value %u\n", seen.count, (int)seen.paramArray[0].operation, seen.paramArray[1].writeValue.address == q, seen.paramArray[1].writeValue.value);
+  printf("words: %u, %d %d, value %u\n", seen.count, (int)seen.paramArray[0].operation,
+         seen.paramArray[1].writeValue.address == q, seen.paramArray[1].writeValue.value);
   OK(cuGraphInstantiate(&e, g, 0));
   OK(cuMemsetD32Async(p, 0, 1, s));
   OK(cuMemsetD32Async(q, 0, 1, s));
   OK(cuStreamSynchronize(s));
   OK(cuGraphLaunch(e, s));
-  SAY(cuStreamQuery(s));                                             /* it waits for the word */
+  SAY(cuStreamQuery(s)); /* it waits for the word */
   CUstream other;
   OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
   OK(cuStreamWriteValue32(other, p, 9, 0));
@@ -183,7 +207,8 @@ static void words(void) {
   launch(e, "words");
   w[0].operation = 99;
   SAY(cuGraphAddBatchMemOpNode(&n, g, 0, 0, &b));
-  w[0].operation = CU_STREAM_MEM_OP_WAIT_VALUE_32; w[0].waitValue.address = p + 1;
+  w[0].operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+  w[0].waitValue.address = p + 1;
   SAY(cuGraphAddBatchMemOpNode(&n, g, 0, 0, &b));
   OK(cuStreamDestroy(other));
   OK(cuGraphExecDestroy(e));
@@ -234,7 +259,11 @@ static void events(void) {
   CUgraphNode list[8];
   OK(cuGraphGetNodes(captured, list, &nodes));
   printf("captured: %zu nodes:", nodes);
-  for (size_t i = 0; i < nodes; ++i) { CUgraphNodeType t; OK(cuGraphNodeGetType(list[i], &t)); printf(" %d", (int)t); }
+  for (size_t i = 0; i < nodes; ++i) {
+    CUgraphNodeType t;
+    OK(cuGraphNodeGetType(list[i], &t));
+    printf(" %d", (int)t);
+  }
   printf("\n");
   OK(cuGraphInstantiate(&x, captured, 0));
   OK(cuGraphLaunch(x, s));
@@ -271,9 +300,14 @@ int main(void) {
   OK(cuGraphCreate(&g, 0));
   OK(cuGraphConditionalHandleCreate(&h, g, context, 0, 0));
   memset(&c, 0, sizeof c);
-  c.type = CU_GRAPH_NODE_TYPE_CONDITIONAL; c.conditional.handle = h + 1; c.conditional.type = CU_GRAPH_COND_TYPE_IF; c.conditional.size = 1; c.conditional.ctx = context;
+  c.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  c.conditional.handle = h + 1;
+  c.conditional.type = CU_GRAPH_COND_TYPE_IF;
+  c.conditional.size = 1;
+  c.conditional.ctx = context;
   SAY(cuGraphAddNode(&n, g, 0, 0, 0, &c));
-  c.conditional.handle = h; c.conditional.size = 3;
+  c.conditional.handle = h;
+  c.conditional.size = 3;
   SAY(cuGraphAddNode(&n, g, 0, 0, 0, &c));
   c.conditional.size = 0;
   SAY(cuGraphAddNode(&n, g, 0, 0, 0, &c));

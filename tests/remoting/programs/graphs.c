@@ -1,7 +1,8 @@
-/* Graphs whose copies read and write host memory, with host functions between them; captures across threads; changes of parameters. */
+/* Graphs whose copies read and write host memory, with host functions between them; captures across
+ * threads; changes of parameters. */
 #include "check.h"
 
-static const char *ADD =
+static const char* ADD =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".visible .entry add(.param .u64 p, .param .u32 k, .param .u32 n)\n{\n.reg .pred q;\n.reg .b32 r<6>;\n.reg .b64 d<4>;\n"
     "ld.param.u64 d1, [p];\nld.param.u32 r1, [k];\nld.param.u32 r2, [n];\nmov.u32 r3, %tid.x;\nsetp.ge.u32 q, r3, r2;\n@q bra END;\n"
@@ -12,7 +13,7 @@ static unsigned in[N], out[N], big[300000], big_out[300000];
 static int called;
 
 /* Reads what the copy before it brought, and changes what the copy after it reads. */
-static void CUDA_CB between(void *data) {
+static void CUDA_CB between(void* data) {
   (void)data;
   ++called;
   printf("between: out[1] is %u\n", out[1]);
@@ -36,7 +37,7 @@ int main(void) {
   OK(cuMemAlloc(&p, sizeof big));
   OK(cuMemAlloc(&q, sizeof in));
   unsigned k = 5, n = N;
-  void *params[] = {&p, &k, &n};
+  void* params[] = {&p, &k, &n};
 
   /* captured: in, kernel, out, host function, in again, kernel, out */
   OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
@@ -54,31 +55,42 @@ int main(void) {
   printf("nodes %zu edges %zu\n", nodes, edges);
   OK(cuGraphInstantiate(&e, g, 0));
   for (int round = 0; round < 3; ++round) {
-    for (unsigned i = 0; i < N; ++i) in[i] = i + 100 * (unsigned)round;      /* read when the graph is launched, not when it was captured */
+    for (unsigned i = 0; i < N; ++i)
+      in[i] =
+          i + 100 * (unsigned)round; /* read when the graph is launched, not when it was captured */
     OK(cuGraphLaunch(e, s));
     OK(cuStreamSynchronize(s));
-    printf("round %d: %u %u %u, called %d\n", round, out[0], out[1], out[999 < N ? 999 : 0], called);
+    printf("round %d: %u %u %u, called %d\n", round, out[0], out[1], out[999 < N ? 999 : 0],
+           called);
   }
   OK(cuGraphExecDestroy(e));
 
-  /* explicit nodes: a large copy in, a kernel, a large copy out; then other parameters in the executable graph */
+  /* explicit nodes: a large copy in, a kernel, a large copy out; then other parameters in the
+   * executable graph */
   OK(cuGraphCreate(&clone, 0));
   CUDA_MEMCPY3D copy = {0};
-  copy.srcMemoryType = CU_MEMORYTYPE_HOST; copy.srcHost = big;
-  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE; copy.dstDevice = p;
-  copy.WidthInBytes = sizeof big; copy.Height = copy.Depth = 1;
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = big;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = p;
+  copy.WidthInBytes = sizeof big;
+  copy.Height = copy.Depth = 1;
   CUgraphNode first, second, third;
   OK(cuGraphAddMemcpyNode(&first, clone, 0, 0, &copy, c));
   CUDA_KERNEL_NODE_PARAMS kernel = {0};
   kernel.func = f;
   kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
-  kernel.blockDimX = 1024; kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.blockDimX = 1024;
+  kernel.blockDimY = kernel.blockDimZ = 1;
   kernel.kernelParams = params;
   OK(cuGraphAddKernelNode(&second, clone, &first, 1, &kernel));
   CUDA_MEMCPY3D back = {0};
-  back.srcMemoryType = CU_MEMORYTYPE_DEVICE; back.srcDevice = p;
-  back.dstMemoryType = CU_MEMORYTYPE_HOST; back.dstHost = big_out;
-  back.WidthInBytes = sizeof big; back.Height = back.Depth = 1;
+  back.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  back.srcDevice = p;
+  back.dstMemoryType = CU_MEMORYTYPE_HOST;
+  back.dstHost = big_out;
+  back.WidthInBytes = sizeof big;
+  back.Height = back.Depth = 1;
   OK(cuGraphAddMemcpyNode(&third, clone, &second, 1, &back, c));
   for (unsigned i = 0; i < 300000; ++i) big[i] = i;
   OK(cuGraphInstantiate(&e, clone, 0));
@@ -87,17 +99,19 @@ int main(void) {
   printf("large: %u %u %u %u\n", big_out[0], big_out[999], big_out[1000], big_out[299999]);
   CUDA_KERNEL_NODE_PARAMS seen;
   OK(cuGraphKernelNodeGetParams(second, &seen));
-  printf("params: same function %d, block %u, k %u n %u\n", seen.func == f, seen.blockDimX, *(unsigned *)seen.kernelParams[1], *(unsigned *)seen.kernelParams[2]);
+  printf("params: same function %d, block %u, k %u n %u\n", seen.func == f, seen.blockDimX,
+         *(unsigned*)seen.kernelParams[1], *(unsigned*)seen.kernelParams[2]);
   k = 7;
   OK(cuGraphExecKernelNodeSetParams(e, second, &kernel));
-  copy.srcHost = big + 1; copy.WidthInBytes = 4000;
+  copy.srcHost = big + 1;
+  copy.WidthInBytes = 4000;
   OK(cuGraphExecMemcpyNodeSetParams(e, first, &copy, c));
   OK(cuGraphLaunch(e, s));
   OK(cuStreamSynchronize(s));
   printf("changed: %u %u %u\n", big_out[0], big_out[999], big_out[1000]);
   CUDA_MEMCPY3D shown;
   OK(cuGraphMemcpyNodeGetParams(third, &shown));
-  printf("copy: same host %d, width %zu\n", shown.dstHost == (void *)big_out, shown.WidthInBytes);
+  printf("copy: same host %d, width %zu\n", shown.dstHost == (void*)big_out, shown.WidthInBytes);
 
   /* a child graph, and a clone of the whole */
   CUgraph whole, again;

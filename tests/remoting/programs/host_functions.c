@@ -1,22 +1,28 @@
-/* A host function holds its stream; what it writes is what a later copy reads; other streams go on. */
+/* A host function holds its stream; what it writes is what a later copy reads; other streams go on.
+ */
 #include <pthread.h>
 #include "check.h"
 
 enum { N = 1024 };
-static unsigned *pinned;
+static unsigned* pinned;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int open_gate, called;
 
-static void write_source(void *data) { for (int i = 0; i < N; ++i) pinned[i] = *(unsigned *)data; }
-static void wait_at_gate(void *data) {
+static void write_source(void* data) {
+  for (int i = 0; i < N; ++i) pinned[i] = *(unsigned*)data;
+}
+static void wait_at_gate(void* data) {
   (void)data;
   pthread_mutex_lock(&mutex);
   called = 1;
   while (!open_gate) pthread_cond_wait(&changed, &mutex);
   pthread_mutex_unlock(&mutex);
 }
-static void CUDA_CB callback(CUstream s, CUresult r, void *data) { (void)s; *(int *)data = 100 + (int)r; }
+static void CUDA_CB callback(CUstream s, CUresult r, void* data) {
+  (void)s;
+  *(int*)data = 100 + (int)r;
+}
 
 int main(void) {
   CUdeviceptr p, q;
@@ -24,7 +30,7 @@ int main(void) {
   unsigned value = 42, result[N];
   int seen = 0;
   begin();
-  OK(cuMemHostAlloc((void **)&pinned, N * 4, 0));
+  OK(cuMemHostAlloc((void**)&pinned, N * 4, 0));
   OK(cuMemAlloc(&p, N * 4));
   OK(cuMemAlloc(&q, N * 4));
   OK(cuMemsetD32(q, 0, N));
@@ -53,7 +59,7 @@ int main(void) {
   printf("behind the gate: %u\n", result[5]);
   OK(cuMemcpyDtoH(result, q, sizeof result));
   printf("beside the gate: %u\n", result[5]);
-  CUstream blocking;                                         /* the legacy stream must wait for a held blocking stream */
+  CUstream blocking; /* the legacy stream must wait for a held blocking stream */
   OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
   open_gate = 0;
   OK(cuLaunchHostFunc(blocking, wait_at_gate, 0));

@@ -1,4 +1,5 @@
-/* Contexts and launches as CUDA 3 knew them: attach and detach, shape, parameters and grid one by one. */
+/* Contexts and launches as CUDA 3 knew them: attach and detach, shape, parameters and grid one by
+ * one. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include "check.h"
 
@@ -10,14 +11,18 @@ static void parameters(CUfunction f, CUdeviceptr p, unsigned n, unsigned v) {
   OK(cuParamSetSize(f, 20));
 }
 
-static unsigned first(CUdeviceptr p) { unsigned v; OK(cuMemcpyDtoH(&v, p, 4)); return v; }
+static unsigned first(CUdeviceptr p) {
+  unsigned v;
+  OK(cuMemcpyDtoH(&v, p, 4));
+  return v;
+}
 
 int main(void) {
   CUcontext c, again;
   CUstream s;
   CUdeviceptr p;
   begin();
-  SAY(cuCtxDetach(context));                                  /* a primary context is not detached */
+  SAY(cuCtxDetach(context)); /* a primary context is not detached */
   OK(cuCtxCreate(&c, 0, 0, 0));
   OK(cuModuleLoadData(&module, PTX));
   OK(cuModuleGetFunction(&bump, module, "bump"));

@@ -1,4 +1,5 @@
-/* Copies of every size there and back, pinned and pageable; fills; what a pointer is; what is refused at once. */
+/* Copies of every size there and back, pinned and pageable; fills; what a pointer is; what is
+ * refused at once. */
 #include "check.h"
 
 int main(void) {
@@ -11,19 +12,32 @@ int main(void) {
     for (unsigned k = 0; k < sizeof sizes / sizeof sizes[0]; ++k) {
       size_t n = sizes[k];
       unsigned char *from, *to;
-      if (pinned) { OK(cuMemHostAlloc((void **)&from, n, 0)); OK(cuMemAllocHost((void **)&to, n)); } else { from = malloc(n); to = malloc(n); }
+      if (pinned) {
+        OK(cuMemHostAlloc((void**)&from, n, 0));
+        OK(cuMemAllocHost((void**)&to, n));
+      } else {
+        from = malloc(n);
+        to = malloc(n);
+      }
       for (size_t i = 0; i < n; ++i) from[i] = (unsigned char)(i * 131 + n + (unsigned)pinned);
       memset(to, 0, n);
       OK(cuMemAlloc(&p, n));
       OK(cuMemcpyHtoDAsync(p, from, n, s));
-      if (!pinned) memset(from, 0xee, n);                    /* pageable bytes are taken before the call returns */
+      if (!pinned) memset(from, 0xee, n); /* pageable bytes are taken before the call returns */
       OK(cuMemcpyDtoHAsync(to, p, n, s));
       OK(cuStreamSynchronize(s));
       int right = 1;
-      for (size_t i = 0; i < n; ++i) right &= to[i] == (unsigned char)(i * 131 + n + (unsigned)pinned);
+      for (size_t i = 0; i < n; ++i)
+        right &= to[i] == (unsigned char)(i * 131 + n + (unsigned)pinned);
       printf("%zu bytes, pinned %d: %s\n", n, pinned, right ? "right" : "WRONG");
       OK(cuMemFree(p));
-      if (pinned) { OK(cuMemFreeHost(from)); OK(cuMemFreeHost(to)); } else { free(from); free(to); }
+      if (pinned) {
+        OK(cuMemFreeHost(from));
+        OK(cuMemFreeHost(to));
+      } else {
+        free(from);
+        free(to);
+      }
     }
   unsigned words[64];
   OK(cuMemAlloc(&p, sizeof words));
@@ -55,9 +69,9 @@ int main(void) {
   SAY(cuModuleGetGlobal(&global, &bytes, module, "absent"));
 
   /* what the forms without a stream write to host memory is there when they return */
-  unsigned char *mapped;
+  unsigned char* mapped;
   CUdeviceptr seen;
-  OK(cuMemHostAlloc((void **)&mapped, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+  OK(cuMemHostAlloc((void**)&mapped, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
   OK(cuMemHostGetDevicePointer(&seen, mapped, 0));
   memset(mapped, 1, 4096);
   OK(cuMemsetD8(seen, 0xab, 4096));

@@ -3,7 +3,7 @@
 #include <unistd.h>
 #include "check.h"
 
-int main(int n, char **v) {
+int main(int n, char** v) {
   begin();
   for (int i = 0; i < 2; ++i) SAY(cuParamSetTexRef(bump, 0, 0));
   SAY(cuCtxSynchronize());

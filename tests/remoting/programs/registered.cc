@@ -1,4 +1,5 @@
-// A program of any runtime of NVIDIA's: it registers its kernels as nvcc's output does, since one nvcc does not make programs of all runtimes.
+// A program of any runtime of NVIDIA's: it registers its kernels as nvcc's output does, since one
+// nvcc does not make programs of all runtimes.
 #include <cuda_runtime_api.h>
 
 #include "vector_types.h"
@@ -9,16 +10,25 @@ extern "C" {
 void** __cudaRegisterFatBinary(void* wrapper);
 void __cudaRegisterFatBinaryEnd(void** handle);
 void __cudaUnregisterFatBinary(void** handle);
-void __cudaRegisterFunction(void** handle, const char* host, char* device, const char* name, int limit, void* tid, void* bid, void* bdim, void* gdim, int* warp);
-void __cudaRegisterVar(void** handle, char* host, char* device, const char* name, int external, size_t bytes, int constant, int global);
+void __cudaRegisterFunction(void** handle, const char* host, char* device, const char* name,
+                            int limit, void* tid, void* bid, void* bdim, void* gdim, int* warp);
+void __cudaRegisterVar(void** handle, char* host, char* device, const char* name, int external,
+                       size_t bytes, int constant, int global);
 }
 
-static struct { int magic = 0x466243b1, version = 1; const void* data = kernels; void* more = nullptr; } wrapper;
+static struct {
+  int magic = 0x466243b1, version = 1;
+  const void* data = kernels;
+  void* more = nullptr;
+} wrapper;
 static float factors[4];
 static int counter[16];
 static void scale() {}
 static void wide() {}
-struct Wide { char c; double d[5]; };
+struct Wide {
+  char c;
+  double d[5];
+};
 
 static void launch_scale(cudaStream_t stream, float* p, float k) {
   int n = 256;
@@ -40,8 +50,10 @@ static void launch_wide(int* out) {
 static struct Registration {
   void** handle = __cudaRegisterFatBinary(&wrapper);
   Registration() {
-    __cudaRegisterFunction(handle, (const char*)scale, (char*)"scale", "scale", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
-    __cudaRegisterFunction(handle, (const char*)wide, (char*)"wide", "wide", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+    __cudaRegisterFunction(handle, (const char*)scale, (char*)"scale", "scale", -1, nullptr,
+                           nullptr, nullptr, nullptr, nullptr);
+    __cudaRegisterFunction(handle, (const char*)wide, (char*)"wide", "wide", -1, nullptr, nullptr,
+                           nullptr, nullptr, nullptr);
     __cudaRegisterVar(handle, (char*)factors, (char*)"factors", "factors", 0, sizeof factors, 1, 0);
     __cudaRegisterVar(handle, (char*)counter, (char*)"counter", "counter", 0, sizeof counter, 0, 0);
     __cudaRegisterFatBinaryEnd(handle);

@@ -1,11 +1,21 @@
-// What runtime.cu and registered.cc call. Both say how their kernels are launched and where their variables are.
+// What runtime.cu and registered.cc call. Both say how their kernels are launched and where their
+// variables are.
 #include <cstdio>
 #include <cstring>
 
 static int failures = 0;
-#define CHECK(call) do { cudaError_t e = (call); if (e) { std::printf("%s: %d %s\n", #call, (int)e, cudaGetErrorName(e)); failures++; } } while (0)
+#define CHECK(call)                                                   \
+  do {                                                                \
+    cudaError_t e = (call);                                           \
+    if (e) {                                                          \
+      std::printf("%s: %d %s\n", #call, (int)e, cudaGetErrorName(e)); \
+      failures++;                                                     \
+    }                                                                 \
+  } while (0)
 
-static void CUDART_CB told(void* p) { *(int*)p = 1; }
+static void CUDART_CB told(void* p) {
+  *(int*)p = 1;
+}
 
 static void memory_of_other_kinds(float* p, cudaStream_t stream) {
   static float pageable[4096];
@@ -125,6 +135,8 @@ int main() {
   CHECK(cudaFreeHost(pinned));
   CHECK(cudaStreamDestroy(stream));
   CHECK(cudaDeviceReset());
-  std::printf("devices %d, %s, counter %d, host function %d, copies %s, failures %d\n", count, properties.name, values[0], seen, !std::memcmp(host, back, sizeof host) ? "equal" : "differ", failures);
+  std::printf("devices %d, %s, counter %d, host function %d, copies %s, failures %d\n", count,
+              properties.name, values[0], seen,
+              !std::memcmp(host, back, sizeof host) ? "equal" : "differ", failures);
   return failures != 0;
 }

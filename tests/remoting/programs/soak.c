@@ -1,4 +1,5 @@
-/* Threads that do a little of everything, with numbers that must be right, for some seconds: soak SECONDS THREADS [shared|leak]. Says what is left. */
+/* Threads that do a little of everything, with numbers that must be right, for some seconds: soak
+ * SECONDS THREADS [shared|leak]. Says what is left. */
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -7,23 +8,31 @@
 enum { N = 3000 };
 static double end_at;
 static long rounds_done, wrong;
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (double)t.tv_sec + (double)t.tv_nsec / 1e9; }
-#define expect(values, n, wanted) expect_at(__func__, __LINE__, values, n, wanted)
-static void expect_at(const char *what, int line, const unsigned *values, unsigned n, unsigned wanted) {
-  for (unsigned i = 0; i < n; ++i) if (values[i] != wanted) {
-    fprintf(stderr, "%s:%d: value %u is %u, wanted %u\n", what, line, i, values[i], wanted);
-    __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
-    return;
-  }
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
-static void CUDA_CB count(void *data) { ++*(unsigned *)data; }
+#define expect(values, n, wanted) expect_at(__func__, __LINE__, values, n, wanted)
+static void expect_at(const char* what, int line, const unsigned* values, unsigned n,
+                      unsigned wanted) {
+  for (unsigned i = 0; i < n; ++i)
+    if (values[i] != wanted) {
+      fprintf(stderr, "%s:%d: value %u is %u, wanted %u\n", what, line, i, values[i], wanted);
+      __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
+      return;
+    }
+}
+static void CUDA_CB count(void* data) {
+  ++*(unsigned*)data;
+}
 
 static void copies(CUstream s, unsigned v) {
   CUdeviceptr p, q;
   unsigned *pinned, plain[N];
   OK(cuMemAlloc(&p, sizeof plain));
   OK(cuMemAllocAsync(&q, sizeof plain, s));
-  OK(cuMemHostAlloc((void **)&pinned, sizeof plain, 0));
+  OK(cuMemHostAlloc((void**)&pinned, sizeof plain, 0));
   for (int i = 0; i < N; ++i) pinned[i] = v;
   OK(cuMemcpyHtoDAsync(p, pinned, sizeof plain, s));
   OK(launch_bump(p, N, 5, 1, s));
@@ -38,7 +47,7 @@ static void copies(CUstream s, unsigned v) {
 
 static void large(unsigned v) {
   size_t n = 1 << 20;
-  unsigned *host = malloc(4 * n);
+  unsigned* host = malloc(4 * n);
   CUdeviceptr p;
   OK(cuMemAlloc(&p, 4 * n));
   OK(cuMemsetD32(p, v, n));
@@ -109,40 +118,49 @@ static void code(void) {
   OK(cuModuleUnload(m));
 }
 
-static void *work(void *index) {
+static void* work(void* index) {
   unsigned seed = (unsigned)(size_t)index * 7919u + (unsigned)getpid();
   CUstream s;
   OK(cuCtxSetCurrent(context));
   while (now() < end_at) {
     OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     for (int i = 0; i < 8; ++i) switch (rand_r(&seed) % 8) {
-      case 0: large(rand_r(&seed)); break;
-      case 1: case 2: functions_and_events(s); break;
-      case 3: graph(s, rand_r(&seed)); break;
-      case 4: code(); break;
-      default: copies(s, rand_r(&seed));
-    }
+        case 0: large(rand_r(&seed)); break;
+        case 1:
+        case 2: functions_and_events(s); break;
+        case 3: graph(s, rand_r(&seed)); break;
+        case 4: code(); break;
+        default: copies(s, rand_r(&seed));
+      }
     OK(cuStreamDestroy(s));
     __atomic_add_fetch(&rounds_done, 1, __ATOMIC_RELAXED);
   }
   return 0;
 }
 
-int main(int n, char **v) {
+int main(int n, char** v) {
   int threads = n > 2 ? atoi(v[2]) : 8;
   pthread_t t[64];
   size_t before, after, total;
   begin();
   OK(cuMemGetInfo(&before, &total));
   end_at = now() + (n > 1 ? atof(v[1]) : 1);
-  for (long i = 0; i < threads; ++i) pthread_create(&t[i], 0, work, (void *)i);
+  for (long i = 0; i < threads; ++i) pthread_create(&t[i], 0, work, (void*)i);
   for (int i = 0; i < threads; ++i) pthread_join(t[i], 0);
   if (n > 3 && !strcmp(v[3], "leak")) OK(cuMemAlloc(&(CUdeviceptr){0}, 64 << 20));
   OK(cuCtxSynchronize());
-  OK(cuMemPoolTrimTo(({ CUmemoryPool p; OK(cuDeviceGetDefaultMemPool(&p, 0)); p; }), 0));
+  OK(cuMemPoolTrimTo(({
+                       CUmemoryPool p;
+                       OK(cuDeviceGetDefaultMemPool(&p, 0));
+                       p;
+                     }),
+                     0));
   OK(cuMemGetInfo(&after, &total));
   fprintf(stderr, "%ld rounds\n", rounds_done);
-  long long kept = n > 3 && !strcmp(v[3], "shared") ? 0 : (long long)(before - after);   // of an allocation that no other program uses
+  long long kept =
+      n > 3 && !strcmp(v[3], "shared")
+          ? 0
+          : (long long)(before - after);  // of an allocation that no other program uses
   printf("wrong %ld, bytes not given back %lld\n", wrong, kept);
   return wrong != 0 || kept;
 }

@@ -36,7 +36,11 @@ int main(void) {
   float ms = -1;
   OK(cuEventElapsedTime(&ms, first, second));
   printf("time went forward: %d\n", ms > 0);
-  for (int i = 0; i < 50; ++i) { OK(launch_bump(p, N, 1, 20, a)); OK(launch_bump(q, N, 1, 20, b)); OK(launch_bump(p, N, 1, 1, 0)); }
+  for (int i = 0; i < 50; ++i) {
+    OK(launch_bump(p, N, 1, 20, a));
+    OK(launch_bump(q, N, 1, 20, b));
+    OK(launch_bump(p, N, 1, 1, 0));
+  }
   OK(cuCtxSynchronize());
   printf("legacy joined: %lu %lu\n", sum(p), sum(q));
   OK(launch_bump(p, N, 1, 1, free_stream));

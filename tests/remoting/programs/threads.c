@@ -1,4 +1,5 @@
-/* Four threads on one context: each result right, and the order between threads is the order of the calls. */
+/* Four threads on one context: each result right, and the order between threads is the order of the
+ * calls. */
 #include <pthread.h>
 #include "check.h"
 
@@ -6,7 +7,7 @@ enum { N = 2048, ROUNDS = 300 };
 static CUdeviceptr shared;
 static pthread_barrier_t barrier;
 
-static void *own_stream(void *wrong) {
+static void* own_stream(void* wrong) {
   CUdeviceptr p;
   CUstream s;
   unsigned out[N];
@@ -17,27 +18,31 @@ static void *own_stream(void *wrong) {
   for (int i = 0; i < ROUNDS; ++i) OK(launch_bump(p, N, 3, 1, s));
   OK(cuMemcpyDtoHAsync(out, p, sizeof out, s));
   OK(cuStreamSynchronize(s));
-  for (int i = 0; i < N; ++i) *(int *)wrong += out[i] != 3 * ROUNDS;
+  for (int i = 0; i < N; ++i) *(int*)wrong += out[i] != 3 * ROUNDS;
   return 0;
 }
 
-static void *take_turns(void *index) {            /* thread B reads what thread A launched before the barrier, 64 times */
+static void* take_turns(
+    void* index) { /* thread B reads what thread A launched before the barrier, 64 times */
   long me = (long)index, wrong = 0;
   unsigned value;
   OK(cuCtxSetCurrent(context));
   for (unsigned round = 1; round <= 64; ++round) {
     if (me == 0) OK(launch_bump(shared, 1, 1, 1000, 0));
     pthread_barrier_wait(&barrier);
-    if (me == 1) { OK(cuMemcpyDtoH(&value, shared, 4)); wrong += value != round; }
+    if (me == 1) {
+      OK(cuMemcpyDtoH(&value, shared, 4));
+      wrong += value != round;
+    }
     pthread_barrier_wait(&barrier);
   }
-  return (void *)wrong;
+  return (void*)wrong;
 }
 
 int main(void) {
   pthread_t t[4];
   int wrong[4] = {0};
-  void *result;
+  void* result;
   begin();
   for (int i = 0; i < 4; ++i) pthread_create(&t[i], 0, own_stream, &wrong[i]);
   for (int i = 0; i < 4; ++i) pthread_join(t[i], 0);
@@ -45,7 +50,7 @@ int main(void) {
   OK(cuMemAlloc(&shared, 4));
   OK(cuMemsetD32(shared, 0, 1));
   pthread_barrier_init(&barrier, 0, 2);
-  for (long i = 0; i < 2; ++i) pthread_create(&t[i], 0, take_turns, (void *)i);
+  for (long i = 0; i < 2; ++i) pthread_create(&t[i], 0, take_turns, (void*)i);
   pthread_join(t[0], 0);
   pthread_join(t[1], &result);
   printf("reads that came before the launch: %ld\n", (long)result);

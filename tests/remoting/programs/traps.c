@@ -8,18 +8,45 @@
 #include "check.h"
 
 enum { N = 5000 };
-static const char *trap;
-static void right(int yes, const char *what) { printf("%s: %s\n", trap, yes ? "right" : what); fflush(stdout); if (!yes) _exit(1); }
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (double)t.tv_sec + (double)t.tv_nsec / 1e9; }
+static const char* trap;
+static void right(int yes, const char* what) {
+  printf("%s: %s\n", trap, yes ? "right" : what);
+  fflush(stdout);
+  if (!yes) _exit(1);
+}
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
 
 static atomic_int gate, at_gate;
-static void CUDA_CB wait_at_gate(void *data) { (void)data; at_gate = 1; while (!gate) { struct timespec t = {0, 1000000}; nanosleep(&t, 0); } }
+static void CUDA_CB wait_at_gate(void* data) {
+  (void)data;
+  at_gate = 1;
+  while (!gate) {
+    struct timespec t = {0, 1000000};
+    nanosleep(&t, 0);
+  }
+}
 
-static unsigned *pinned(void) { unsigned *p; OK(cuMemHostAlloc((void **)&p, 4 * N, 0)); memset(p, 0, 4 * N); return p; }
-static int all(const unsigned *p, unsigned v) { for (int i = 0; i < N; ++i) if (p[i] != v) return 0; return 1; }
+static unsigned* pinned(void) {
+  unsigned* p;
+  OK(cuMemHostAlloc((void**)&p, 4 * N, 0));
+  memset(p, 0, 4 * N);
+  return p;
+}
+static int all(const unsigned* p, unsigned v) {
+  for (int i = 0; i < N; ++i)
+    if (p[i] != v) return 0;
+  return 1;
+}
 
-static void CUDA_CB fill(void *p) { for (int i = 0; i < N; ++i) ((unsigned *)p)[i] = 42; }
-static void late_read(void) {                    /* the copy reads what a host function writes after the call returned */
+static void CUDA_CB fill(void* p) {
+  for (int i = 0; i < N; ++i) ((unsigned*)p)[i] = 42;
+}
+static void late_read(
+    void) { /* the copy reads what a host function writes after the call returned */
   unsigned *source = pinned(), back[N];
   CUstream s;
   CUdeviceptr p;
@@ -32,21 +59,22 @@ static void late_read(void) {                    /* the copy reads what a host f
   right(all(back, 42), "the copy read too early");
 }
 
-static void polled_download(void) {              /* nobody waits: the bytes come all the same */
-  volatile unsigned *target = pinned();
+static void polled_download(void) { /* nobody waits: the bytes come all the same */
+  volatile unsigned* target = pinned();
   CUdeviceptr p;
   CUstream s;
   OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
   OK(cuMemAlloc(&p, 4 * N));
   OK(cuMemsetD32Async(p, 7, N, s));
-  OK(cuMemcpyDtoHAsync((void *)target, p, 4 * N, s));
+  OK(cuMemcpyDtoHAsync((void*)target, p, 4 * N, s));
   double end = now() + 20;
-  while (target[N - 1] != 7 && now() < end) {}
+  while (target[N - 1] != 7 && now() < end) {
+  }
   right(target[N - 1] == 7, "nothing came while it was polled");
 }
 
-static void download_before_event(void) {        /* an event that is done means that the bytes are there */
-  unsigned *target = pinned();
+static void download_before_event(void) { /* an event that is done means that the bytes are there */
+  unsigned* target = pinned();
   CUdeviceptr p;
   CUstream s;
   CUevent e;
@@ -57,13 +85,14 @@ static void download_before_event(void) {        /* an event that is done means 
     OK(cuMemsetD32Async(p, round, N, s));
     OK(cuMemcpyDtoHAsync(target, p, 4 * N, s));
     OK(cuEventRecord(e, s));
-    while (cuEventQuery(e) == CUDA_ERROR_NOT_READY) {}
+    while (cuEventQuery(e) == CUDA_ERROR_NOT_READY) {
+    }
     if (!all(target, round)) right(0, "the event was done before the bytes were there");
   }
   right(1, "");
 }
 
-static void parked_stream(void) {                /* a host function holds one stream; everything else goes on */
+static void parked_stream(void) { /* a host function holds one stream; everything else goes on */
   CUstream held, other;
   CUmodule m;
   CUfunction f;
@@ -73,7 +102,8 @@ static void parked_stream(void) {                /* a host function holds one st
   OK(cuMemAlloc(&p, 4 * N));
   OK(cuLaunchHostFunc(held, wait_at_gate, 0));
   OK(cuMemsetD32Async(p, 9, N, held));
-  while (!at_gate) {}
+  while (!at_gate) {
+  }
   OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
   OK(cuModuleLoadData(&m, PTX));
   OK(cuModuleGetFunction(&f, m, "bump"));
@@ -92,7 +122,7 @@ static void parked_stream(void) {                /* a host function holds one st
   right(passed && value == 9, "the held stream held others, or nothing");
 }
 
-static void *on_own_default_stream(void *out) {
+static void* on_own_default_stream(void* out) {
   CUdeviceptr p;
   OK(cuCtxSetCurrent(context));
   OK(cuMemAlloc(&p, 4 * N));
@@ -102,11 +132,13 @@ static void *on_own_default_stream(void *out) {
   OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
   return 0;
 }
-static void per_thread_default_stream(void) {    /* each thread's own: one that is held does not hold another's */
+static void per_thread_default_stream(
+    void) { /* each thread's own: one that is held does not hold another's */
   pthread_t t;
   unsigned value = 0;
   OK(cuLaunchHostFunc(CU_STREAM_PER_THREAD, wait_at_gate, 0));
-  while (!at_gate) {}
+  while (!at_gate) {
+  }
   pthread_create(&t, 0, on_own_default_stream, &value);
   pthread_join(t, 0);
   int passed = value == 11 && cuStreamQuery(CU_STREAM_PER_THREAD) == CUDA_ERROR_NOT_READY;
@@ -115,8 +147,8 @@ static void per_thread_default_stream(void) {    /* each thread's own: one that 
   right(passed, "the threads share a default stream");
 }
 
-static void large_parameters(void) {             /* 32,764 bytes of them, by kernelParams and by extra */
-  static const char *text =
+static void large_parameters(void) { /* 32,764 bytes of them, by kernelParams and by extra */
+  static const char* text =
       ".version 8.1\n.target sm_70\n.address_size 64\n"
       ".visible .entry last(.param .u64 out, .param .align 4 .b8 block[32752])\n{\n.reg .b32 %r<3>; .reg .b64 %rd<2>;\n"
       "ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [block]; ld.param.u32 %r2, [block+32748]; add.u32 %r1, %r1, %r2; st.global.u32 [%rd1], %r1; ret;\n}\n";
@@ -129,57 +161,72 @@ static void large_parameters(void) {             /* 32,764 bytes of them, by ker
   OK(cuModuleGetFunction(&f, m, "last"));
   OK(cuMemAlloc(&p, 8));
   block[0] = 40, block[32752 / 4 - 1] = 2;
-  void *params[] = {&p, block};
+  void* params[] = {&p, block};
   OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, params, 0));
-  static struct { CUdeviceptr p; unsigned block[32752 / 4]; } packed;
+  static struct {
+    CUdeviceptr p;
+    unsigned block[32752 / 4];
+  } packed;
   packed.p = p + 4;
   memcpy(packed.block, block, sizeof block);
   packed.block[0] = 50;
   size_t bytes = 8 + sizeof block;
-  void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
   OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, 0, extra));
   OK(cuMemcpyDtoH(value, p, 8));
   right(value[0] == 42 && value[1] == 52, "the last parameters were lost");
 }
 
-static void forked_child(void) {                 /* the child has no GPU, and its end is not the parent's */
+static void forked_child(void) { /* the child has no GPU, and its end is not the parent's */
   CUdeviceptr p;
   unsigned value;
   OK(cuMemAlloc(&p, 4));
   OK(cuMemsetD32(p, 6, 1));
   pid_t child = fork();
-  if (!child) exit(cuCtxSynchronize() == CUDA_ERROR_NOT_INITIALIZED && cuMemcpyDtoH(&value, p, 4) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+  if (!child)
+    exit(cuCtxSynchronize() == CUDA_ERROR_NOT_INITIALIZED &&
+                 cuMemcpyDtoH(&value, p, 4) == CUDA_ERROR_NOT_INITIALIZED
+             ? 0
+             : 1);
   int status = 0;
   waitpid(child, &status, 0);
   OK(cuMemcpyDtoH(&value, p, 4));
-  right(WIFEXITED(status) && WEXITSTATUS(status) == 0 && value == 6, "the child used its parent's session, or ended it");
+  right(WIFEXITED(status) && WEXITSTATUS(status) == 0 && value == 6,
+        "the child used its parent's session, or ended it");
 }
 
 static CUdeviceptr of_destructor;
 __attribute__((destructor)) static void late(void) {
   if (!of_destructor) return;
   CUresult r = cuMemFree(of_destructor);
-  printf("%s: %s\n", trap, r == CUDA_ERROR_DEINITIALIZED || r == CUDA_SUCCESS ? "right" : "another error");
+  printf("%s: %s\n", trap,
+         r == CUDA_ERROR_DEINITIALIZED || r == CUDA_SUCCESS ? "right" : "another error");
 }
-static void exit_order(void) { OK(cuMemAlloc(&of_destructor, 4096)); }   /* destructors call the driver when it is gone */
+static void exit_order(void) {
+  OK(cuMemAlloc(&of_destructor, 4096));
+} /* destructors call the driver when it is gone */
 
-static void unmapped_target(void) {              /* bytes arrive where the program has no memory any more: an error, no crash */
+static void unmapped_target(
+    void) { /* bytes arrive where the program has no memory any more: an error, no crash */
   CUdeviceptr p;
   CUstream s;
-  unsigned *target = mmap(0, 4 * N, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  unsigned* target = mmap(0, 4 * N, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
   OK(cuMemAlloc(&p, 4 * N));
   OK(cuMemHostRegister(target, 4 * N, 0));
   OK(cuLaunchHostFunc(s, wait_at_gate, 0));
   OK(cuMemcpyDtoHAsync(target, p, 4 * N, s));
-  while (!at_gate) {}
+  while (!at_gate) {
+  }
   munmap(target, 4 * N);
   gate = 1;
   cuStreamSynchronize(s);
   right(1, "");
 }
 
-static void hole_in_order(void) {                /* a free waits for work that was submitted before it, on any stream */
+static void hole_in_order(
+    void) { /* a free waits for work that was submitted before it, on any stream */
   CUdeviceptr p, q;
   CUstream s;
   unsigned back[N];
@@ -191,15 +238,16 @@ static void hole_in_order(void) {                /* a free waits for work that w
   OK(cuMemcpyDtoDAsync(q, p, 4 * N, s));
   OK(cuMemFree(p));
   CUdeviceptr r;
-  OK(cuMemAlloc(&r, 4 * N));                     /* maybe the same address */
+  OK(cuMemAlloc(&r, 4 * N)); /* maybe the same address */
   OK(cuMemsetD32(r, 0, N));
   OK(cuMemcpyDtoHAsync(back, q, 4 * N, s));
   OK(cuStreamSynchronize(s));
   right(all(back, 50003), "memory was reused while a kernel wrote to it");
 }
 
-static void kernel_prints(void) {                /* what a kernel printed comes before what the program prints after it waited */
-  static const char *text =
+static void kernel_prints(
+    void) { /* what a kernel printed comes before what the program prints after it waited */
+  static const char* text =
       ".version 7.0\n.target sm_70\n.address_size 64\n.extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n"
       ".global .align 1 .b8 format[14] = {116, 104, 114, 101, 97, 100, 32, 37, 117, 32, 37, 117, 10, 0};\n"
       ".visible .entry say(.param .u32 v)\n{\n.local .align 8 .b8 depot[8]; .reg .b64 %rd<6>; .reg .b32 %r<4>;\n"
@@ -210,7 +258,7 @@ static void kernel_prints(void) {                /* what a kernel printed comes 
   CUfunction f;
   CUstream s;
   unsigned v = 7;
-  void *params[] = {&v};
+  void* params[] = {&v};
   OK(cuModuleLoadData(&m, text));
   OK(cuModuleGetFunction(&f, m, "say"));
   OK(cuLaunchKernel(f, 1, 1, 1, 2, 1, 1, 0, 0, params, 0));
@@ -224,13 +272,28 @@ static void kernel_prints(void) {                /* what a kernel printed comes 
   right(1, "");
 }
 
-static const struct { const char *name; void (*run)(void); } traps[] = {
-    {"late_read", late_read}, {"polled_download", polled_download}, {"download_before_event", download_before_event}, {"parked_stream", parked_stream},
-    {"per_thread_default_stream", per_thread_default_stream}, {"large_parameters", large_parameters}, {"forked_child", forked_child},
-    {"exit_order", exit_order}, {"unmapped_target", unmapped_target}, {"hole_in_order", hole_in_order}, {"kernel_prints", kernel_prints}};
+static const struct {
+  const char* name;
+  void (*run)(void);
+} traps[] = {{"late_read", late_read},
+             {"polled_download", polled_download},
+             {"download_before_event", download_before_event},
+             {"parked_stream", parked_stream},
+             {"per_thread_default_stream", per_thread_default_stream},
+             {"large_parameters", large_parameters},
+             {"forked_child", forked_child},
+             {"exit_order", exit_order},
+             {"unmapped_target", unmapped_target},
+             {"hole_in_order", hole_in_order},
+             {"kernel_prints", kernel_prints}};
 
-int main(int n, char **v) {
+int main(int n, char** v) {
   begin();
-  for (unsigned i = 0; i < sizeof traps / sizeof traps[0]; ++i) if (n > 1 && !strcmp(traps[i].name, v[1])) { trap = v[1]; traps[i].run(); return 0; }
+  for (unsigned i = 0; i < sizeof traps / sizeof traps[0]; ++i)
+    if (n > 1 && !strcmp(traps[i].name, v[1])) {
+      trap = v[1];
+      traps[i].run();
+      return 0;
+    }
   return 2;
 }

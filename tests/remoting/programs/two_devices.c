@@ -7,20 +7,26 @@ static CUcontext contexts[2];
 static CUmodule modules[2];
 static CUfunction bumps[2];
 
-static void use(int d) { OK(cuCtxSetCurrent(contexts[d])); }
+static void use(int d) {
+  OK(cuCtxSetCurrent(contexts[d]));
+}
 
 static void launch(int d, CUdeviceptr p, unsigned v, unsigned rounds, CUstream s) {
   unsigned n = N;
-  void *params[] = {&p, &n, &v, &rounds};
+  void* params[] = {&p, &n, &v, &rounds};
   use(d);
   OK(cuLaunchKernel(bumps[d], (N + 255) / 256, 1, 1, 256, 1, 1, 0, s, params, 0));
 }
 
-static void expect(const char *what, CUdeviceptr p, unsigned v) {
+static void expect(const char* what, CUdeviceptr p, unsigned v) {
   static unsigned host[N];
   memset(host, 0, sizeof host);
   OK(cuMemcpyDtoH(host, p, sizeof host));
-  for (unsigned i = 0; i < N; ++i) if (host[i] != v) { printf("%s: WRONG at %u: %u, not %u\n", what, i, host[i], v); exit(1); }
+  for (unsigned i = 0; i < N; ++i)
+    if (host[i] != v) {
+      printf("%s: WRONG at %u: %u, not %u\n", what, i, host[i], v);
+      exit(1);
+    }
   printf("%s: all %u\n", what, v);
 }
 
@@ -49,23 +55,32 @@ int main(void) {
   printf("ordinal of the second range: %d\n", ordinal);
   launch(0, p[0], 1, 5, 0);
   launch(1, p[1], 2, 5, 0);
-  use(0); expect("first", p[0], 15);
-  use(1); expect("second", p[1], 30);
+  use(0);
+  expect("first", p[0], 15);
+  use(1);
+  expect("second", p[1], 30);
 
-  /* the copy comes after the kernel before it, on the other device, and before the kernel behind it */
+  /* the copy comes after the kernel before it, on the other device, and before the kernel behind it
+   */
   launch(0, p[0], 1, 400, 0);
   OK(cuMemcpyPeer(p[1], contexts[1], p[0], contexts[0], N * 4));
   launch(1, p[1], 1, 1, 0);
-  use(1); expect("peer copy", p[1], 416);
+  use(1);
+  expect("peer copy", p[1], 416);
 
   /* a stream of the second device waits for an event of the first */
   CUstream a, b;
   CUevent e;
-  use(0); OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING)); OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
-  use(1); OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+  use(0);
+  OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+  OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+  use(1);
+  OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
   launch(0, p[0], 1, 300, a);
-  use(0); OK(cuEventRecord(e, a));
-  use(1); OK(cuStreamWaitEvent(b, e, 0));
+  use(0);
+  OK(cuEventRecord(e, a));
+  use(1);
+  OK(cuStreamWaitEvent(b, e, 0));
   OK(cuMemcpyPeerAsync(p[1], contexts[1], p[0], contexts[0], N * 4, b));
   launch(1, p[1], 1, 2, b);
   OK(cuStreamSynchronize(b));
