@@ -1,1 +1,1 @@
-"""Reads NVIDIA's public headers and our specification; writes C++ into the build folder."""
+"""Generator of C++ from NVIDIA's public headers and the specification in remoting/spec."""

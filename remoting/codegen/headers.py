@@ -1,4 +1,4 @@
-"""What cuda.h and nvml.h declare: exported symbols, their prototypes, and the versions of each entry point."""
+"""Parser of cuda.h and nvml.h: exported symbols, prototypes and versions of entry points."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Prototype:
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """One row of the cuGetProcAddress table: `symbol` serves `base` from CUDA `version` on."""
+    """One row of the cuGetProcAddress table: `symbol` implements `base` from CUDA `version`."""
 
     base: str
     version: int
@@ -69,7 +69,7 @@ def parse_parameter(text: str, index: int) -> Parameter:
 
 
 def prototypes(text: str, returns: str, prefix: str) -> dict[str, Prototype]:
-    """Every function declared as `returns prefix…(…);` in preprocessed text."""
+    """Return the functions that preprocessed text declares as `returns prefix…(…);`."""
     found = {}
     flat = re.sub(r"\s+", " ", text)
     for match in re.finditer(rf"\b{returns} +({prefix}\w+) *\(((?:[^()]|\([^()]*\))*)\) *;", flat):
@@ -79,7 +79,7 @@ def prototypes(text: str, returns: str, prefix: str) -> dict[str, Prototype]:
 
 
 def cuda_prototypes(header: Path) -> dict[str, Prototype]:
-    """All exported names of cuda.h: present ones, those of older versions, and the per-thread ones."""
+    """Return all exported functions of cuda.h: current, of older versions, and per-thread."""
     found: dict[str, Prototype] = {}
     for defines in ((), ("__CUDA_API_VERSION_INTERNAL",), ("CUDA_API_PER_THREAD_DEFAULT_STREAM",)):
         found |= prototypes(preprocess(header, *defines), "CUresult", "cu")
@@ -87,6 +87,7 @@ def cuda_prototypes(header: Path) -> dict[str, Prototype]:
 
 
 def nvml_prototypes(header: Path) -> dict[str, Prototype]:
+    """Return the exported functions of nvml.h, without parameters."""
     text = header.read_text()
     found = {}
     for match in re.finditer(r"^\w[\w ]*\*?\s*DECLDIR\s+(nvml\w+)\s*\(", text, re.M):
@@ -101,7 +102,11 @@ def base_name(symbol: str) -> str:
 
 
 def entry_points(typedefs: Path, exported: set[str]) -> list[EntryPoint]:
-    """The k-th version that cudaTypedefs.h knows of a name is the k-th of name, name_v2, name_v3, … that is exported."""
+    """Return the rows of the cuGetProcAddress table.
+
+    The k-th version of a name in cudaTypedefs.h is the k-th exported symbol of name, name_v2,
+    name_v3, …
+    """
     versions: dict[str, set[int]] = {}
     for match in re.finditer(r"\bPFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)", typedefs.read_text()):
         versions.setdefault(match[1], set()).add(int(match[2]))

@@ -7,17 +7,37 @@ from pathlib import Path
 
 from remoting.codegen import client_calls, headers, server_calls, spec
 from remoting.codegen.libraries import BANNER, write
-from remoting.codegen.tested import tested
+from remoting.codegen.tested import tested_functions
 
-# Some calls are deprecated; programs make them all the same.
-OLD_NAMES = '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Wdeprecated-declarations"\n{}#pragma GCC diagnostic pop\n'
+# Programs still use deprecated calls.
+ALLOW_DEPRECATED = (
+    "#pragma GCC diagnostic push\n"
+    '#pragma GCC diagnostic ignored "-Wdeprecated-declarations"\n'
+    "{}#pragma GCC diagnostic pop\n"
+)
+CLIENT_HEAD = """\
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include "client/call.h"
+#include "client/mapped.h"
+#include "client/peer_copy.h"
+using namespace busbar;
+using namespace busbar::client;
+"""
 
 
 def coverage(calls: dict[str, spec.Call], refused: dict[str, str], tests: dict[str, str]) -> str:
+    """Return the coverage page. `tests` maps functions to test ids."""
     lines = [
         "# Coverage of the CUDA driver API\n\n",
-        "Generated from `remoting/spec`; `./test` fails when it is stale.\n\n",
-        "| function | state | test, how, or why not |\n|---|---|---|\n",
+        "This page lists every function of `cuda.h`. It is generated from `remoting/spec`; a\n",
+        "test fails if it is stale.\n\n",
+        "- *Tested* functions are called by the named test, directly and remoted.\n",
+        "- *Implemented* functions have no test of their own. The table shows their class, see\n",
+        "  `remoting/spec/cuda_driver.spec`.\n",
+        "- Functions that are *not supported* return `CUDA_ERROR_NOT_SUPPORTED`. The first call\n",
+        "  is reported by name to the user and the node.\n\n",
+        "| function | state | test, class or reason |\n|---|---|---|\n",
     ]
     rows = [(c.name, "tested", tests[c.name]) for c in calls.values() if c.name in tests]
     rows += [
@@ -25,14 +45,34 @@ def coverage(calls: dict[str, spec.Call], refused: dict[str, str], tests: dict[s
         for c in calls.values()
         if c.name not in tests
     ]
-    rows += [(name, "refused", reason) for name, reason in refused.items()]
-    lines += [f"| `{name}` | {state} | {how} |\n" for name, state, how in sorted(rows)]
+    rows += [(name, "not supported", reason) for name, reason in refused.items()]
+    lines += [f"| `{name}` | {state} | {detail} |\n" for name, state, detail in sorted(rows)]
     return "".join(lines)
 
 
-def main() -> None:
+def client_source(calls: dict[str, spec.Call], prototypes: dict[str, headers.Prototype]) -> str:
+    """Return client_calls.cc: stubs of generated calls and aliases."""
+    generated = [c for c in calls.values() if c.number is not None]
+    wrapped = [c for c in generated if c.body == "wrapped"]
+    lines = [BANNER, CLIENT_HEAD, "namespace busbar::client {\n"]
+    lines += [client_calls.stub(c, prototypes[c.name]) for c in wrapped]
+    lines.append("}\n")
+    lines += [client_calls.stub(c, prototypes[c.name]) for c in generated if c not in wrapped]
+    for c in calls.values():
+        if c.alias:
+            lines.append(client_calls.alias_stub(c, prototypes[c.name], prototypes[c.alias]))
+    return "".join(lines)
+
+
+def server_source(generated: list[spec.Call], prototypes: dict[str, headers.Prototype]) -> str:
+    """Return server_calls.inc: dispatch functions and their table."""
+    lines = [BANNER] + [server_calls.dispatch(c, prototypes[c.name]) for c in generated]
+    return "".join([*lines, server_calls.table(generated)])
+
+
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--include", type=Path, required=True)
+    parser.add_argument("--include", type=Path, required=True, help="folder with cuda.h")
     parser.add_argument(
         "--spec",
         type=Path,
@@ -40,51 +80,35 @@ def main() -> None:
         help="folder with cuda_driver.spec and cuda_driver.refused",
     )
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--coverage", type=Path, help="write the coverage page here instead")
-    arguments = parser.parse_args()
-    found = {
+    parser.add_argument("--coverage", type=Path, help="write only this coverage page")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    prototypes = {
         s: p
         for s, p in headers.cuda_prototypes(arguments.include / "cuda.h").items()
         if headers.base_name(s) == s
     }
     calls = spec.read(arguments.spec / "cuda_driver.spec")
     refused = spec.read_refused(arguments.spec / "cuda_driver.refused")
-    spec.check_complete(calls, refused, set(found))
+    spec.check_complete(calls, refused, set(prototypes))
     if arguments.coverage:
-        tests = tested(arguments.include / "cuda.h", arguments.spec.parent.parent / "tests")
+        tests = tested_functions(
+            arguments.include / "cuda.h", arguments.spec.parent.parent / "tests"
+        )
         write(arguments.coverage, coverage(calls, refused, tests))
         return
     generated = [c for c in calls.values() if c.number is not None]
     wrapped = [c for c in generated if c.body == "wrapped"]
-    client = [
-        BANNER,
-        '#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n#include "client/call.h"\nusing namespace busbar;\nusing namespace busbar::client;\n',
-    ]
-    client += [
-        "namespace busbar::client {\n",
-        *(client_calls.stub(c, found[c.name]) for c in wrapped),
-        "}\n",
-    ]
-    client += [client_calls.stub(c, found[c.name]) for c in generated if c not in wrapped]
-    client += [
-        client_calls.alias_stub(c, found[c.name], found[c.alias]) for c in calls.values() if c.alias
-    ]
-    server = [BANNER] + [server_calls.dispatch(c, found[c.name]) for c in generated]
-    server.append("static const GeneratedCall kGeneratedCalls[] = {\n")
-    server += [
-        f'    {{{c.number:#06x}, "{c.name}", {str(c.kind == "reply").lower()}, {str("helper" in c.flags).lower()}, call_{c.name}}},\n'
-        for c in generated
-    ]
-    server.append("};\n")
     arguments.output.mkdir(parents=True, exist_ok=True)
-    write(arguments.output / "client_calls.cc", "".join(client))
-    write(arguments.output / "server_calls.inc", "".join(server))
-    declared = "".join(f"{client_calls.opening(c, found[c.name])};\n" for c in wrapped)
+    write(arguments.output / "client_calls.cc", client_source(calls, prototypes))
+    write(arguments.output / "server_calls.inc", server_source(generated, prototypes))
+    declared = "".join(f"{client_calls.signature(c, prototypes[c.name])};\n" for c in wrapped)
     write(arguments.output / "wrapped_calls.inc", BANNER + declared)
-    write(
-        arguments.output / "driver_calls.inc",
-        BANNER + OLD_NAMES.format("".join(f"CU({c.name})\n" for c in generated)),
-    )
+    names = "".join(f"CU({c.name})\n" for c in generated)
+    write(arguments.output / "driver_calls.inc", BANNER + ALLOW_DEPRECATED.format(names))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Server dispatch of the generated calls: decode, look names up, call the driver, encode its answer."""
+"""Server dispatch of the generated calls: decode, resolve handles, call the driver, reply."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def element(prototype: Prototype, i: int) -> str:
 
 
 def take(i: int, role: Role, prototype: Prototype, index: dict[str, int]) -> tuple[Lines, str]:
-    """Lines that make argument i from the record, and the expression that passes it."""
+    """Return the lines that decode argument i, and the expression that passes it."""
     kind = prototype.parameters[i].type
     if role.word == "stream":
         return [], "stream"
@@ -25,10 +25,11 @@ def take(i: int, role: Role, prototype: Prototype, index: dict[str, int]) -> tup
     if role.word == "out":
         return [f"  {element(prototype, i)} a{i}{{}};\n"], f"&a{i}"
     if role.word in {"function", "event", "context", "device"}:
-        return [f"  auto a{i} = s.{role.word}_named(in.get<uint32_t>());\n"], f"a{i}"
+        return [f"  auto a{i} = s.{role.word}_handle(in.get<uint32_t>());\n"], f"a{i}"
     if role.word == "count":
         return [
-            f"  auto a{i} = in.get<uint64_t>();\n  if (a{i} > wire::kMaxListed) return CUDA_ERROR_INVALID_VALUE;\n"
+            f"  auto a{i} = in.get<uint64_t>();\n",
+            f"  if (a{i} > wire::kMaxListElements) return CUDA_ERROR_INVALID_VALUE;\n",
         ], f"(size_t*)&a{i}"
     if role.is_list:
         return [f"  bool given{i} = in.get<uint8_t>();\n"], f"given{i} ? list{i}.data() : nullptr"
@@ -47,7 +48,8 @@ def take_array(i: int, role: Role, kind: str, count: int) -> tuple[Lines, str]:
     )
     lines = [
         given,
-        f"  std::vector<{kind}> a{i};\n  if (given{i} && !in.elements(a{i}, a{count})) return CUDA_ERROR_INVALID_VALUE;\n",
+        f"  std::vector<{kind}> a{i};\n",
+        f"  if (given{i} && !in.elements(a{i}, a{count})) return CUDA_ERROR_INVALID_VALUE;\n",
     ]
     return lines, f"a{i}.empty() ? nullptr : a{i}.data()"
 
@@ -69,21 +71,24 @@ def validate(i: int, role: Role) -> Lines:
         return []
     if role.count:
         return [
-            f"  for (auto v : a{i}) if (!s.objects.known(ObjectKind::{role.word}, (uint64_t)v)) return unknown_object(ObjectKind::{role.word});\n"
+            f"  for (auto v : a{i}) if (!s.objects.contains(ObjectKind::{role.word}, (uint64_t)v))",
+            f" return invalid_object_error(ObjectKind::{role.word});\n",
         ]
     unless = f"a{i} && " if role.optional else ""
     return [
-        f"  if ({unless}!s.objects.known(ObjectKind::{role.word}, (uint64_t)a{i})) return unknown_object(ObjectKind::{role.word});\n"
+        f"  if ({unless}!s.objects.contains(ObjectKind::{role.word}, (uint64_t)a{i}))",
+        f" return invalid_object_error(ObjectKind::{role.word});\n",
     ]
 
 
-def give(i: int, role: Role, belongs: str) -> Lines:
+def encode_result(i: int, role: Role, belongs: str) -> Lines:
     if role.verb == "new":
         return [
-            f"  s.objects.add(ObjectKind::{role.word}, (uint64_t)a{i}, {belongs});\n  append(out, a{i});\n"
+            f"  s.objects.add(ObjectKind::{role.word}, (uint64_t)a{i}, {belongs});\n",
+            f"  append(out, a{i});\n",
         ]
     if role.verb == "free":
-        return [f"  s.objects.take(ObjectKind::{role.word}, (uint64_t)a{i});\n"]
+        return [f"  s.objects.remove(ObjectKind::{role.word}, (uint64_t)a{i});\n"]
     if role.word == "out":
         return [f"  append(out, a{i});\n"]
     if role.word == "count":
@@ -91,27 +96,28 @@ def give(i: int, role: Role, belongs: str) -> Lines:
     return []
 
 
-def give_list(i: int, role: Role, belongs: str) -> Lines:
-    noted = (
+def encode_list(i: int, role: Role, belongs: str) -> Lines:
+    add = (
         f" if (list{i}[k]) s.objects.add(ObjectKind::{role.word}, (uint64_t)list{i}[k], {belongs});"
         if role.is_object
         else ""
     )
-    return [
-        f"  for (size_t k = 0; k < list{i}.size(); ++k) {{ append(out, list{i}[k]);{noted} }}\n"
-    ]
+    return [f"  for (size_t k = 0; k < list{i}.size(); ++k) {{ append(out, list{i}[k]);{add} }}\n"]
 
 
 def dispatch(call: spec.Call, prototype: Prototype) -> str:
+    """Return the function that executes a record of this call."""
     roles = of_call(call.name, call.roles, prototype)
     index = {p.name: i for i, p in enumerate(prototype.parameters)}
+    parameters = "Session& s, wire::Decoder& in, CUstream stream, std::string& out"
     lines = [
-        f"static CUresult call_{call.name}(Session& s, wire::Decoder& in, CUstream stream, std::string& out) {{\n  (void)s; (void)stream; (void)out;\n"
+        f"static CUresult call_{call.name}({parameters}) {{\n",
+        "  (void)s; (void)stream; (void)out;\n",
     ]
     passed: dict[int, str] = {}
     for i in wire_order(roles):
-        made, passed[i] = take(i, roles[i], prototype, index)
-        lines += made
+        decode, passed[i] = take(i, roles[i], prototype, index)
+        lines += decode
     lines.append("  if (!in.ok()) return CUDA_ERROR_INVALID_VALUE;\n")
     lines += [line for i, r in enumerate(roles) for line in validate(i, r)]
     count = next((f"a{i}" for i, r in enumerate(roles) if r.word == "count"), "0")
@@ -123,17 +129,23 @@ def dispatch(call: spec.Call, prototype: Prototype) -> str:
     arguments = ", ".join(passed[i] for i in range(len(roles)))
     lines.append(f"  if (!s.cu.{call.name}) return CUDA_ERROR_NOT_SUPPORTED;\n")
     lines.append(f"  CUresult r = s.cu.{call.name}({arguments});\n  if (r) return r;\n")
-    lines += [
-        line
-        for i, r in enumerate(roles)
-        if not r.is_list
-        for line in give(i, r, owner(r, roles, "s.objects"))
-    ]
-    lines += [
-        line
-        for i, r in enumerate(roles)
-        if r.is_list
-        for line in give_list(i, r, owner(r, roles, "s.objects"))
-    ]
+    for i, r in enumerate(roles):
+        if not r.is_list:
+            lines += encode_result(i, r, owner(r, roles, "s.objects"))
+    for i, r in enumerate(roles):
+        if r.is_list:
+            lines += encode_list(i, r, owner(r, roles, "s.objects"))
     lines.append("  return CUDA_SUCCESS;\n}\n")
     return "".join(lines)
+
+
+def table(calls: list[spec.Call]) -> str:
+    """Return the rows of the generated calls: opcode, order and thread of each handler."""
+    rows = [
+        f'    {{{call.number:#06x}, {{.name = "{call.name}",'
+        f" .order = wire::Order::{'immediate' if call.kind == 'reply' else 'stream'},"
+        f" .thread = wire::Thread::{'worker' if 'helper' in call.flags else 'executor'},"
+        f" .call = call_{call.name}}}}},\n"
+        for call in calls
+    ]
+    return "".join(["static constexpr GeneratedCall kGeneratedCalls[] = {\n", *rows, "};\n"])

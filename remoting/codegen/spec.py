@@ -1,22 +1,24 @@
-"""Reads the specification. Anything it does not understand is an error with file and line."""
+"""Parser of the specification. Errors name file and line."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from remoting.codegen import roles as words
+from remoting.codegen.roles import RoleError, parse
 
-CLASSES = {"local", "fire", "counter", "reply", "pull"}
+CLASSES = {"local", "send", "counter", "reply", "pull"}
 FLAGS = {"unsafe", "drain", "anywhere", "helper"}
 
 
 class SpecError(Exception):
-    """The specification does not say what it must, or says what the header denies."""
+    """The specification is invalid, incomplete, or contradicts the header."""
 
 
 @dataclass(frozen=True)
 class Call:
+    """One line of the specification. `number` is the opcode, None without a record of its own."""
+
     name: str
     number: int | None
     kind: str
@@ -30,6 +32,7 @@ class Call:
 
 
 def parse_line(text: str, where: str) -> Call:
+    """Return the call of a line. Raises SpecError, which starts with `where`."""
     fields = text.split()
     if len(fields) < 4:
         raise SpecError(f"{where}: expected number, name, class and body")
@@ -39,7 +42,7 @@ def parse_line(text: str, where: str) -> Call:
     if body not in {"generated", "wrapped", "hand"} and not body.startswith("alias:"):
         raise SpecError(f"{where}: unknown body {body}")
     if (number == "-") == (body in {"generated", "wrapped"}):
-        raise SpecError(f"{where}: a generated function has a number, others have none")
+        raise SpecError(f"{where}: only a generated function has a number")
     roles, flags = {}, set()
     for word in fields[4:]:
         argument, equals, role = word.partition("=")
@@ -47,8 +50,8 @@ def parse_line(text: str, where: str) -> Call:
             flags.add(word.removeprefix("+"))
             continue
         try:
-            words.parse(role)
-        except words.RoleError as e:
+            parse(role)
+        except RoleError as e:
             raise SpecError(f"{where}: unknown role {word}") from e
         roles[argument] = role
     return Call(
@@ -57,6 +60,7 @@ def parse_line(text: str, where: str) -> Call:
 
 
 def read(path: Path) -> dict[str, Call]:
+    """Return the calls by name. Raises SpecError."""
     calls: dict[str, Call] = {}
     numbers: dict[int, str] = {}
     for line_number, line in enumerate(path.read_text().splitlines(), 1):
@@ -65,7 +69,7 @@ def read(path: Path) -> dict[str, Call]:
             continue
         call = parse_line(text, f"{path.name}:{line_number}")
         if call.name in calls:
-            raise SpecError(f"{path.name}:{line_number}: {call.name} stands twice")
+            raise SpecError(f"{path.name}:{line_number}: duplicate function {call.name}")
         if call.number is not None:
             if not 0 < call.number < 0x1000 or call.number in numbers:
                 raise SpecError(
@@ -77,20 +81,20 @@ def read(path: Path) -> dict[str, Call]:
 
 
 def read_refused(path: Path) -> dict[str, str]:
-    """Name to reason, a line each."""
+    """Return the reasons of unsupported functions by name. Raises SpecError."""
     refused = {}
     for line_number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         name, _, reason = line.strip().partition(" ")
         if not reason:
-            raise SpecError(f"{path.name}:{line_number}: {name} is refused without a reason")
+            raise SpecError(f"{path.name}:{line_number}: {name} has no reason")
         refused[name] = reason
     return refused
 
 
 def check_complete(calls: dict[str, Call], refused: dict[str, str], exported: set[str]) -> None:
-    """Every function of the header is implemented or refused, never both, and nothing else is named."""
+    """Raise SpecError unless each exported function is either implemented or refused."""
     named = set(calls) | set(refused)
     for problem, names in (
         ("is both implemented and refused", set(calls) & set(refused)),

@@ -1,4 +1,4 @@
-"""Which functions the programs of the tests call, and in which test they run: the "tested" rows of the coverage page."""
+"""Which CUDA functions the test programs call, for the rows "tested" of the coverage page."""
 
 from __future__ import annotations
 
@@ -13,29 +13,37 @@ RENAMED = re.compile(
 
 
 def current_names(header: Path) -> dict[str, str]:
-    """What cuda.h turns a name into: `cuMemAlloc` into `cuMemAlloc_v2`."""
+    """Return the names that cuda.h replaces, such as `cuMemAlloc` by `cuMemAlloc_v2`."""
     return dict(RENAMED.findall(header.read_text()))
 
 
-def tested(header: Path, tests: Path) -> dict[str, str]:
-    """Function to test id. `tests` is the folder of the tests; both runs of a program, directly and remoted, must print the same."""
+def tested_functions(header: Path, tests: Path) -> dict[str, str]:
+    """Return the id of a test that calls the function, by function.
+
+    `tests` is the folder of the tests. The C programs run directly and remoted with equal output.
+    """
     names, found = current_names(header), dict[str, str]()
-    programs = [
-        (p, CALL, f"remoting/test_conformance.py[{p.stem}]")
-        for p in sorted((tests / "remoting" / "programs").glob("*.c"))
-    ]
-    text = (tests / "softgpu" / "cuda_programs.py").read_text()
-    for path, pattern, test in programs:
-        for name in pattern.findall(path.read_text()):
+    for path in sorted((tests / "remoting" / "programs").glob("*.c")):
+        for name in CALL.findall(path.read_text()):
+            test = f"remoting/test_conformance.py[{path.stem}]"
             found.setdefault(names.get(name, name), test)
-    listed = re.findall(
-        r"\w+", text[text.index("PROGRAMS = {") :].partition("in (")[2].partition(")")[0]
-    )
+    for program, text in python_programs(tests / "softgpu"):
+        for name in PYTHON_CALL.findall(text):
+            test = f"remoting/test_programs.py[{program}]"
+            found.setdefault(names.get(name, name), test)
+    return found
+
+
+def python_programs(folder: Path) -> list[tuple[str, str]]:
+    """Return name and source of each Python program.
+
+    Functions that several programs share count as part of the first program.
+    """
+    text = (folder / "cuda_programs.py").read_text()
+    programs = text[text.index("PROGRAMS = {") :].partition("in (")[2].partition(")")[0]
+    listed = re.findall(r"\w+", programs)
+    parts = [(listed[0], (folder / "cuda_python.py").read_text())]
     for part in re.split(r"^def ", text, flags=re.MULTILINE)[1:]:
         name = part.partition("(")[0]
-        program = (
-            name if name in listed else listed[0]
-        )  # what all of them use runs in the first, too
-        for name in PYTHON_CALL.findall(part):
-            found.setdefault(names.get(name, name), f"remoting/test_programs.py[{program}]")
-    return found
+        parts.append((name if name in listed else listed[0], part))
+    return parts

@@ -74,7 +74,7 @@ bool receive_message(int fd, Header& h, void* body, uint32_t room, int* attached
         std::memcpy(&got, CMSG_DATA(c), sizeof got);
   bool ok = n > 0 &&
             (n == (ssize_t)sizeof h || receive_all(fd, (char*)&h + n, sizeof h - (size_t)n)) &&
-            h.bytes <= room && receive_all(fd, body, h.bytes);
+            h.body_bytes <= room && receive_all(fd, body, h.body_bytes);
   if (attached && ok)
     *attached = got;
   else if (got >= 0)

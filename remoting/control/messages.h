@@ -1,5 +1,8 @@
-// What agent, launcher and session servers say to each other over Unix sockets (0600). Little
-// endian, fixed layouts, bounded.
+// Messages between agent, launcher and session servers over Unix sockets (mode 0600). Little
+// endian, fixed layouts without padding, bounded sizes. nodes/launcher_layouts.py is generated from
+// this header; see remoting/codegen/control_layouts.py.
+//
+// Thread safety: the functions are for any thread; a connection belongs to one thread at a time.
 #pragma once
 #include <cstdint>
 
@@ -7,28 +10,29 @@
 
 namespace busbar::control {
 
-constexpr uint32_t kMaxAllocations = 1024, kMaxKeys = 4, kMaxSessions = 4096;
+constexpr uint32_t kMaxAllocations = 1024;
+constexpr uint32_t kMaxKeys = 4;
 constexpr uint32_t kMaxMessageBytes = 4u << 20;
 constexpr uint32_t kMaxPathBytes = 512;
 
 struct Header {
-  uint32_t bytes, kind;
-};  // bytes: of what follows
+  uint32_t body_bytes;
+  uint32_t kind;
+};
 
 // ---- agent and launcher ----
 enum class Kind : uint32_t {
-  grants = 1,    // Grants, then Allocation[]
-  sessions = 2,  // empty; the answer is SessionList, then SessionRecord[]
+  grants = 1,    // Grants, then Allocation[]; replied to with ok or refused
+  sessions = 2,  // empty; replied to with session_list
   ok = 100,
-  session_list = 101,
+  session_list = 101,  // SessionList, then SessionRecord[]
   refused = 102,
   // ---- launcher and session server ----
   start = 200,   // SessionStart, with the client's socket
   attach = 201,  // empty, with the socket of a bulk connection
-  status = 202,  // empty; the answer is SessionStatus
+  status = 202,  // empty; replied to with SessionStatus
   end = 203,     // EndReason
-  share = 204,  // between session servers of one allocation: wire::IpcToken; the answer carries the
-                // memory
+  share = 204,   // wire::IpcToken, between session servers; the reply carries a descriptor
 };
 
 struct Partition {
@@ -47,10 +51,19 @@ struct TicketKey {
 };
 struct Grants {
   uint64_t generation;
-  int64_t appliance_seconds;  // the appliance's clock; the launcher carries it on monotonically
+  int64_t appliance_seconds;  // clock of the appliance, in seconds since 1970
   uint8_t node_id[16];
   TicketKey keys[kMaxKeys];
   uint32_t key_count, allocation_count;
+};
+
+// Bits of the isolation of a session server.
+enum Isolation : uint32_t {
+  kSeccomp = 1,
+  kNoNewPrivs = 2,
+  kResourceLimits = 4,
+  kUser = 8,
+  kCgroup = 16,
 };
 
 enum class SessionState : uint32_t { opening = 1, running = 2, closed = 4 };
@@ -58,10 +71,10 @@ struct SessionRecord {
   uint8_t id[16], allocation[16];
   uint32_t pid, state;
   uint64_t opened_seconds, bytes_in, bytes_out, launches, memory_bytes;
-  uint32_t client_pid, isolation;  // bits: 1 seccomp, 2 no_new_privs, 4 rlimits, 8 user, 16 cgroup
-  char program[56], reason[104], client_address[64], refused[256];
-  uint64_t
-      partition_bytes[wire::kMaxDevices];  // of each of the allocation's partitions on this node
+  uint32_t client_pid, isolation;  // bits of Isolation
+  char program[56], reason[104], client_address[64];
+  char refused_calls[256];                      // names, separated by spaces
+  uint64_t partition_bytes[wire::kMaxDevices];  // in the order of the grant
 };
 struct SessionList {
   uint64_t generation;
@@ -73,13 +86,13 @@ struct SessionStart {
   uint8_t id[16];
   uint8_t key[32];  // of the session's TLS, exported from the first handshake
   uint32_t partitions, client_pid;
-  uint8_t meeting[16];
+  uint8_t rendezvous[16];  // name of the client's abstract socket; zero: it does not listen
   uint64_t free_addresses[wire::kArenaSlots];
   Partition partition[wire::kMaxDevices];
   char ledger_path[kMaxPathBytes], image_folder[kMaxPathBytes], driver[kMaxPathBytes],
       socket_path[kMaxPathBytes];
 };
-// The answer to it: whether the client was met, and the description of the devices.
+// The reply to SessionStart. `shared` is 1 if the client is on this machine and was met.
 struct SessionReady {
   uint32_t shared, bytes;
   uint8_t description[wire::kMaxDescriptionBytes];
@@ -96,12 +109,12 @@ struct EndReason {
 static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 568 && sizeof(Grants) == 200 &&
               sizeof(SessionRecord) == 696 && sizeof(SessionStatus) == 168);
 
-// Whole messages, with an optional descriptor. False when the other side is gone or a length is out
-// of bounds.
+// Sends or receives a whole message with an optional descriptor. Blocks. False when the other side
+// is gone, or the body is larger than `room`.
 bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attached_fd = -1);
 bool receive_message(int fd, Header& header, void* body, uint32_t room, int* attached_fd = nullptr);
 
-int listen_at(const char* path);  // 0600, replaces a stale socket; -1 on failure
-int connect_to(const char* path);
+int listen_at(const char* path);   // replaces a stale socket; -1 on failure
+int connect_to(const char* path);  // -1 on failure
 
 }  // namespace busbar::control

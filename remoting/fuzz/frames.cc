@@ -1,4 +1,4 @@
-// libFuzzer: what a session server, or whoever stands in its place, sends a client.
+// libFuzzer target: frames that a client receives from a faulty or hostile session server.
 #include <unistd.h>
 
 #include <cstdint>
@@ -6,16 +6,9 @@
 #include <cstring>
 #include <vector>
 
-#define private public  // the decoder is the link's own
+#define private public  // parse_frames() is a private member
 #include "client/link.h"
 #undef private
-
-namespace busbar::client {
-struct Session;
-Session* session() {
-  return nullptr;
-}  // no memory of the library's own
-}  // namespace busbar::client
 
 using namespace busbar;
 using namespace busbar::client;
@@ -44,9 +37,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   static uint8_t memory[4096];
   static const FILE* nowhere = std::freopen("/dev/null", "w", stdout);  // what kernels print
   if (n < 2 || !nowhere) return 0;
-  Link link;
-  link.leaving_ = true;                   // nothing is printed
-  static transport::Ring ring(64 << 10);  // made once: making them is slower than what is tested
+  static const AddressMap addresses;  // empty: no pinned memory
+  Link link(addresses);
+  link.closing_ = true;  // suppresses messages
+  // Created once: this takes longer than one run of the target.
+  static transport::Ring ring(64 << 10);
   static transport::SharedMemory* memory_of_both = [] {
     int fd = -1;
     auto m = transport::SharedMemory::create(fd);
@@ -56,13 +51,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   link.records_ = &ring;
   if (data[0] & 1) link.shared_.reset(memory_of_both);
   Progress progress;
-  Answer answer;
-  link.watch(1, &progress);
-  link.answers_[1] = &answer;
+  Reply reply;
+  link.track(1, &progress);
+  link.replies_[1] = &reply;
   link.incoming_[2] = {Rows::flat(memory, sizeof memory), 0, sizeof memory, sizeof memory};
   link.incoming_[3] = {{memory, 16, 64, 8, 1024, 2}, 0, 256, 256};
-  link.know_staging(4, Rows::flat(memory, 1024));
-  link.incoming_[5] = {Rows::flat((void*)4096, 256), 0, 256, 256};  // no memory of the program's
+  link.register_staging(4, Rows::flat(memory, 1024));
+  link.incoming_[5] = {Rows::flat((void*)4096, 256), 0, 256, 256};  // an unmapped page
   if (!(data[0] & 2)) {
     link.on_host_function = [](uint64_t) {
     };

@@ -1,5 +1,5 @@
-// The limits of what a client may send a session server: at, over and far over. Prints what is
-// wrong; the exit code says whether anything is.
+// Limits of what a client may send to a session server: at, over and far over each of them. Prints
+// one line for each expectation. The exit code is 1 if one is wrong.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -15,12 +15,12 @@ using fuzz::World;
 
 namespace {
 int g_wrong = 0;
-void expect(bool right, const char* what) {
-  std::printf("%s: %s\n", what, right ? "ok" : "WRONG");
-  g_wrong += !right;
+void expect(bool holds, const char* expectation) {
+  std::printf("%s: %s\n", expectation, holds ? "ok" : "WRONG");
+  g_wrong += !holds;
 }
 
-// A record of one call; `claimed` is what its header says, when it lies.
+// Returns a record. Its header claims `claimed` bytes unless that is 0.
 std::vector<uint8_t> record(wire::Op op, const std::vector<uint8_t>& payload,
                             uint32_t stream = wire::kFirstStream + 2, uint32_t claimed = 0) {
   std::vector<uint8_t> r(sizeof(wire::RecordHeader) + ((payload.size() + 15) & ~15ull));
@@ -37,13 +37,15 @@ std::vector<uint8_t> bytes_of(T... values) {
   return out;
 }
 
-// A fresh session; `body` gets a function that is false once a record was refused.
-void session(
+// Runs `body` in a new session. Its argument sends a record and returns false if it is malformed.
+void in_session(
     const std::function<void(const std::function<bool(const std::vector<uint8_t>&)>&)>& body) {
   static auto* world = new World;
   fuzz::g_failures = 0;
   fuzz::g_calls = 0;
-  Session s(world->cu, *world->link, world->staging, *world->ledger, {{0, 0, {}}, {1, 1, {}}}, "");
+  fuzz::Bulk bulk(world->pinned);
+  Session s(world->cu, *world->link, world->pinned, bulk, *world->ledger, {{0, 0, {}}, {1, 1, {}}},
+            "");
   Executor executor(s);
   fuzz::begin(executor);
   body([&](const std::vector<uint8_t>& r) {
@@ -52,21 +54,23 @@ void session(
   });
 }
 
-bool taken(const std::vector<uint8_t>& r) {
+bool accepted(const std::vector<uint8_t>& r) {
   bool ok = false;
-  session([&](auto& send) { ok = send(r); });
+  in_session([&](auto& send) { ok = send(r); });
   return ok;
 }
 
 void record_size() {
   auto sized = [](uint32_t bytes) {
-    return record(wire::Op::mark, std::vector<uint8_t>(bytes - sizeof(wire::RecordHeader)));
+    return record(wire::Op::completion_fence,
+                  std::vector<uint8_t>(bytes - sizeof(wire::RecordHeader)));
   };
-  expect(taken(sized(wire::kMaxRecordBytes)), "the largest record");
-  expect(!taken(sized(wire::kMaxRecordBytes + 16)), "a record 16 bytes larger");
-  expect(!taken(record(wire::Op::mark, {}, wire::kFirstStream + 2, 0xfffffff0)),
+  expect(accepted(sized(wire::kMaxRecordBytes)), "the largest record");
+  expect(!accepted(sized(wire::kMaxRecordBytes + 16)), "a record 16 bytes larger");
+  expect(!accepted(record(wire::Op::completion_fence, {}, wire::kFirstStream + 2, 0xfffffff0)),
          "a record of 4 GiB");
-  expect(!taken(record(wire::Op::mark, bytes_of(0ull, 0ull), wire::kFirstStream + 2, 24)),
+  expect(!accepted(
+             record(wire::Op::completion_fence, bytes_of(0ull, 0ull), wire::kFirstStream + 2, 24)),
          "a record of 24 bytes");
 }
 
@@ -76,41 +80,45 @@ void inline_bytes() {
     payload.resize(payload.size() + sent);
     return record(wire::Op::copy_in, payload);
   };
-  expect(taken(copy(wire::kMaxInlineBytes, wire::kMaxInlineBytes)), "the most bytes in a record");
-  expect(!taken(copy(wire::kMaxInlineBytes + 1, wire::kMaxInlineBytes + 1)), "one byte more");
-  expect(!taken(copy(64, 32)), "more bytes than the record has");
-  expect(!taken(copy(~0ull, 64)), "2^64 bytes");
+  expect(accepted(copy(wire::kMaxInlineBytes, wire::kMaxInlineBytes)),
+         "the maximum of inline bytes");
+  expect(!accepted(copy(wire::kMaxInlineBytes + 1, wire::kMaxInlineBytes + 1)),
+         "one inline byte more");
+  expect(!accepted(copy(64, 32)), "more bytes than the record has");
+  expect(!accepted(copy(~0ull, 64)), "2^64 bytes");
 }
 
 void handles() {
-  session([](auto& send) {
+  in_session([](auto& send) {
     auto event = [](uint32_t id) {
       return record(wire::Op::create_event, bytes_of(id, 2u));
     };
     bool all = true;
     for (uint32_t i = 1; all && i < wire::kMaxObjects; ++i)
-      all = send(event(100 + i));  // one is there from the beginning
-    expect(all, "as many events as a session may have");
+      all = send(event(100 + i));  // one exists already
+    expect(all, "the maximum of events");
     expect(!send(event(50)), "one event more");
   });
   Objects<Charge> objects;
   for (uint64_t i = 1; i < wire::kMaxObjects; ++i) objects.add(ObjectKind::graph, i);
-  expect(objects.add(ObjectKind::graph, wire::kMaxObjects), "as many graphs as a session may have");
+  expect(objects.add(ObjectKind::graph, wire::kMaxObjects), "the maximum of graphs");
   expect(!objects.add(ObjectKind::graph, wire::kMaxObjects + 1) &&
              !objects.add(ObjectKind::graph, ~0ull),
          "more graphs");
-  expect(objects.add(ObjectKind::node, 1), "a node beside them");
+  expect(objects.add(ObjectKind::node, 1), "a node, which has a limit of its own");
 }
 
 void pending_work() {
-  session([](auto& send) {
+  in_session([](auto& send) {
     auto late = record(wire::Op::copy_in, bytes_of((uint64_t)0x10000, (uint64_t)8192,
-                                                   (uint64_t)77));  // its bytes never come
-    bool all = true;
-    for (uint32_t i = 0; all && i < wire::kMaxParallelRequests; ++i)
-      all = send(i ? record(wire::Op::mark, {}) : late);
-    expect(all, "as many parked records as a session may have");
-    expect(!send(record(wire::Op::mark, {})), "one parked record more");
+                                                   (uint64_t)77));  // its bytes never arrive
+    uint64_t bytes = 0;
+    auto large = record(wire::Op::completion_fence,
+                        std::vector<uint8_t>(wire::kMaxRecordBytes - sizeof(wire::RecordHeader)));
+    for (bool all = send(late); all; all = send(large)) bytes += large.size();
+    expect(bytes <= wire::kMaxParkedBytes && bytes > wire::kMaxParkedBytes * 9 / 10,
+           "the maximum of parked bytes");
+    expect(!send(large), "one parked record more");
   });
 }
 
@@ -118,28 +126,29 @@ void names() {
   auto name = [](uint32_t claimed, const std::string& text) {
     auto payload = bytes_of(claimed);
     payload.insert(payload.end(), text.begin(), text.end());
-    return record(wire::Op::refused, payload);
+    return record(wire::Op::unsupported_call, payload);
   };
-  expect(taken(name(wire::kMaxCallName, std::string(wire::kMaxCallName, 'x'))),
+  expect(accepted(name(wire::kMaxCallNameBytes, std::string(wire::kMaxCallNameBytes, 'x'))),
          "the longest name of a call");
-  expect(!taken(name(wire::kMaxCallName + 1, std::string(wire::kMaxCallName + 1, 'x'))),
-         "a longer name");
-  expect(!taken(name(0, "")) && !taken(name(~0u, "cuInit")) && !taken(name(6, "cu\nnit")),
+  expect(
+      !accepted(name(wire::kMaxCallNameBytes + 1, std::string(wire::kMaxCallNameBytes + 1, 'x'))),
+      "a longer name");
+  expect(!accepted(name(0, "")) && !accepted(name(~0u, "cuInit")) && !accepted(name(6, "cu\nnit")),
          "no name, a name of 4 GiB, a line break in it");
-  session([](auto& send) {
+  in_session([](auto& send) {
     bool all = true;
     for (int i = 0; all && i < 1000; ++i) {
       std::string n = "cuCall" + std::to_string(i);
       auto p = bytes_of((uint32_t)n.size());
       p.insert(p.end(), n.begin(), n.end());
-      all = send(record(wire::Op::refused, p));
+      all = send(record(wire::Op::unsupported_call, p));
     }
-    expect(all, "a thousand names: those that do not fit are left out");
+    expect(all, "a thousand names, of which those that do not fit are left out");
   });
 }
 
 void control_messages() {
-  auto arrives = [](uint32_t claimed, uint32_t room) {
+  auto received = [](uint32_t claimed, uint32_t room) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return false;
     control::Header h{claimed, (uint32_t)control::Kind::grants};
@@ -158,11 +167,11 @@ void control_messages() {
     close(pair[0]);
     return ok;
   };
-  expect(arrives(control::kMaxMessageBytes, control::kMaxMessageBytes),
+  expect(received(control::kMaxMessageBytes, control::kMaxMessageBytes),
          "the largest control message");
-  expect(!arrives(control::kMaxMessageBytes + 1, control::kMaxMessageBytes),
+  expect(!received(control::kMaxMessageBytes + 1, control::kMaxMessageBytes),
          "a control message one byte larger");
-  expect(!arrives(~0u, control::kMaxMessageBytes), "a control message of 4 GiB");
+  expect(!received(~0u, control::kMaxMessageBytes), "a control message of 4 GiB");
 }
 }  // namespace
 

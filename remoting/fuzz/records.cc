@@ -1,6 +1,9 @@
-// libFuzzer: what a client sends a session server. The input is a list of calls: which one, for
-// which context and stream, and its bytes; or, when it begins with 0xff, raw bytes where records
-// are expected.
+// libFuzzer target: records of a client, and the bulk bytes that some of them wait for.
+//
+// The input is a word whose bits decide which driver calls fail, and a list of steps: the header
+// below and the bytes that it announces. Or raw bytes for the record reader, if they begin with
+// 0xff. tests/suites/fuzz_record_seeds.py writes this format.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -12,99 +15,64 @@ using namespace busbar::server;
 using fuzz::World;
 
 namespace {
-#define CALL(r) (uint16_t)wire::Op::r
-const uint16_t kOpcodes[] = {CALL(lease_memory),
-                             CALL(return_memory),
-                             CALL(allocate),
-                             CALL(release),
-                             CALL(create_context),
-                             CALL(destroy_context),
-                             CALL(create_stream),
-                             CALL(destroy_stream),
-                             CALL(create_event),
-                             CALL(destroy_event),
-                             CALL(record_event),
-                             CALL(wait_event),
-                             CALL(elapsed_time),
-                             CALL(mark),
-                             CALL(load_module),
-                             CALL(unload_module),
-                             CALL(get_function),
-                             CALL(link),
-                             CALL(get_global),
-                             CALL(list_functions),
-                             CALL(active_clusters),
-                             CALL(cluster_size),
-                             CALL(launch),
-                             CALL(copy_in),
-                             CALL(copy_out),
-                             CALL(host_function),
-                             CALL(host_function_done),
-                             CALL(memory_info),
-                             CALL(reserve_addresses),
-                             CALL(free_addresses),
-                             CALL(create_memory),
-                             CALL(release_memory),
-                             CALL(map_memory),
-                             CALL(unmap_memory),
-                             CALL(set_access),
-                             CALL(nvml_sample),
-                             CALL(tensor_map),
-                             CALL(validity),
-                             CALL(copy_rows),
-                             CALL(create_array),
-                             CALL(destroy_array),
-                             CALL(begin_capture),
-                             CALL(end_capture),
-                             CALL(capture_info),
-                             CALL(update_capture),
-                             CALL(capture_host_function),
-                             CALL(instantiate),
-                             CALL(launch_graph),
-                             CALL(stage),
-                             CALL(stage_now),
-                             CALL(graph_function_done),
-                             CALL(kernel_node),
-                             CALL(copy_node),
-                             CALL(host_node),
-                             CALL(kernel_node_params),
-                             CALL(copy_node_params),
-                             CALL(host_node_params),
-                             CALL(words_node),
-                             CALL(words_node_params),
-                             CALL(conditional_node),
-                             CALL(node_event),
-                             CALL(query_event),
-                             CALL(refused),
-                             CALL(flush_output)};
-constexpr unsigned kOwn = sizeof kOpcodes / sizeof kOpcodes[0];
-constexpr unsigned kGenerated = 0xc0;  // numbers of the specification that are in use lie below
+// Every opcode of the table.
+const uint16_t kOpcodes[] = {
+#define OP(name, number, order, thread, handler) number,
+    BUSBAR_OPCODES(OP)
+#undef OP
+};
 
-uint16_t opcode_of(uint8_t which) {
-  return which < kOwn ? kOpcodes[which]
-                      : (uint16_t)(which - kOwn < kGenerated ? which - kOwn : which);
+enum Kind : uint8_t { kRow, kCudaCall, kBulkBytes };
+
+struct StepHeader {
+  uint8_t which;  // kRow: index in the table; kCudaCall: opcode; kBulkBytes: transfer
+  uint8_t place;  // bits 0-1: context; 2-3: stream; 4-5: kind
+  uint16_t bytes;
+  Kind kind() const { return (Kind)(place >> 4 & 3); }
+};
+
+std::vector<uint8_t> record_of(const StepHeader& step, const uint8_t* payload) {
+  uint16_t opcode =
+      step.kind() == kCudaCall ? step.which : kOpcodes[step.which % std::size(kOpcodes)];
+  uint32_t stream = step.place >> 2 & 3u;
+  wire::RecordHeader h{(uint32_t)((sizeof h + step.bytes + 15) & ~15u), opcode, 0, step.place & 3u,
+                       stream ? wire::kFirstStream + stream : wire::kNoStream};
+  std::vector<uint8_t> out(h.bytes);
+  std::memcpy(out.data(), &h, sizeof h);
+  std::copy(payload, payload + step.bytes, out.data() + sizeof h);
+  return out;
 }
 
-// The list of calls as records.
-std::vector<uint8_t> records_of(const uint8_t* p, size_t n) {
-  std::vector<uint8_t> out;
-  while (n >= 4) {
-    uint8_t which = p[0], place = p[1];
-    uint16_t bytes;
-    std::memcpy(&bytes, p + 2, 2);
-    p += 4;
-    n -= 4;
-    if (bytes > n) bytes = (uint16_t)n;
-    wire::RecordHeader h{(uint32_t)((sizeof h + bytes + 15) & ~15u), opcode_of(which), 0,
-                         place & 3u, place >> 2 & 3u ? wire::kFirstStream + (place >> 2 & 3u) : 0};
-    size_t at = out.size();
-    out.resize(at + h.bytes);
-    std::memcpy(out.data() + at, &h, sizeof h);
-    std::memcpy(out.data() + at + sizeof h, p, bytes);
-    p += bytes;
-    n -= bytes;
+// The bytes begin with their offset in the transfer.
+bool arrive(fuzz::Bulk& bulk, PinnedPool& pool, const StepHeader& step, const uint8_t* payload) {
+  wire::Decoder in(payload, step.bytes);
+  uint64_t offset = in.get<uint64_t>(), bytes = in.left();
+  if (!bytes) return false;
+  Chunk chunk(pool.acquire_idle(bytes), bytes);
+  std::memcpy(chunk.data(), in.raw(bytes), bytes);
+  return bulk.add(step.which, offset, std::move(chunk));
+}
+
+void run_steps(Executor& executor, fuzz::Bulk& bulk, PinnedPool& pool, const uint8_t* p, size_t n) {
+  StepHeader step;
+  while (n >= sizeof step) {
+    std::memcpy(&step, p, sizeof step);
+    p += sizeof step;
+    n -= sizeof step;
+    step.bytes = (uint16_t)std::min<size_t>(step.bytes, n);
+    bool ok;
+    if (step.kind() == kBulkBytes) {
+      ok = arrive(bulk, pool, step, p);
+    } else {
+      auto record = record_of(step, p);
+      uint64_t used;
+      ok = executor.process(record.data(), record.size(), used);
+    }
+    if (!ok) return;
+    executor.advance();
+    p += step.bytes;
+    n -= step.bytes;
   }
-  return out;
 }
 }  // namespace
 
@@ -113,21 +81,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   if (n < 5) return 0;
   std::memcpy(&fuzz::g_failures, data, 4);
   fuzz::g_calls = 0;
-  Session session(world->cu, *world->link, world->staging, *world->ledger, {{0, 0, {}}, {1, 1, {}}},
-                  "");
+  fuzz::Bulk bulk(world->pinned);
+  Session session(world->cu, *world->link, world->pinned, bulk, *world->ledger,
+                  {{0, 0, {}}, {1, 1, {}}}, "");
   {
     Executor executor(session);
     fuzz::begin(executor);
     uint64_t used;
     if (data[4] == 0xff)
       executor.process(data + 5, n - 5, used);
-    else {
-      auto records = records_of(data + 4, n - 4);
-      executor.process(records.data(), records.size(), used);
-    }
+    else
+      run_steps(executor, bulk, world->pinned, data + 4, n - 4);
   }
   for (auto& d : session.devices)
-    while (world->ledger->leased_here(d.partition))
-      world->ledger->give_back(d.partition, world->ledger->leased_here(d.partition));
+    while (world->ledger->charged_here(d.partition))
+      world->ledger->release(d.partition, world->ledger->charged_here(d.partition));
   return 0;
 }

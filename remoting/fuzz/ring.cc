@@ -1,5 +1,4 @@
-// libFuzzer: memory that a client shares with the node, written by somebody hostile: the ring of
-// records as the node reads it.
+// libFuzzer target: the ring of records in memory that a hostile client shares with the node.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,13 +27,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   std::memcpy(memory + words[0] % kBytes / 16 * 16, data + 16, n - 16 < kBytes ? n - 16 : kBytes);
   transport::Ring ring(&head, memory, kBytes);
   std::vector<uint8_t> out;
-  for (int i = 0; i < 4 && ring.take(out, 4096); ++i) {
+  for (int i = 0; i < 4 && ring.read_records(out, 4096); ++i) {
     uint64_t at = 0;
     wire::RecordHeader h;
     while (at < out.size()) {
       if (wire::next_record(out.data() + at, out.size() - at, h) != 1) __builtin_trap();
       at += h.bytes;
-    }  // what is taken is whole
+    }  // only whole records may be returned
     out.clear();
   }
   return 0;

@@ -1,5 +1,5 @@
-// A driver that does nothing, for fuzzing what stands in front of it: no address that it is given
-// is ever touched. The fuzzer decides which calls fail.
+// A driver for fuzzers and unit tests. It computes nothing and accesses no address that it is
+// given. The bits of g_failures decide which calls fail.
 #pragma once
 #include <cstdlib>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace busbar::fuzz {
 
-inline uint32_t g_failures = 0;  // bits, one a call, in turn
+inline uint32_t g_failures = 0;  // one bit for each call, in turn
 inline uint32_t g_calls = 0;
 
 inline CUresult outcome() {
@@ -16,28 +16,22 @@ inline CUresult outcome() {
 }
 
 template <typename... A>
-CUresult anything(A...) {
+CUresult stub(A...) {
   return outcome();
 }
+// Returns a handle; each type has one.
 template <typename T>
-void* made() {
+void* handle() {
   static T value;
   return &value;
 }
 
 template <typename R, typename... A>
-void fill(R (*&f)(A...)) {
-  f = anything<A...>;
+void set_stub(R (*&f)(A...)) {
+  f = stub<A...>;
 }
 
-inline server::Driver stub_driver() {
-  server::Driver cu;
-#define CU(name) fill(cu.name);
-  BUSBAR_DRIVER_CALLS(CU)
-  BUSBAR_OPTIONAL_CALLS(CU)
-#include "driver_calls.inc"
-#undef CU
-  cu.fresh_memory_is_zero = true;
+inline void stub_memory(server::Driver& cu) {
   cu.cuMemHostAlloc = [](void** p, size_t n, unsigned) {
     *p = n < 64u << 20 ? std::malloc(n) : nullptr;
     return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -57,10 +51,21 @@ inline server::Driver stub_driver() {
     return outcome();
   };
   cu.cuMemcpyDtoHAsync = [](void*, CUdeviceptr from, size_t n, CUstream) {
-    return from + n > 64u << 20 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return from + n > 4u << 20 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   };
+  cu.cuArray3DCreate = [](CUarray* a, const CUDA_ARRAY3D_DESCRIPTOR*) {
+    *a = (CUarray)handle<int>();
+    return outcome();
+  };
+  cu.cuMipmappedArrayCreate = [](CUmipmappedArray* a, const CUDA_ARRAY3D_DESCRIPTOR*, unsigned) {
+    *a = (CUmipmappedArray)handle<int>();
+    return outcome();
+  };
+}
+
+inline void stub_streams_and_events(server::Driver& cu) {
   cu.cuEventCreate = [](CUevent* e, unsigned) {
-    *e = (CUevent)made<int>();
+    *e = (CUevent)handle<int>();
     return CUDA_SUCCESS;
   };
   cu.cuEventQuery = [](CUevent) {
@@ -70,19 +75,22 @@ inline server::Driver stub_driver() {
     return CUDA_SUCCESS;
   };
   cu.cuStreamCreateWithPriority = [](CUstream* s, unsigned, int) {
-    *s = (CUstream)made<long>();
+    *s = (CUstream)handle<long>();
     return CUDA_SUCCESS;
   };
   cu.cuDevicePrimaryCtxRetain = [](CUcontext* c, CUdevice) {
-    *c = (CUcontext)made<char>();
+    *c = (CUcontext)handle<char>();
     return outcome();
   };
+}
+
+inline void stub_modules(server::Driver& cu) {
   cu.cuModuleLoadDataEx = [](CUmodule* m, const void*, unsigned, CUjit_option*, void**) {
-    *m = (CUmodule)made<short>();
+    *m = (CUmodule)handle<short>();
     return outcome();
   };
   cu.cuModuleGetFunction = [](CUfunction* f, CUmodule, const char*) {
-    *f = (CUfunction)made<float>();
+    *f = (CUfunction)handle<float>();
     return outcome();
   };
   cu.cuFuncGetParamInfo = [](CUfunction, size_t i, size_t* offset, size_t* bytes) {
@@ -99,15 +107,18 @@ inline server::Driver stub_driver() {
     return outcome();
   };
   cu.cuLinkComplete = [](CUlinkState, void** p, size_t* n) {
-    *p = made<int>();
+    *p = handle<int>();
     *n = 4;
     return outcome();
   };
+}
+
+inline void stub_capture(server::Driver& cu) {
   cu.cuStreamBeginCapture = [](CUstream, CUstreamCaptureMode) {
     return outcome();
   };
   cu.cuStreamEndCapture = [](CUstream, CUgraph* g) {
-    *g = (CUgraph)made<double>();
+    *g = (CUgraph)handle<double>();
     return outcome();
   };
   cu.cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus* s) {
@@ -117,27 +128,33 @@ inline server::Driver stub_driver() {
   cu.cuStreamGetCaptureInfo = [](CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph* g,
                                  const CUgraphNode** nodes, const CUgraphEdgeData** edges,
                                  size_t* n) {
-    *g = (CUgraph)made<double>();
+    *g = (CUgraph)handle<double>();
     *nodes = nullptr;
     *edges = nullptr;
     *n = 0;
     return outcome();
   };
+}
+
+inline void stub_graphs(server::Driver& cu) {
   cu.cuGraphCreate = [](CUgraph* g, unsigned) {
-    *g = (CUgraph)made<double>();
+    *g = (CUgraph)handle<double>();
     return outcome();
   };
   cu.cuGraphInstantiateWithParams = [](CUgraphExec* e, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS*) {
-    *e = (CUgraphExec)made<bool>();
+    *e = (CUgraphExec)handle<bool>();
     return outcome();
   };
   cu.cuGraphAddEmptyNode = [](CUgraphNode* n, CUgraph, const CUgraphNode*, size_t) {
-    *n = (CUgraphNode)made<unsigned>();
+    *n = (CUgraphNode)handle<unsigned>();
     return outcome();
   };
+}
+
+inline void stub_graph_nodes(server::Driver& cu) {
   cu.cuGraphKernelNodeGetParams = [](CUgraphNode, CUDA_KERNEL_NODE_PARAMS* p) {
     *p = {};
-    p->func = (CUfunction)made<float>();
+    p->func = (CUfunction)handle<float>();
     return outcome();
   };
   cu.cuGraphMemcpyNodeGetParams = [](CUgraphNode, CUDA_MEMCPY3D* p) {
@@ -154,21 +171,29 @@ inline server::Driver stub_driver() {
   };
   cu.cuGraphGetNodes = [](CUgraph, CUgraphNode* list, size_t* n) {
     if (list)
-      for (size_t i = 0; i < *n; ++i) list[i] = (CUgraphNode)made<unsigned>();
+      for (size_t i = 0; i < *n; ++i) list[i] = (CUgraphNode)handle<unsigned>();
     *n = 1;
     return outcome();
   };
-  cu.cuArray3DCreate = [](CUarray* a, const CUDA_ARRAY3D_DESCRIPTOR*) {
-    *a = (CUarray)made<int>();
-    return outcome();
-  };
-  cu.cuMipmappedArrayCreate = [](CUmipmappedArray* a, const CUDA_ARRAY3D_DESCRIPTOR*, unsigned) {
-    *a = (CUmipmappedArray)made<int>();
-    return outcome();
-  };
+}
+
+inline server::Driver stub_driver() {
+  server::Driver cu;
+#define CU(name) set_stub(cu.name);
+  BUSBAR_DRIVER_CALLS(CU)
+  BUSBAR_OPTIONAL_CALLS(CU)
+#include "driver_calls.inc"
+#undef CU
+  cu.fresh_memory_is_zero = true;
+  stub_memory(cu);
+  stub_streams_and_events(cu);
+  stub_modules(cu);
+  stub_capture(cu);
+  stub_graphs(cu);
+  stub_graph_nodes(cu);
   cu.cuLaunchHostFunc = [](CUstream, CUhostFn, void*) {
     return CUDA_ERROR_NOT_SUPPORTED;
-  };  // nobody would run it
+  };
   cu.cuGetExportTable = nullptr;
   return cu;
 }

@@ -1,5 +1,5 @@
-// A session server's world without a client: a stub driver, shared memory that is emptied, a
-// ledger.
+// The environment of a session server without a client: a stub driver, a ledger, and shared memory
+// whose frames are discarded.
 #pragma once
 #include <unistd.h>
 
@@ -20,12 +20,11 @@ using namespace busbar::server;
 
 struct World {
   Driver cu = fuzz::stub_driver();
-  Ledger* ledger = nullptr;
+  std::unique_ptr<Ledger> ledger;
   std::unique_ptr<transport::SharedMemory> client;
   Link* link = nullptr;
-  Staging staging{cu, [] {}};  // a buffer that is not given back is missed sooner or later
+  PinnedPool pinned{cu};
   World() {
-    staging.close();  // no bulk bytes will come: nobody waits for them
     std::string path = "/tmp/busbar-fuzz-" + std::to_string(getpid());
     uint64_t limits[2] = {1 << 30, 1 << 20};
     Ledger::create(path, limits, 2);
@@ -35,19 +34,24 @@ struct World {
     client = transport::SharedMemory::create(fd);
     link = new Link(-1, transport::SharedMemory::attach(fd));
     close(fd);
-    // A client takes what it is sent.
+    // Discards frames and chunks, as a client would consume them.
     std::thread([this] {
       std::vector<uint8_t> frames;
       for (;; frames.clear()) {
         client->read(frames, 1 << 20);
-        for (uint32_t i = 0; i < transport::kSharedChunks; ++i) client->free_chunk(false, i);
+        for (uint32_t i = 0; i < transport::kSharedChunks; ++i) client->release_chunk(false, i);
         std::this_thread::sleep_for(std::chrono::microseconds(200));
       }
     }).detach();
   }
 };
 
-// A context with two streams and an event, as every program begins.
+// The bulk transfers of one session. There is no connection, so every wait for bytes ends at once.
+struct Bulk : BulkTransfers {
+  explicit Bulk(PinnedPool& pool) : BulkTransfers(pool, [] {}) { close(); }
+};
+
+// Creates a context with two streams and an event, as programs do at their start.
 inline void begin(Executor& executor) {
   auto submit = [&](wire::Op op, std::initializer_list<uint32_t> words) {
     std::vector<uint8_t> r(sizeof(wire::RecordHeader) + ((words.size() * 4 + 15) & ~15u));

@@ -1,23 +1,16 @@
 #include "transport/ring.h"
 
-#include <linux/futex.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <new>
 
-#include "wire/format.h"
+#include "transport/futex.h"
 
 namespace busbar::transport {
-
-static long futex(std::atomic<uint32_t>* word, int op, uint32_t value,
-                  const timespec* patience = nullptr) {
-  return syscall(SYS_futex, word, op, value, patience, nullptr, 0);
-}
 
 uint8_t* map_twice(int fd, uint64_t offset, uint64_t bytes, bool populate) {
   auto* area = (uint8_t*)mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -42,23 +35,22 @@ Ring::Ring(uint64_t bytes) : capacity_(bytes) {
 }
 
 Ring::~Ring() {
-  if (wake_fd_ < 0) return;  // the memory is somebody else's
+  if (wake_fd_ < 0) return;  // the ring does not own its memory
   munmap(memory_, 2 * capacity_);
   ::close(wake_fd_);
 }
 
-bool Ring::wait_for_room(uint64_t tail, uint32_t bytes) {
+void Ring::wait_for_room(uint64_t tail, uint32_t bytes) {
+  constexpr int kRecheckMs = 100;  // a consumer in another process may have died without a wake
   head_->full_waiters.fetch_add(1);
   uint32_t epoch = head_->head_epoch.load();
-  timespec patience{0, 100'000'000};  // a consumer of another process may have died
   if (tail + bytes - head_->head.load() > capacity_ && !head_->closed.load())
-    futex(&head_->head_epoch, FUTEX_WAIT, epoch, &patience);
+    futex_wait(head_->head_epoch, epoch, milliseconds(kRecheckMs), Scope::shared);
   head_->full_waiters.fetch_sub(1);
-  return !head_->closed.load();
 }
 
-// Holds no cancellation point: a thread that ended between reserving and publishing would leave a
-// hole.
+// Contains no cancellation point: a thread cancelled between reserving and publishing a record
+// would block the ring forever.
 uint64_t Ring::submit(const uint8_t* record, uint32_t bytes) {
   uint64_t tail = head_->tail.load(std::memory_order_relaxed);
   for (;;) {
@@ -79,7 +71,7 @@ uint64_t Ring::submit(const uint8_t* record, uint32_t bytes) {
   return tail + bytes;
 }
 
-const uint8_t* Ring::readable(uint64_t most, uint64_t& bytes) const {
+const uint8_t* Ring::peek(uint64_t max_bytes, uint64_t& bytes) const {
   uint64_t head = head_->head.load(std::memory_order_relaxed), at = 0;
   const uint8_t* begin = memory_ + head % capacity_;
   while (at < capacity_) {
@@ -87,9 +79,9 @@ const uint8_t* Ring::readable(uint64_t most, uint64_t& bytes) const {
         reinterpret_cast<const std::atomic<uint64_t>*>(begin + at)->load(std::memory_order_acquire);
     if (!word) break;
     uint32_t record = (uint32_t)word;
-    if (at && at + record > most) break;
+    if (at && at + record > max_bytes) break;
     at += record;
-    if (at >= most) break;
+    if (at >= max_bytes) break;
   }
   bytes = at;
   return begin;
@@ -108,7 +100,7 @@ void Ring::consume(uint64_t bytes) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (head_->full_waiters.load()) {
     head_->head_epoch.fetch_add(1);
-    futex(&head_->head_epoch, FUTEX_WAKE, INT32_MAX);
+    futex_wake(head_->head_epoch, Scope::shared);
   }
 }
 
@@ -120,22 +112,21 @@ bool Ring::park() {
   return false;
 }
 
-void Ring::sleep(int timeout_ms) {
-  timespec patience{timeout_ms / 1000, (timeout_ms % 1000) * 1'000'000};
-  futex(&head_->parked, FUTEX_WAIT, 1, &patience);
+void Ring::wait_for_records(int timeout_ms) {
+  futex_wait(head_->parked, 1, milliseconds(timeout_ms), Scope::shared);
 }
 
 void Ring::wake() {
   if (wake_fd_ >= 0) {
     uint64_t one = 1;
-    syscall(SYS_write, wake_fd_, &one, 8);
+    syscall(SYS_write, wake_fd_, &one, 8);  // unlike write(), no cancellation point
     return;
-  }  // write() is a cancellation point
+  }
   head_->parked.store(0);
-  futex(&head_->parked, FUTEX_WAKE, INT32_MAX);
+  futex_wake(head_->parked, Scope::shared);
 }
 
-void Ring::drain_wake() {
+void Ring::clear_wake() {
   uint64_t n;
   (void)!read(wake_fd_, &n, 8);
 }
@@ -143,7 +134,7 @@ void Ring::drain_wake() {
 void Ring::close() {
   head_->closed.store(1);
   head_->head_epoch.fetch_add(1);
-  futex(&head_->head_epoch, FUTEX_WAKE, INT32_MAX);
+  futex_wake(head_->head_epoch, Scope::shared);
 }
 
 }  // namespace busbar::transport

@@ -1,4 +1,4 @@
-// Reading a ring that somebody else writes.
+// The consumer side of a ring whose producer is in another process.
 #include <cstring>
 
 #include "transport/ring.h"
@@ -6,12 +6,13 @@
 
 namespace busbar::transport {
 
-// Each length is read once and checked; what is parsed later is the copy.
-bool Ring::take(std::vector<uint8_t>& out, uint64_t most) {
+// Each length is read once and checked. The caller parses the copy, which the producer cannot
+// change.
+bool Ring::read_records(std::vector<uint8_t>& out, uint64_t max_bytes) {
   uint64_t head = head_->head.load(std::memory_order_relaxed), at = 0;
   if (head % 16) return false;
   const uint8_t* begin = memory_ + head % capacity_;
-  while (at < most) {
+  while (at < max_bytes) {
     uint64_t word =
         reinterpret_cast<const std::atomic<uint64_t>*>(begin + at)->load(std::memory_order_acquire);
     if (!word) break;

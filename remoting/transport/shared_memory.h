@@ -1,6 +1,11 @@
-// The carrier of a session whose two ends are on one machine: a ring of records one way, a stream
-// of frames back, and chunks for bulk bytes both ways, in one piece of memory. The TLS connection
-// stays and says when an end is gone.
+// Shared memory of a session whose client and session server run on one machine.
+//
+// It holds a ring of records (client to server), a stream of frames (server to client) and chunks
+// for bulk data in both directions. The TCP connection stays open without traffic; its end reports
+// that the peer has ended.
+//
+// Thread safety: write() and notify_reader() need a lock of the caller, as do read() and
+// sleep_for_frames() on the other end. All other members may be called from any thread.
 #pragma once
 #include <array>
 #include <atomic>
@@ -13,17 +18,17 @@
 
 namespace busbar::transport {
 
-constexpr uint32_t kSharedChunks = 16;  // each way
+constexpr uint32_t kSharedChunks = 16;  // in each direction
 constexpr uint64_t kSharedChunkBytes = 4ull << 20;
 
-// A stream of bytes with one writer and one reader at a time.
+// Control words of a byte stream with one writer and one reader at a time.
 struct StreamHead {
-  alignas(64) std::atomic<uint64_t> tail{0};
-  alignas(64) std::atomic<uint64_t> head{0};
-  alignas(64) std::atomic<uint32_t> parked{0};  // the reader sleeps
-  std::atomic<uint32_t> helpers{0};  // threads of the reader's process that look at it right now
-  std::atomic<uint32_t> waiters{0};  // threads of it that sleep until something is done
-  std::atomic<uint32_t> room_wanted{0};  // the writer sleeps on this word
+  alignas(64) std::atomic<uint64_t> tail{0};    // bytes written since the start
+  alignas(64) std::atomic<uint64_t> head{0};    // bytes read since the start
+  alignas(64) std::atomic<uint32_t> parked{0};  // 1: the reader sleeps on this word
+  std::atomic<uint32_t> helpers{0};             // threads of the client that poll the stream
+  std::atomic<uint32_t> waiters{0};             // threads of the client that sleep for a completion
+  std::atomic<uint32_t> room_wanted{0};         // futex word of a writer that waits for room
 };
 
 struct SharedHead {
@@ -31,42 +36,48 @@ struct SharedHead {
   RingHead records;
   StreamHead frames;
   std::atomic<uint32_t> to_node[kSharedChunks], to_client[kSharedChunks];  // 1: in use
+  std::atomic<uint32_t> chunk_wanted{0};  // 1: the server waits for a chunk to the client
 };
 
 class SharedMemory {
  public:
-  static std::unique_ptr<SharedMemory> create(int& fd);  // client; `fd` is for the other end
-  static std::unique_ptr<SharedMemory> attach(
-      int fd);  // node: null when it is not of the agreed size, or could shrink
+  // Client: creates the memory and its file descriptor for the other end. Returns null on failure.
+  static std::unique_ptr<SharedMemory> create(int& fd);
+  // Server: maps a received file. Returns null if its size is wrong or it is not sealed against
+  // shrinking.
+  static std::unique_ptr<SharedMemory> attach(int fd);
   ~SharedMemory();
 
   Ring& records() { return *records_; }
 
-  // Frames. write blocks while the stream is full, as long as `alive` says so.
+  // Writes to the stream of frames. Blocks while the stream is full and `alive` is true.
   void write(const void* p, uint64_t n, const std::atomic<bool>& alive);
-  // Wakes a sleeping reader, unless what was written can wait: nobody asks for it yet, and there is
-  // much room.
-  void announce(bool can_wait);
-  uint64_t read(std::vector<uint8_t>& out, uint64_t most);  // appends what is there
-  bool frames_waiting() const;
-  void help(bool on) {
-    if (on)
-      head_->frames.helpers.fetch_add(1);
-    else
-      head_->frames.helpers.fetch_sub(1);
-  }
-  void wait(bool on) {
-    if (on)
-      head_->frames.waiters.fetch_add(1);
-    else
-      head_->frames.waiters.fetch_sub(1);
-  }
-  void sleep_for_frames(int timeout_ms);  // after park: until a frame comes
+  // Wakes a sleeping reader. With `can_wait`, skips the wake while no client thread waits and less
+  // than a quarter of the stream is used.
+  void notify_reader(bool can_wait);
+  // Appends the available bytes, at most `max_bytes`. Returns their number; does not block.
+  uint64_t read(std::vector<uint8_t>& out, uint64_t max_bytes);
+  bool has_frames() const;
+  // Registers a client thread that polls the stream. The writer then sends no wake.
+  void add_poller() { head_->frames.helpers.fetch_add(1); }
+  void remove_poller() { head_->frames.helpers.fetch_sub(1); }
+  // Registers a client thread that sleeps for a completion. The writer then wakes the reader at
+  // once.
+  void add_waiter() { head_->frames.waiters.fetch_add(1); }
+  void remove_waiter() { head_->frames.waiters.fetch_sub(1); }
+  // Blocks until a frame arrives, wake_reader() or the timeout.
+  void sleep_for_frames(int timeout_ms);
   void wake_reader();
 
-  // Chunks: -1 when none is free now.
-  int take_chunk(bool to_node);
-  void free_chunk(bool to_node, uint32_t chunk);
+  // Reserves a chunk. Returns -1 when all are in use.
+  int acquire_chunk(bool to_node);
+  // Wakes the server if it waits for a chunk to the client.
+  void release_chunk(bool to_node, uint32_t chunk);
+  uint32_t free_chunks(bool to_node) const;
+  // Server, one thread: requests a wake for the next released chunk to the client. Returns true if
+  // one is free now. chunk_released() tells whether that wake has been sent, once.
+  bool want_chunk();
+  bool chunk_released();
   uint8_t* chunk(bool to_node, uint32_t i) {
     return chunks_ + ((to_node ? 0 : kSharedChunks) + i) * kSharedChunkBytes;
   }
@@ -77,19 +88,7 @@ class SharedMemory {
   SharedHead* head_ = nullptr;
   uint8_t *records_memory_ = nullptr, *frames_memory_ = nullptr, *chunks_ = nullptr;
   std::unique_ptr<Ring> records_;
+  bool chunk_requested_ = false;
 };
-
-// How the two ends find each other: the client listens on an abstract socket with a random name,
-// which only the launcher is told. Each proves that it knows the session's key: the node when it
-// connects, the client with the memory.
-using MeetingName = std::array<uint8_t, 16>;
-int listen_for_node(MeetingName& name);  // client: a descriptor, or -1 and no name
-int meet_client(const MeetingName& name,
-                const Secret& key);  // node: -1 when the client is not on this machine
-bool share_with_node(int listener, const Secret& key,
-                     int memory);  // client, once the node has met it; false: it had not
-std::unique_ptr<SharedMemory> take_memory(
-    int meeting, const Secret& key,
-    int timeout_ms);  // node; closes the descriptor. Null: the proof was wrong
 
 }  // namespace busbar::transport

@@ -1,5 +1,6 @@
-// Bounded reading of untrusted bytes: past the end every read gives zero and `ok()` turns false for
-// good.
+// Bounds-checked reading of untrusted bytes.
+//
+// Thread safety: a Decoder belongs to one thread. No member blocks or allocates, except elements().
 #pragma once
 #include <cstring>
 #include <string_view>
@@ -9,6 +10,8 @@
 
 namespace busbar::wire {
 
+// Reads fields from the front of a buffer, which must outlive the decoder. A read past the end
+// returns zero and makes ok() false permanently.
 class Decoder {
  public:
   Decoder(const void* p, uint64_t n) : p_((const uint8_t*)p), left_(n) {}
@@ -24,8 +27,9 @@ class Decoder {
     skip(sizeof v);
     return v;
   }
+  // Returns the address of the next `n` bytes, or null when fewer are left.
   const uint8_t* raw(uint64_t n) {
-#ifndef BUSBAR_PLANTED_UNCHECKED  // a test builds without this check, and the fuzzer must notice
+#ifndef BUSBAR_PLANTED_UNCHECKED  // a test removes this check to prove that the fuzzer detects it
     if (left_ < n) {
       fail();
       return nullptr;
@@ -35,7 +39,7 @@ class Decoder {
     skip(n);
     return at;
   }
-  // `n` elements of plain data. False when there are not so many bytes.
+  // Reads `n` elements of plain data into `out`. Returns false when fewer are left.
   template <typename T>
   bool elements(std::vector<T>& out, uint64_t n) {
     if (n > left_ / sizeof(T)) {
@@ -47,9 +51,10 @@ class Decoder {
     skip(n * sizeof(T));
     return true;
   }
-  std::string_view text(uint32_t most = kMaxNameBytes) {
+  // Reads a 32-bit length and that many characters, at most `max_bytes`.
+  std::string_view text(uint32_t max_bytes = kMaxNameBytes) {
     uint32_t n = get<uint32_t>();
-    if (n > most) {
+    if (n > max_bytes) {
       fail();
       return {};
     }
@@ -57,7 +62,7 @@ class Decoder {
     return at ? std::string_view(at, n) : std::string_view();
   }
   bool ok() const { return ok_; }
-  uint64_t left() const { return left_; }
+  uint64_t left() const { return left_; }  // bytes
 
  private:
   void skip(uint64_t n) {
@@ -73,7 +78,8 @@ class Decoder {
   bool ok_ = true;
 };
 
-// The record at the head of `n` bytes. 1: complete; 0: more bytes are needed; -1: malformed.
+// Reads the header of the first record in `n` bytes.
+// Returns 1 if the record is complete, 0 if more bytes are needed, -1 if it is malformed.
 inline int next_record(const uint8_t* p, uint64_t n, RecordHeader& h) {
   if (n < sizeof h) return 0;
   std::memcpy(&h, p, sizeof h);

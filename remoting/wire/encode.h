@@ -1,4 +1,6 @@
-// Fields into a buffer of fixed size. Values only; the caller knows that they fit.
+// Encoding of one record in a buffer of fixed size on the stack.
+//
+// Thread safety: an Encoder belongs to one thread. No member blocks or allocates.
 #pragma once
 #include <cstring>
 #include <type_traits>
@@ -7,8 +9,9 @@
 
 namespace busbar::wire {
 
-// A record under construction on the stack of the submitting thread.
-template <uint32_t Room = 512>
+// A record under construction. Writes are not bounds-checked: the caller ensures that the header
+// and all fields fit in `Capacity` bytes.
+template <uint32_t Capacity = 512>
 class Encoder {
  public:
   Encoder(uint16_t opcode, uint32_t context, uint32_t stream) {
@@ -30,14 +33,15 @@ class Encoder {
     at_ += n;
     return *this;
   }
+  // Writes a 32-bit length and the characters without the terminating zero.
   Encoder& text(const char* s) {
     uint32_t n = (uint32_t)std::strlen(s);
     put(n);
     return raw(s, n);
   }
-  uint32_t room() const { return Room - at_; }
+  uint32_t room() const { return Capacity - at_; }
 
-  // Pads to 16 bytes and writes the length. The record is complete after this.
+  // Pads the record to a multiple of 16 bytes and writes its length. Nothing may be added later.
   const uint8_t* finish() {
     uint32_t end = (at_ + 15) & ~15u;
     std::memset(bytes_ + at_, 0, end - at_);
@@ -45,11 +49,11 @@ class Encoder {
     std::memcpy(bytes_, &end, sizeof end);
     return bytes_;
   }
-  uint32_t size() const { return (at_ + 15) & ~15u; }  // padded: the same before and after finish()
+  uint32_t size() const { return (at_ + 15) & ~15u; }  // padded; equal before and after finish()
 
  private:
   uint32_t at_ = sizeof(RecordHeader);
-  alignas(16) uint8_t bytes_[Room + 16];
+  alignas(16) uint8_t bytes_[Capacity + 16];
 };
 
 }  // namespace busbar::wire

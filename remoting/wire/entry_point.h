@@ -1,10 +1,10 @@
-// A row of the cuGetProcAddress table that the generator writes.
+// The table behind cuGetProcAddress. remoting/codegen/libraries.py generates its rows.
 #pragma once
 
 struct EntryPoint {
-  const char* base;
-  int version;     // first CUDA version that has it
-  int per_thread;  // the form for CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+  const char* base;  // name without a version suffix
+  int version;       // first CUDA version that has this form, for example 12000
+  int per_thread;    // 1: the form for CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
   void* function;
 };
 

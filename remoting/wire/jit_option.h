@@ -1,5 +1,7 @@
-// Options of the compiler that travel with a load or a link: those that are numbers. Buffers stay
-// where they are.
+// Compiler options that accompany the load or link of a module.
+//
+// Only options with a numeric value are sent. Options that hold an address in the client (log
+// buffers) are handled in the client.
 #pragma once
 #include <cuda.h>
 
@@ -8,11 +10,13 @@
 namespace busbar::wire {
 
 struct JitOption {
-  uint32_t option, zero;
+  uint32_t option;  // CUjit_option
+  uint32_t reserved;
   uint64_t value;
 };
 constexpr uint32_t kMaxJitOptions = 16;
 
+// Return whether the value of a CUjit_option is a number rather than an address.
 inline bool is_number(uint32_t option) {
   switch (option) {
     case CU_JIT_MAX_REGISTERS:

@@ -1,5 +1,4 @@
-// What NVML says of a GPU on the node, as one answer: numbers by field, each with NVML's own
-// status.
+// NVML values of one GPU, sent as one reply. Each field has its own NVML status.
 #pragma once
 #include <cstdint>
 
@@ -46,19 +45,21 @@ enum class NvmlField : uint32_t {
 };
 constexpr uint32_t kNvmlFields = (uint32_t)NvmlField::count;
 constexpr uint32_t kNvmlProcesses = 256;
-constexpr uint32_t kNvmlNotSupported = 3;
+constexpr uint32_t kNvmlNotSupported = 3;  // NVML_ERROR_NOT_SUPPORTED
 
 struct NvmlProcess {
-  uint32_t pid, reserved;
-  uint64_t bytes;
-};  // of the program, on its own machine
+  uint32_t pid;  // on the client's machine
+  uint32_t reserved;
+  uint64_t bytes;  // device memory
+};
 
 struct NvmlSample {
-  uint32_t status[kNvmlFields];  // nvmlReturn_t
-  uint64_t value[kNvmlFields];
-  uint64_t memory_total, memory_used;  // of the partition
+  uint32_t status[kNvmlFields];        // nvmlReturn_t
+  uint64_t value[kNvmlFields];         // in NVML's units; valid if the status is 0
+  uint64_t memory_total, memory_used;  // bytes, of the partition
   char driver_version[80], vbios[32], serial[32];
-  uint32_t processes, reserved;  // NvmlProcess[] follows
+  uint32_t processes;  // number of NvmlProcess entries that follow, at most kNvmlProcesses
+  uint32_t reserved;
 };
 
 }  // namespace busbar::wire

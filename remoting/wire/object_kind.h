@@ -1,4 +1,4 @@
-// Things that the driver names by a value of its own, on both ends.
+// Kinds of driver objects whose handles have the same value in client and session server.
 #pragma once
 #include <cuda.h>
 
@@ -17,8 +17,8 @@ enum class ObjectKind {
   count
 };
 
-// What a driver answers to a value that names nothing.
-inline CUresult unknown_object(ObjectKind kind) {
+// Return the error that the driver reports for an invalid handle of this kind.
+inline CUresult invalid_object_error(ObjectKind kind) {
   bool of_graphs = kind == ObjectKind::graph || kind == ObjectKind::node ||
                    kind == ObjectKind::exec || kind == ObjectKind::condition;
   return of_graphs || kind == ObjectKind::memory ? CUDA_ERROR_INVALID_VALUE

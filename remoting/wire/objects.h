@@ -1,5 +1,10 @@
-// The driver's objects that one end knows, by the value that the driver gave them. A graph owns its
-// nodes and the graphs inside them, a mipmap its levels: they go when it goes.
+// Registry of the driver objects that one end of a session has seen, keyed by the driver's value.
+//
+// An object can have an owner: a graph owns its nodes and the graphs inside them, a mipmap owns its
+// levels. Removing the owner removes its objects too.
+//
+// Thread safety: all members of Objects may be called from any thread. One mutex, never held while
+// another lock is taken.
 #pragma once
 #include <array>
 #include <mutex>
@@ -13,29 +18,30 @@
 
 namespace busbar {
 
-// `Note` is what this end has to remember of each.
-template <typename Note>
+// `Metadata` is the data that this end keeps for each object.
+template <typename Metadata>
 class Objects {
  public:
   struct Entry {
-    uint64_t owner = 0;
-    Note note{};
+    uint64_t owner = 0;  // 0: none
+    Metadata metadata{};
   };
-  struct Named {
+  struct Object {
     ObjectKind kind;
     uint64_t value;
     Entry entry;
   };
-  using Taken = std::vector<Named>;
+  using Removed = std::vector<Object>;
 
-  // What is known stays as it is. False when there are too many.
-  bool add(ObjectKind kind, uint64_t value, uint64_t owner = 0, const Note& note = {}) {
+  // Adds an object; a known object keeps its entry. Returns false for value 0 and at the limit of
+  // kMaxObjects of one kind.
+  bool add(ObjectKind kind, uint64_t value, uint64_t owner = 0, const Metadata& metadata = {}) {
     std::lock_guard lock(mutex_);
     if (!value || map(kind).size() >= wire::kMaxObjects) return false;
-    insert({kind, value, {owner == value ? 0 : owner, note}});
+    insert({kind, value, {owner == value ? 0 : owner, metadata}});
     return true;
   }
-  bool known(ObjectKind kind, uint64_t value) const { return find(kind, value).has_value(); }
+  bool contains(ObjectKind kind, uint64_t value) const { return find(kind, value).has_value(); }
   uint64_t owner(ObjectKind kind, uint64_t value) const {
     return find(kind, value).value_or(Entry{}).owner;
   }
@@ -45,42 +51,43 @@ class Objects {
     auto it = m.find(value);
     return it == m.end() ? std::nullopt : std::optional(it->second);
   }
-  // The object first, then what it owns; empty when it is not known. An object is taken before the
-  // driver is asked to destroy it: a moment later its value may be another's.
-  Taken take(ObjectKind kind, uint64_t value) {
+  // Removes an object and its owned objects. Returns the object first; empty when it is unknown.
+  // Call it before the driver destroys the object: afterwards the driver may reuse the value.
+  Removed remove(ObjectKind kind, uint64_t value) {
     std::lock_guard lock(mutex_);
-    Taken taken;
-    extract(kind, value, taken);
-    return taken;
+    Removed removed;
+    extract(kind, value, removed);
+    return removed;
   }
-  void put_back(Taken taken) {
+  // Undoes remove() when the driver did not destroy the object.
+  void restore(Removed removed) {
     std::lock_guard lock(mutex_);
-    for (auto& object : taken) insert(std::move(object));
+    for (auto& object : removed) insert(std::move(object));
   }
 
  private:
   using Map = std::unordered_map<uint64_t, Entry>;
   Map& map(ObjectKind kind) { return entries_[(size_t)kind]; }
-  void insert(Named object) {
+  void insert(Object object) {
     auto [it, added] = map(object.kind).try_emplace(object.value, std::move(object.entry));
     if (added && it->second.owner) owned_[it->second.owner].insert({object.kind, object.value});
   }
-  void extract(ObjectKind kind, uint64_t value, Taken& taken) {
+  void extract(ObjectKind kind, uint64_t value, Removed& removed) {
     auto it = map(kind).find(value);
     if (it == map(kind).end()) return;
     if (auto siblings = owned_.find(it->second.owner); siblings != owned_.end()) {
       siblings->second.erase({kind, value});
       if (siblings->second.empty()) owned_.erase(siblings);
     }
-    taken.push_back({kind, value, std::move(it->second)});
+    removed.push_back({kind, value, std::move(it->second)});
     map(kind).erase(it);
-    auto mine = owned_.extract(value);
-    if (mine)
-      for (auto& [k, v] : mine.mapped()) extract(k, v, taken);
+    auto owned = owned_.extract(value);
+    if (owned)
+      for (auto& [k, v] : owned.mapped()) extract(k, v, removed);
   }
   mutable std::mutex mutex_;
   std::array<Map, (size_t)ObjectKind::count> entries_;
-  std::unordered_map<uint64_t, std::set<std::pair<ObjectKind, uint64_t>>> owned_;
+  std::unordered_map<uint64_t, std::set<std::pair<ObjectKind, uint64_t>>> owned_;  // by owner
 };
 
 }  // namespace busbar

@@ -1,4 +1,4 @@
-// What a tensor map is made from, for all ways of making one.
+// Arguments of the functions that encode a tensor map, in one layout.
 #pragma once
 #include <cuda.h>
 
@@ -10,12 +10,14 @@ enum class TensorMapKind : uint32_t { tiled = 0, im2col = 1, im2col_wide = 2, re
 
 struct TensorMapRequest {
   TensorMapKind kind;
-  uint32_t type, rank, channels, pixels, interleave, swizzle, promotion, fill, mode;
+  uint32_t type, rank;  // CUtensorMapDataType; 1 to 5
+  uint32_t channels, pixels;
+  uint32_t interleave, swizzle, promotion, fill, mode;  // the CUtensorMap* enumerations
   uint64_t address;
-  uint64_t dimensions[5], strides[5];
+  uint64_t dimensions[5], strides[5];  // elements; bytes
   uint32_t box[5], element_strides[5];
   int32_t lower[5], upper[5];
-  CUtensorMap map;  // of replace_address
+  CUtensorMap map;  // for replace_address
 };
 
 }  // namespace busbar::wire

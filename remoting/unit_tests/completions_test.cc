@@ -1,0 +1,169 @@
+// Completion fences: order of publication, errors, data and the background thread.
+#include "server/completions.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "unit_tests/test_session.h"
+
+namespace busbar::server {
+namespace {
+
+constexpr uint32_t kFirst = 17, kSecond = 18;
+constexpr auto kPatience = std::chrono::seconds(10);
+
+// Events of the driver below: not ready, complete or failed. A query may complete another event.
+struct FakeEvent {
+  std::atomic<CUresult> state{CUDA_ERROR_NOT_READY};
+  FakeEvent* completes_with_query = nullptr;
+};
+
+class CompletionsTest : public testing::Test {
+ protected:
+  CompletionsTest() {
+    t.cu.cuEventQuery = [](CUevent e) {
+      auto* event = (FakeEvent*)e;
+      if (event->completes_with_query) event->completes_with_query->state = CUDA_SUCCESS;
+      return event->state.load();
+    };
+    t.cu.cuEventSynchronize = [](CUevent e) {
+      while (((FakeEvent*)e)->state == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+      return CUDA_SUCCESS;
+    };
+  }
+
+  static CompletionFence fence(uint32_t stream, uint64_t position, FakeEvent& event) {
+    CompletionFence f;
+    f.event = (CUevent)&event;
+    f.context = 1;
+    f.stream = stream;
+    f.position = position;
+    return f;
+  }
+
+  TestSession t;
+  FakeEvent a, b, c;
+  Completions completions{*t.session};
+};
+
+TEST_F(CompletionsTest, NothingIsPublishedBeforeTheEventCompletes) {
+  completions.add(fence(kFirst, 100, a));
+  completions.poll();
+  EXPECT_TRUE(t.frames().empty());
+  EXPECT_FALSE(completions.idle());
+  a.state = CUDA_SUCCESS;
+  completions.poll();
+  EXPECT_EQ(t.completed_positions(), (std::vector<uint64_t>{100}));
+  EXPECT_TRUE(completions.idle());
+}
+
+TEST_F(CompletionsTest, FencesOfAStreamArePublishedInOrder) {
+  completions.add(fence(kFirst, 100, a));
+  completions.add(fence(kFirst, 200, b));
+  b.state = CUDA_SUCCESS;
+  completions.poll();
+  EXPECT_TRUE(t.completed_positions().empty()) << "a later fence overtook an earlier one";
+  a.state = CUDA_SUCCESS;
+  completions.poll();
+  EXPECT_EQ(t.completed_positions(), (std::vector<uint64_t>{100, 200}));
+}
+
+TEST_F(CompletionsTest, StreamsCompleteIndependently) {
+  completions.add(fence(kFirst, 100, a));
+  completions.add(fence(kSecond, 200, b));
+  b.state = CUDA_SUCCESS;
+  completions.poll();
+  EXPECT_EQ(t.completed_positions(), (std::vector<uint64_t>{200}));
+}
+
+TEST_F(CompletionsTest, LowestPositionIsPublishedFirst) {
+  completions.add(fence(kFirst, 200, a));
+  completions.add(fence(kSecond, 100, b));
+  a.state = b.state = CUDA_SUCCESS;
+  completions.poll();
+  EXPECT_EQ(t.completed_positions(), (std::vector<uint64_t>{100, 200}));
+}
+
+// The second stream waited for the first one. Both complete between the two queries.
+TEST_F(CompletionsTest, CauseThatCompletesDuringThePollIsPublishedBeforeItsEffect) {
+  completions.add(fence(kFirst, 100, a));
+  completions.add(fence(kSecond, 200, b));
+  b.state = CUDA_SUCCESS;
+  b.completes_with_query = &a;
+  completions.poll();
+  EXPECT_EQ(t.completed_positions(), (std::vector<uint64_t>{100, 200}));
+}
+
+TEST_F(CompletionsTest, FirstErrorIsPartOfEveryLaterCompletion) {
+  completions.add(fence(kFirst, 100, a));
+  completions.add(fence(kSecond, 200, b));
+  a.state = CUDA_ERROR_ILLEGAL_ADDRESS;
+  completions.poll();
+  completions.fail(CUDA_ERROR_OUT_OF_MEMORY);
+  completions.add(fence(kFirst, 300, c));
+  completions.poll();
+  std::map<uint64_t, uint32_t> errors;
+  for (auto& f : t.frames()) errors[f.position()] = f.error();
+  EXPECT_EQ(errors, (std::map<uint64_t, uint32_t>{{100, CUDA_ERROR_ILLEGAL_ADDRESS},
+                                                  {200, CUDA_ERROR_ILLEGAL_ADDRESS},
+                                                  {300, CUDA_ERROR_ILLEGAL_ADDRESS}}));
+}
+
+TEST_F(CompletionsTest, DataIsSentBeforeTheCompletionThatAnnouncesIt) {
+  CompletionFence f = fence(kFirst, 100, a);
+  PinnedBuffer buffer = t.staging(5);
+  std::memcpy(buffer.data(), "hello", 5);
+  f.deliveries.push_back({9, 0, std::move(buffer), 5});
+  f.host_function = 3;
+  completions.add(std::move(f));
+  a.state = CUDA_SUCCESS;
+  completions.poll();
+  auto frames = t.frames();
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_EQ(frames[0].kind, wire::Frame::data);
+  EXPECT_EQ(frames[0].field<uint64_t>(0), 9u);
+  EXPECT_EQ(std::string(frames[0].body.end() - 5, frames[0].body.end()), "hello");
+  EXPECT_EQ(frames[1].kind, wire::Frame::completion);
+  EXPECT_EQ(frames[2].kind, wire::Frame::host_function);
+  EXPECT_TRUE(t.pinned.unused()) << "the buffer was not returned";
+}
+
+TEST_F(CompletionsTest, DataIsNotSentAfterAnError) {
+  CompletionFence f = fence(kFirst, 100, a);
+  f.deliveries.push_back({9, 0, t.staging(5), 5});
+  completions.add(std::move(f));
+  a.state = CUDA_ERROR_LAUNCH_FAILED;
+  completions.poll();
+  auto frames = t.frames();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].error(), (uint32_t)CUDA_ERROR_LAUNCH_FAILED);
+}
+
+TEST_F(CompletionsTest, EventsOfPublishedFencesAreReused) {
+  completions.add(fence(kFirst, 100, a));
+  EXPECT_TRUE(completions.take_idle_events(1).empty());
+  a.state = CUDA_SUCCESS;
+  completions.poll();
+  EXPECT_EQ(completions.take_idle_events(1), (std::vector<CUevent>{(CUevent)&a}));
+  EXPECT_TRUE(completions.take_idle_events(1).empty());
+}
+
+TEST_F(CompletionsTest, BackgroundThreadPublishesWithoutPolls) {
+  completions.add(fence(kFirst, 100, a));
+  completions.add(fence(kSecond, 200, b));
+  completions.watch_in_background(false);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  a.state = b.state = CUDA_SUCCESS;
+  auto end = std::chrono::steady_clock::now() + kPatience;
+  std::vector<uint64_t> positions;
+  while (positions.size() < 2 && std::chrono::steady_clock::now() < end)
+    for (uint64_t p : t.completed_positions()) positions.push_back(p);
+  EXPECT_EQ(positions.size(), 2u);
+}
+
+}  // namespace
+}  // namespace busbar::server

@@ -1,0 +1,110 @@
+// A session over a driver without a GPU, whose client end is in the test.
+#pragma once
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fuzz/stub_driver.h"
+#include "server/session.h"
+
+namespace busbar::server {
+
+// A folder that is removed with its files.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    char name[] = "/tmp/busbar-unit-XXXXXX";
+    path_ = mkdtemp(name);
+  }
+  ~TemporaryFolder() {
+    unlink(ledger().c_str());
+    rmdir(path_.c_str());
+  }
+  std::string ledger() const { return path_ + "/ledger"; }
+
+ private:
+  std::string path_;
+};
+
+struct ReceivedFrame {
+  wire::Frame kind;
+  std::vector<uint8_t> body;
+  template <typename T>
+  T field(size_t offset) const {
+    T v;
+    std::memcpy(&v, body.data() + offset, sizeof v);
+    return v;
+  }
+  // Of a completion.
+  uint32_t stream() const { return field<uint32_t>(0); }
+  uint32_t error() const { return field<uint32_t>(4); }
+  uint64_t position() const { return field<uint64_t>(8); }
+};
+
+class TestSession {
+ public:
+  static constexpr uint64_t kLimitBytes = 1 << 30;
+  TestSession() {
+    fuzz::g_failures = 0;
+    uint64_t limit = kLimitBytes;
+    Ledger::create(folder_.ledger(), &limit, 1);
+    ledger = Ledger::join(folder_.ledger(), 1);
+    int fd = -1;
+    client = transport::SharedMemory::create(fd);
+    // The link lives as long as the process: a thread of it watches the connection.
+    link = new Link(-1, transport::SharedMemory::attach(fd));
+    close(fd);
+    session = std::make_unique<Session>(cu, *link, pinned, bulk, *ledger,
+                                        std::vector<DeviceState>{{0, 0, {}}}, "");
+  }
+
+  // Returns a buffer that counts for no stream of a test.
+  PinnedBuffer staging(uint64_t bytes) {
+    bool needs_slab = false;
+    if (pinned.unused()) pinned.grow();
+    return pinned.acquire(bytes, std::make_shared<StreamUse>(), needs_slab);
+  }
+
+  // Removes and returns the frames that the client has received.
+  std::vector<ReceivedFrame> frames() {
+    std::vector<uint8_t> bytes;
+    client->read(bytes, 1 << 20);
+    std::vector<ReceivedFrame> list;
+    for (size_t at = 0; at < bytes.size();) {
+      wire::FrameHeader h;
+      std::memcpy(&h, bytes.data() + at, sizeof h);
+      at += sizeof h;
+      list.push_back({(wire::Frame)h.kind,
+                      {bytes.begin() + (ptrdiff_t)at, bytes.begin() + (ptrdiff_t)(at + h.bytes)}});
+      at += h.bytes;
+    }
+    return list;
+  }
+
+  // The positions of the completions among them.
+  std::vector<uint64_t> completed_positions() {
+    std::vector<uint64_t> positions;
+    for (auto& f : frames())
+      if (f.kind == wire::Frame::completion) positions.push_back(f.position());
+    return positions;
+  }
+
+ private:
+  TemporaryFolder folder_;
+
+ public:
+  Driver cu = fuzz::stub_driver();
+  PinnedPool pinned{cu};
+  BulkTransfers bulk{pinned, [] {}};
+  std::unique_ptr<Ledger> ledger;
+  std::unique_ptr<transport::SharedMemory> client;
+  Link* link = nullptr;
+  std::unique_ptr<Session> session;
+};
+
+}  // namespace busbar::server
