@@ -1,5 +1,8 @@
-// Every address range the program got from us, and what it is. Answers pointer queries without the
-// node.
+// All address ranges that the library has given to the program, with their kind. Pointer queries
+// read it without a round trip.
+//
+// Thread safety: all members of AddressMap may be called from any thread. One reader-writer lock,
+// never held while another lock is taken.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -14,16 +17,17 @@ struct Context;
 struct Region {
   enum Kind {
     none,
-    device,
-    global,
-    mapped,
-    managed,
-    pinned,
-    registered
-  } kind = none;  // mapped: by the program's own VMM calls
-  uint64_t base = 0, bytes = 0, id = 0;
+    device,      // cuMemAlloc and its variants
+    global,      // a variable of a module
+    mapped,      // cuMemMap, or memory of another process
+    managed,     // cuMemAllocManaged
+    pinned,      // cuMemHostAlloc
+    registered,  // cuMemHostRegister
+  } kind = none;
+  uint64_t base = 0, bytes = 0;
+  uint64_t id = 0;  // CU_POINTER_ATTRIBUTE_BUFFER_ID
   Context* context = nullptr;
-  unsigned flags = 0;
+  unsigned flags = 0;  // of the function that created it
   bool on_device() const {
     return kind == device || kind == global || kind == mapped || kind == managed;
   }
@@ -37,6 +41,7 @@ class AddressMap {
     r.id = next_id_++;
     regions_[r.base] = r;
   }
+  // Removes the region of this kind that begins at `base`. Returns false if there is none.
   bool remove(uint64_t base, Region::Kind kind, Region* out = nullptr) {
     std::unique_lock lock(mutex_);
     auto it = regions_.find(base);
@@ -45,6 +50,7 @@ class AddressMap {
     regions_.erase(it);
     return true;
   }
+  // Returns the region that contains an address; kind none if there is none.
   Region find(uint64_t address) const {
     std::shared_lock lock(mutex_);
     auto it = regions_.upper_bound(address);
@@ -59,10 +65,9 @@ class AddressMap {
       if (r.context == c) list.push_back(r);
     return list;
   }
-  // The whole range lies in one region of device memory.
+  // Return whether device memory covers the range. Adjacent mapped regions count as one.
   bool device_range(uint64_t address, uint64_t bytes) const {
     if (bytes == 0) return true;
-    // Neighbouring mappings of the program's own make one range.
     for (;;) {
       Region r = find(address);
       if (!r.on_device()) return false;
@@ -76,7 +81,7 @@ class AddressMap {
 
  private:
   mutable std::shared_mutex mutex_;
-  std::map<uint64_t, Region> regions_;
+  std::map<uint64_t, Region> regions_;  // by base
   uint64_t next_id_ = 1;
 };
 

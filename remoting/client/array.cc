@@ -1,113 +1,87 @@
-// Arrays, and what the client remembers of them: shapes, so that copies are checked at once.
-#include <algorithm>
+#include "client/array.h"
+
 #include <unordered_map>
 
-#include "client/copy.h"
+#include "client/call.h"
 
 namespace busbar::client {
 
 namespace {
-struct Shapes {
+struct ShapeCache {
   std::mutex mutex;
-  std::unordered_map<CUarray, CUDA_ARRAY3D_DESCRIPTOR> known;
+  std::unordered_map<CUarray, CUDA_ARRAY3D_DESCRIPTOR> shapes;
 };
-Shapes& shapes() {
-  static auto* s = new Shapes;
-  return *s;
+ShapeCache& cache() {
+  static auto* c = new ShapeCache;
+  return *c;
 }
 
-CUresult create(uint64_t& out, ObjectKind kind, const CUDA_ARRAY3D_DESCRIPTOR& d, uint32_t levels) {
+void cache_shape(CUarray a, const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  std::lock_guard lock(cache().mutex);
+  cache().shapes[a] = shape;
+}
+}  // namespace
+
+CUresult create_array(ObjectKind kind, const CUDA_ARRAY3D_DESCRIPTOR& shape, uint32_t levels,
+                      uint64_t& out) {
   if (CUresult r = unsafe_in_capture()) return r;
   Call call;
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
   wire::Encoder<> e(wire::Op::create_array, call.context_id());
-  e.put(call.reply_id()).put(d).put(levels);
-  wire::Decoder answer = call.answer(e.finish(), e.size());
+  e.put(call.reply_id()).put(shape).put(levels);
+  wire::Decoder reply = call.send_and_wait(e.finish(), e.size());
   if (call.status()) return call.status();
-  out = answer.get<uint64_t>();
-  call.remember(kind, out);
-  return answer.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+  out = reply.get<uint64_t>();
+  call.add_object(kind, out);
+  if (!reply.ok()) return CUDA_ERROR_UNKNOWN;
+  if (kind == ObjectKind::array) cache_shape((CUarray)out, shape);
+  return CUDA_SUCCESS;
 }
 
-CUresult destroy(ObjectKind kind, uint64_t value) {
+CUresult destroy_array(ObjectKind kind, uint64_t value) {
   Call call;
-  if (CUresult r = call.begin_anywhere()) return r;
-  if (!call.known(kind, value)) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult r = call.begin_without_context()) return r;
+  if (!call.select_node_of(kind, value)) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult r = call.drain()) return r;
   wire::Encoder<> e(wire::Op::destroy_array, call.context_id());
   e.put(call.reply_id()).put((uint32_t)kind).put<uint32_t>(0).put(value);
-  auto taken = call.take(kind, value);
+  auto removed = call.remove_object(kind, value);
   {
-    std::lock_guard lock(shapes().mutex);
-    for (auto& gone : taken)
-      if (gone.kind == ObjectKind::array) shapes().known.erase((CUarray)gone.value);
+    std::lock_guard lock(cache().mutex);
+    for (auto& object : removed)
+      if (object.kind == ObjectKind::array) cache().shapes.erase((CUarray)object.value);
   }
-  call.answer(e.finish(), e.size());
-  if (call.status()) call.put_back(std::move(taken));
+  call.send_and_wait(e.finish(), e.size());
+  if (call.status()) call.restore_objects(std::move(removed));
   return call.status();
 }
-}  // namespace
 
 bool array_shape(CUarray a, CUDA_ARRAY3D_DESCRIPTOR& out) {
   {
-    std::lock_guard lock(shapes().mutex);
-    auto it = shapes().known.find(a);
-    if (it != shapes().known.end()) {
+    std::lock_guard lock(cache().mutex);
+    auto it = cache().shapes.find(a);
+    if (it != cache().shapes.end()) {
       out = it->second;
       return true;
     }
   }
   if (cuArray3DGetDescriptor_v2(&out, a)) return false;
-  std::lock_guard lock(shapes().mutex);
-  shapes().known[a] = out;
+  cache_shape(a, out);
   return true;
 }
 
-uint64_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR& d) {
-  switch (d.Format) {
+uint64_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
+  switch (shape.Format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return d.NumChannels;
+    case CU_AD_FORMAT_SIGNED_INT8: return shape.NumChannels;
     case CU_AD_FORMAT_UNSIGNED_INT16:
     case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF: return 2ull * d.NumChannels;
+    case CU_AD_FORMAT_HALF: return 2ull * shape.NumChannels;
     case CU_AD_FORMAT_UNSIGNED_INT32:
     case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT: return 4ull * d.NumChannels;
-    default: return 16;  // block-compressed and packed formats: 16 bytes an element at most
+    case CU_AD_FORMAT_FLOAT: return 4ull * shape.NumChannels;
+    default: return 16;
   }
 }
 
 }  // namespace busbar::client
-
-using namespace busbar;
-using namespace busbar::client;
-
-API CUresult cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
-  if (!out || !d) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t made = 0;
-  if (CUresult r = create(made, ObjectKind::array, *d, 0)) return r;
-  *out = (CUarray)made;
-  std::lock_guard lock(shapes().mutex);
-  shapes().known[*out] = *d;
-  return CUDA_SUCCESS;
-}
-API CUresult cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
-  if (!d) return CUDA_ERROR_INVALID_VALUE;
-  CUDA_ARRAY3D_DESCRIPTOR solid{d->Width, d->Height, 0, d->Format, d->NumChannels, 0};
-  return cuArray3DCreate_v2(out, &solid);
-}
-API CUresult cuArrayDestroy(CUarray a) {
-  if (CUresult r = unsafe_in_capture()) return r;
-  return destroy(ObjectKind::array, (uint64_t)a);
-}
-API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d,
-                                    unsigned levels) {
-  if (!out || !d || !levels) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t made = 0;
-  if (CUresult r = create(made, ObjectKind::mipmap, *d, levels)) return r;
-  *out = (CUmipmappedArray)made;
-  return CUDA_SUCCESS;
-}
-API CUresult cuMipmappedArrayDestroy(CUmipmappedArray a) {
-  return destroy(ObjectKind::mipmap, (uint64_t)a);
-}

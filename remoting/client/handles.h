@@ -1,5 +1,8 @@
-// Handles that can be checked: kind, generation and index instead of a pointer, so that a wrong one
-// is an error and no crash.
+// Handles that the library gives to the program. A handle encodes kind, generation and index, so
+// that a stale or foreign handle is detected.
+//
+// Thread safety: all members may be called from any thread. get() takes no lock; add(), remove()
+// and all() take one mutex.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,7 +26,7 @@ enum class HandleKind : uint64_t {
 template <typename T, HandleKind kKind>
 class Handles {
  public:
-  // The object must stay valid until its handle is removed; `slot` is written into the handle.
+  // Returns a new handle. The object must stay valid until its handle is removed.
   void* add(T* object) {
     std::lock_guard lock(mutex_);
     uint32_t index;
@@ -39,6 +42,7 @@ class Handles {
     return (void*)((uint64_t)kKind << 56 | (uint64_t)s.generation << 32 | (index + 1));
   }
 
+  // Returns null for a handle that is stale or of another kind.
   T* get(const void* handle) const {
     auto v = (uint64_t)handle;
     uint32_t index = (uint32_t)v - 1;
@@ -58,6 +62,7 @@ class Handles {
     return list;
   }
 
+  // Invalidates a handle and returns its object, or null if the handle is not valid.
   T* remove(const void* handle) {
     std::lock_guard lock(mutex_);
     T* object = get(handle);
@@ -71,10 +76,10 @@ class Handles {
   }
 
  private:
-  static constexpr uint32_t kChunk = 4096, kChunks = 1024;
+  static constexpr uint32_t kChunk = 4096, kChunks = 1024;  // slots of a chunk; chunks
   struct Slot {
     std::atomic<T*> object{nullptr};
-    uint32_t generation = 0;
+    uint32_t generation = 0;  // 24 bits
   };
   Slot& slot(uint32_t index) const {
     return chunks_[index / kChunk].load(std::memory_order_relaxed)[index % kChunk];

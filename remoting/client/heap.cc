@@ -11,8 +11,9 @@ uint64_t round_up(uint64_t v, uint64_t a) {
 }
 }  // namespace
 
-bool Heap::take(uint64_t bytes, uint64_t& at) {
-  auto best = free_.end();  // best fit keeps large holes large
+// Best fit keeps large free ranges large.
+bool Heap::allocate_free(uint64_t bytes, uint64_t& at) {
+  auto best = free_.end();
   for (auto it = free_.begin(); it != free_.end(); ++it)
     if (it->second >= bytes && (best == free_.end() || it->second < best->second)) best = it;
   if (best == free_.end()) return false;
@@ -24,8 +25,8 @@ bool Heap::take(uint64_t bytes, uint64_t& at) {
   return true;
 }
 
-// A new lease: a whole block if the node has one, else just what is needed.
-bool Heap::grow(uint64_t bytes) {
+// Requests a lease of kLeaseBytes, or of the needed size when the node refuses that.
+bool Heap::add_lease(uint64_t bytes) {
   uint64_t need = round_up(bytes, wire::kGranularity);
   for (uint64_t want : {std::max(need, wire::kLeaseBytes), need}) {
     uint64_t at = cursor_;
@@ -48,7 +49,7 @@ bool Heap::grow(uint64_t bytes) {
   return false;
 }
 
-void Heap::put_back(uint64_t at, uint64_t bytes) {
+void Heap::insert_free(uint64_t at, uint64_t bytes) {
   auto lease_of = [&](uint64_t a) {
     return std::prev(leases_.upper_bound(a))->first;
   };
@@ -66,34 +67,33 @@ void Heap::put_back(uint64_t at, uint64_t bytes) {
     }
 }
 
-void Heap::settle() {
+void Heap::reclaim_completed() {
   for (size_t i = 0; i < pending_.size();) {
     if (!pending_[i].done()) {
       ++i;
       continue;
     }
-    put_back(pending_[i].at, pending_[i].bytes);
+    insert_free(pending_[i].at, pending_[i].bytes);
     pending_[i] = std::move(pending_.back());
     pending_.pop_back();
   }
 }
 
-// One empty block stays for the next allocation; the others go back to the allocation's other
-// sessions.
-void Heap::return_empty_leases() {
-  bool kept = false;
+// Returns unused leases, so that other sessions of the allocation can use the memory. With
+// `keep_one`, one lease of the ordinary size stays for the next allocation.
+void Heap::return_empty_leases(bool keep_one) {
   for (auto it = leases_.begin(); it != leases_.end();) {
     auto f = free_.find(it->first);
     bool empty = f != free_.end() && f->second == it->second;
-    if (empty && !kept && it->second <= wire::kLeaseBytes) {
-      kept = true;
+    if (empty && keep_one && it->second <= wire::kLeaseBytes) {
+      keep_one = false;
       empty = false;
     }
     if (!empty) {
       ++it;
       continue;
     }
-    return_(it->first, it->second);
+    return_lease_(it->first, it->second);
     gaps_[it->first] = it->second;
     free_.erase(f);
     it = leases_.erase(it);
@@ -104,29 +104,18 @@ CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint
   uint64_t need = round_up(bytes, kAlign);
   if (need < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   std::unique_lock lock(mutex_);
-  settle();
-  if (take(need, at)) return CUDA_SUCCESS;
-  if (grow(need) && take(need, at)) return CUDA_SUCCESS;
+  reclaim_completed();
+  if (allocate_free(need, at)) return CUDA_SUCCESS;
+  if (add_lease(need) && allocate_free(need, at)) return CUDA_SUCCESS;
   if (!pending_.empty()) {
     lock.unlock();
     drain();
     lock.lock();
-    settle();
-    if (take(need, at)) return CUDA_SUCCESS;
+    reclaim_completed();
+    if (allocate_free(need, at)) return CUDA_SUCCESS;
   }
-  return_empty_leases();  // small empty blocks may make room for one large
-  for (auto it = leases_.begin(); it != leases_.end();) {
-    auto f = free_.find(it->first);
-    if (f == free_.end() || f->second != it->second) {
-      ++it;
-      continue;
-    }
-    return_(it->first, it->second);
-    gaps_[it->first] = it->second;
-    free_.erase(f);
-    it = leases_.erase(it);
-  }
-  return grow(need) && take(need, at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  return_empty_leases(false);  // several small leases may make room for a large one
+  return add_lease(need) && allocate_free(need, at) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void Heap::release(uint64_t at, uint64_t bytes, Done done) {
@@ -134,8 +123,8 @@ void Heap::release(uint64_t at, uint64_t bytes, Done done) {
   std::lock_guard lock(mutex_);
   allocated_ -= n;
   pending_.push_back({at, n, std::move(done)});
-  settle();
-  return_empty_leases();
+  reclaim_completed();
+  return_empty_leases(true);
 }
 
 uint64_t Heap::leased_bytes() {

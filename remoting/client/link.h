@@ -1,21 +1,32 @@
-// One node's side of a session: the ring, its sender and receiver thread, answers, completion
-// counters, the bulk connection.
+// The link to one session server: records, replies, completions and transfers.
+//
+// Files: link_open.cc (connection set-up), link.cc (calls, waiting, TLS thread), link_shared.cc
+// (shared memory), link_frames.cc (received frames), link_bulk.cc (bulk connection),
+// link_program_memory.cc (writes to the program's memory).
+//
+// Thread safety: public members may be called from any thread, except open(), which must come
+// first. submit() takes no lock; it blocks while the ring is full. call(), wait_until(), upload()
+// and write_shared_chunk() block. Locks: mutex_ guards replies, progress and transfers and is held
+// while no other lock is taken. receive_mutex_ is held by the thread that reads frames from shared
+// memory; mutex_ may be taken under it. bulk_send_mutex_ is held by the thread that sends on the
+// bulk connection, bulk_mutex_ during one operation on that connection.
 #pragma once
 #include <cuda.h>
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <functional>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
-#include "client/order_through_node.h"
+#include "client/address_map.h"
+#include "client/progress.h"
+#include "client/reply_order.h"
 #include "client/rows.h"
+#include "client/ticket_file.h"
 #include "transport/ring.h"
 #include "transport/shared_memory.h"
 #include "transport/tls.h"
@@ -24,103 +35,99 @@
 
 namespace busbar::client {
 
-struct Endpoint {
-  std::string address;
-  int port = 0;
-};
-
-// What `busbar run` wrote for one node.
-struct NodeTicket {
-  std::string node_id, ticket;
-  std::vector<Endpoint> endpoints;  // tried in order
-};
-
-struct Answer {
-  uint32_t status = 0;
+struct Reply {
+  uint32_t status = 0;  // CUresult, or wire::kImageRequired
   std::string body;
 };
 
-// Where a stream stands. `last` is the newest record, `completed` what the server has published.
-struct Progress {
-  std::atomic<uint64_t> last{0}, completed{0};
-  bool done() const {
-    return completed.load(std::memory_order_acquire) >= last.load(std::memory_order_acquire);
-  }
-};
-
-bool wants_shared_memory();
-
 class Link {
  public:
-  // Connects, proves the key, opens a session. `free_addresses` are offered to the node;
-  // `description` is what it says of its devices. False with a sentence that says which endpoint
-  // failed and why.
+  // `addresses` identifies pinned memory of this library; it must outlive the link.
+  explicit Link(const AddressMap& addresses) : addresses_(addresses) {}
+
+  // Opens a session at the first endpoint that accepts it. Offers `free_addresses` for arenas and
+  // returns the description of the devices. On failure, `error` holds the reason of each endpoint.
   bool open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key,
             const std::vector<uint64_t>& free_addresses, std::string& description,
             std::string& error);
 
+  // Submits a finished record. Returns its position, or 0 if the link has failed.
   uint64_t submit(const uint8_t* record, uint32_t bytes) {
-    order_.leave();
+    order_.before_submit();
     return records_->submit(record, bytes);
   }
-  Answer ask(uint64_t id, const uint8_t* record, uint32_t bytes);  // submits and waits
-  void note_wait() { waits_.fetch_add(1, std::memory_order_relaxed); }
-  uint64_t waits() const {
-    return waits_;
-  }  // how often a thread stood still for the node, the opening included
+  // Submits a record that contains the reply id `id` and waits for the reply.
+  Reply call(uint64_t id, const uint8_t* record, uint32_t bytes);
   uint64_t next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
 
-  void watch(uint32_t stream, Progress* progress);  // completions of this stream go there
-  // Waits until `done` holds or the link failed. Spins for a moment, then sleeps.
-  CUresult wait(const std::function<bool()>& done);
-  CUresult error() const { return (CUresult)error_.load(std::memory_order_acquire); }
-  void fail(CUresult error, const std::string& why);
+  // Number of times that a thread waited for the node, including the set-up of the connection.
+  void count_wait() { waits_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t waits() const { return waits_; }
 
-  // Host bytes to the node; returns the transfer's number. Blocks while too much is under way.
+  // Routes completions of a stream to `progress`; null stops this.
+  void track(uint32_t stream, Progress* progress);
+  // Waits until `done` returns true or the link fails. Busy-waits briefly, then sleeps.
+  CUresult wait_until(const std::function<bool()>& done);
+  // Handles frames that wait in shared memory; costs one load if there are none. Call it before
+  // progress is read without waiting. The thread that holds receive_mutex_ checks again after the
+  // release, so that no frame stays unread.
+  void poll_frames() {
+    if (shared_ && shared_->has_frames()) read_frames();
+  }
+  CUresult error() const { return (CUresult)error_.load(std::memory_order_acquire); }
+  // Sets the sticky error, unless one is set, and wakes all waiting threads.
+  void fail(CUresult error, const std::string& reason);
+
+  // Sends host bytes over the bulk connection. Returns the number of the transfer, or 0 if the link
+  // has failed. Blocks while the credit is used up.
   uint64_t upload(const void* data, uint64_t bytes);
-  uint64_t expect(void* to, uint64_t bytes) {
-    return expect(Rows::flat(to, bytes), 0, bytes);
-  }  // the number of a transfer from the node
-  uint64_t expect(
-      const Rows& to, uint64_t offset,
-      uint64_t bytes);  // it fills the packed range [offset, offset + bytes) of the rows
-  // Bytes of a graph's copy that come before the graph is done. `rows` stay known for the life of
-  // the link.
-  void know_staging(uint32_t staging, const Rows& rows) {
+  // Registers the target of a transfer from the node and returns its number. It fills the packed
+  // range [offset, offset + bytes) of the rows.
+  uint64_t expect_transfer(const Rows& to, uint64_t offset, uint64_t bytes);
+  uint64_t expect_transfer(void* to, uint64_t bytes) {
+    return expect_transfer(Rows::flat(to, bytes), 0, bytes);
+  }
+  // Registers the host memory behind a staging buffer of a graph, for the life of the link.
+  void register_staging(uint32_t staging, const Rows& rows) {
     std::lock_guard lock(mutex_);
     staged_[staging] = rows;
   }
-  // Bytes for the node in shared memory: what a record names in the place of a transfer. 0: there
-  // is none, or the link failed.
-  uint64_t lay_out(const void* data, uint64_t bytes);
-  // Takes in what lies in shared memory: before a question that no thread waits for. One load when
-  // there is nothing. Whoever has the lock looks again after giving it back, so that no frame is
-  // left to nobody.
-  void glance() {
-    if (shared_ && shared_->frames_waiting()) take_frames();
-  }
-  bool on_one_machine() const { return shared_ != nullptr; }
-  bool open_bulk();
-  std::function<void(uint64_t)> on_host_function;
+  // Copies bytes into a chunk of shared memory. Returns the value that a record carries instead of
+  // a transfer number, or 0 if there is no shared memory or the link has failed.
+  uint64_t write_shared_chunk(const void* data, uint64_t bytes);
+  bool uses_shared_memory() const { return shared_ != nullptr; }
+
+  // Called by the thread that reads frames; must not block. Set before open().
+  std::function<void(uint64_t id)> on_host_function;
   std::function<void(uint64_t id, uint64_t round)> on_graph_function;
 
-  void goodbye();  // at exit: bounded to one second
+  // Ends the session at exit. Blocks for at most one second.
+  void close();
   bool is_session(const uint8_t* id) const {
     return !__builtin_memcmp(id, session_id_, sizeof session_id_);
   }
   const std::string& node_id() const { return node_id_; }
 
  private:
-  bool open_at(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem,
-               const transport::Secret& key, const std::vector<uint64_t>& free_addresses,
-               std::string& description, std::string& error);
+  // link_open.cc
+  bool open_endpoint(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem,
+                     const transport::Secret& key, const std::vector<uint64_t>& free_addresses,
+                     std::string& description, std::string& error);
   bool open_session(transport::Tls& launcher, const std::vector<uint64_t>& free_addresses,
                     std::string& description, std::string& error);
   bool read_reply(transport::Tls& launcher, wire::OpenReply& reply, std::string& description,
                   std::string& error);
-  void start_threads();
+  bool start_carrier(transport::Tls& launcher, transport::Tls session, bool offered_shared_memory,
+                     std::string& error);
+
+  // link.cc
+  void run_tls();
+  bool send_some();
+  bool receive_some();
+  void wake_waiters();
+  // Starts a detached thread in which all signals of the program are blocked.
   template <typename F>
-  void start(F body) {  // a thread of the link's own, which takes no signal of the program's
+  void start_thread(F body) {
     ++threads_;
     std::thread([this, body] {
       block_signals();
@@ -129,59 +136,76 @@ class Link {
     }).detach();
   }
   static void block_signals();
-  void run();
+  void start_threads();
+
+  // link_shared.cc
   void run_shared();
   void watch_socket();
   bool receive_shared();
-  void take_frames();
-  bool help(const std::function<bool()>& done);
+  void read_frames();
+  bool poll_until(const std::function<bool()>& done);
+
+  // link_frames.cc
   bool parse_frames();
-  bool send_some();
-  bool receive_some();
-  bool frame(const wire::FrameHeader& h, const uint8_t* p);
-  void completion(wire::Decoder d);
+  bool handle_frame(const wire::FrameHeader& h, const uint8_t* p);
+  bool handle_reply(wire::Decoder d);
+  bool handle_shared_data(wire::Decoder d);
+  bool handle_graph_output(wire::Decoder d);
+  void handle_completion(wire::Decoder d);
+  bool deliver_graph_output(uint32_t staging, uint64_t offset, const uint8_t* from, uint64_t bytes);
+  bool deliver_transfer(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes);
+
+  // link_program_memory.cc
+  bool is_pinned(const uint8_t* to, uint64_t bytes) const;
   bool write_program_memory(uint8_t* to, const uint8_t* from, uint64_t bytes);
-  bool deliver_output(uint32_t staging, uint64_t offset, const uint8_t* from, uint64_t bytes);
-  bool deliver(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes);
-  bool receive_bulk_frame();
+
+  // link_bulk.cc
+  bool open_bulk();
+  bool read_bulk(void* p, size_t n);
+  bool receive_bulk_chunk();
   void wait_for_bulk(uint64_t bytes);
-  void bulk_lost();
+  void fail_bulk();
   bool write_bulk(const void* p, size_t n);
   bool flush_bulk();
-  void announce();
-  std::unique_ptr<transport::Ring> ring_;  // of this process, where TLS carries what is in it
-  transport::Ring* records_ = nullptr;
-  std::unique_ptr<transport::SharedMemory> shared_;  // null: records and frames go over TLS
-  std::mutex receive_mutex_;  // who reads frames: the link's thread, or one that waits
-  std::atomic<bool> peer_gone_{false}, helping_{false};
+
+  const AddressMap& addresses_;
+  std::unique_ptr<transport::Ring> ring_;  // with TLS: records that the link's thread sends
+  transport::Ring* records_ = nullptr;     // `ring_`, or the ring in shared memory
+  std::unique_ptr<transport::SharedMemory> shared_;  // null: records and frames travel over TLS
+  std::mutex receive_mutex_;
+  std::atomic<bool> peer_gone_{false};
+  std::atomic<bool> polling_{false};  // a waiting thread reads the frames for all others
   int socket_ = -1;
-  transport::Tls tls_;  // over the socket, where it carries anything
-  std::vector<uint8_t> inbox_;
+  transport::Tls tls_;          // without shared memory
+  std::vector<uint8_t> inbox_;  // received bytes up to an incomplete frame
   const uint8_t* sending_ = nullptr;
-  uint64_t sending_bytes_ = 0, sent_ = 0;
+  uint64_t sending_bytes_ = 0, sent_ = 0;  // of the records at `sending_`
   std::atomic<uint64_t> ids_{1}, waits_{0};
-  std::atomic<uint32_t> error_{0}, epoch_{0}, sleepers_{0};
-  std::mutex mutex_;  // answers, progress, transfers
-  std::unordered_map<uint64_t, Answer*> answers_;
-  std::unordered_map<uint32_t, Progress*> progress_;
+  std::atomic<uint32_t> error_{0};     // CUresult; sticky
+  std::atomic<uint32_t> epoch_{0};     // futex word: incremented after received frames
+  std::atomic<uint32_t> sleepers_{0};  // threads that wait on `epoch_`
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, Reply*> replies_;      // by reply id
+  std::unordered_map<uint32_t, Progress*> progress_;  // by stream
   struct Incoming {
     Rows to;
     uint64_t offset, bytes, left;
   };
-  std::unordered_map<uint64_t, Incoming> incoming_;
-  std::unordered_map<uint32_t, Rows> staged_;
-  std::atomic<bool> leaving_{false};
+  std::unordered_map<uint64_t, Incoming> incoming_;  // by transfer
+  std::unordered_map<uint32_t, Rows> staged_;        // by staging buffer
+  std::atomic<bool> closing_{false};
   std::atomic<int> threads_{0};
   std::string node_id_;
   Endpoint endpoint_;
   transport::Secret session_key_{};
-  OrderThroughNode order_;
+  ReplyOrder order_;
   uint8_t session_id_[16] = {};
-  std::mutex bulk_send_mutex_, bulk_mutex_;  // one sender at a time; the connection itself
+  std::mutex bulk_send_mutex_, bulk_mutex_;
   transport::Tls bulk_;
   std::atomic<bool> bulk_open_{false};
-  uint64_t bulk_sent_ = 0;
-  std::atomic<uint64_t> bulk_credit_{0}, bulk_received_{0};
+  uint64_t bulk_sent_ = 0;     // bytes since the start; guarded by bulk_send_mutex_
+  uint64_t bulk_counter_ = 0;  // of bulk connections; guarded by bulk_send_mutex_
+  std::atomic<uint64_t> bulk_credit_{0}, bulk_received_{0};  // bytes since the start
 };
 
 }  // namespace busbar::client

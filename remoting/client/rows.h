@@ -1,11 +1,12 @@
-// Host memory as rows of slices: what copies of two and three dimensions read and write. Packed
-// means without gaps.
+// Host memory as rows and slices: the host side of 2D and 3D copies.
 #pragma once
 #include <cstdint>
 #include <cstring>
 
 namespace busbar::client {
 
+// All sizes are in bytes, except `rows` (for each slice) and `slices`. Offsets count the packed
+// bytes, without the gaps between rows and slices.
 struct Rows {
   uint8_t* base = nullptr;
   uint64_t row_bytes = 0, pitch = 0, rows = 1, slice_pitch = 0, slices = 1;
@@ -16,7 +17,7 @@ struct Rows {
     return (rows == 1 || pitch == row_bytes) && (slices == 1 || slice_pitch == row_bytes * rows);
   }
 
-  // Calls f(host, n) for each piece without a gap of the packed range [offset, offset + n).
+  // Calls f(host, n) for each contiguous piece of the packed range [offset, offset + n).
   template <typename F>
   void pieces(uint64_t offset, uint64_t n, F f) const {
     if (packed()) {
@@ -24,8 +25,8 @@ struct Rows {
       return;
     }
     while (n) {
-      uint64_t row = offset / row_bytes, x = offset % row_bytes,
-               k = row_bytes - x < n ? row_bytes - x : n;
+      uint64_t row = offset / row_bytes, x = offset % row_bytes;
+      uint64_t k = row_bytes - x < n ? row_bytes - x : n;
       f(base + row / rows * slice_pitch + row % rows * pitch + x, k);
       offset += k;
       n -= k;

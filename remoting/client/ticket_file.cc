@@ -20,34 +20,37 @@ static std::string from_base64(const std::string& text) {
   return out;
 }
 
-static std::string slurp(int fd) {
+static std::string read_text(int fd) {
+  constexpr size_t kMaxBytes = 1 << 20;
   std::string text;
   char buffer[4096];
   ssize_t n;
-  while (text.size() < (1 << 20) && (n = ::read(fd, buffer, sizeof buffer)) > 0)
+  while (text.size() < kMaxBytes && (n = ::read(fd, buffer, sizeof buffer)) > 0)
     text.append(buffer, (size_t)n);
   return text;
 }
 
-bool read_ticket_file(TicketFile& out, std::string& error) {
-  const char* path = std::getenv("BUSBAR_TICKET_FILE");
-  if (!path || !*path) {
-    error = "no GPU is allocated to this program: start it with `busbar run -n 1 -p 25 -- PROGRAM`";
-    return false;
-  }
-  int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+// Reads the text of the file. Fails if other users can read the private key in it.
+static bool read_private_file(const std::string& path, std::string& text, std::string& error) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat st{};
   if (fd < 0 || fstat(fd, &st)) {
-    error = std::string("the ticket file ") + path + " cannot be read; has its `busbar run` ended?";
+    error = "cannot read the ticket file " + path + "; check that its `busbar run` is running";
     if (fd >= 0) ::close(fd);
     return false;
   }
-  std::string text = slurp(fd);
+  text = read_text(fd);
   ::close(fd);
   if (st.st_mode & 077) {
-    error = std::string("the ticket file ") + path + " may be read by others; chmod 600 it";
+    error = "other users can access the ticket file " + path + "; run: chmod 600 " + path;
     return false;
   }
+  return true;
+}
+
+// Each line is a keyword and its values. The lines `endpoint` and `ticket` belong to the last
+// `node` line.
+static void parse(const std::string& text, TicketFile& out) {
   std::istringstream lines(text);
   std::string line, word;
   while (std::getline(lines, line)) {
@@ -73,8 +76,19 @@ bool read_ticket_file(TicketFile& out, std::string& error) {
       out.nodes.back().ticket = from_base64(word);
     }
   }
+}
+
+bool read_ticket_file(TicketFile& out, std::string& error) {
+  const char* path = std::getenv("BUSBAR_TICKET_FILE");
+  if (!path || !*path) {
+    error = "no GPU is allocated to this program; start it with `busbar run -n 1 -p 25 -- PROGRAM`";
+    return false;
+  }
+  std::string text;
+  if (!read_private_file(path, text, error)) return false;
+  parse(text, out);
   if (out.nodes.empty() || out.ca_pem.empty()) {
-    error = std::string("the ticket file ") + path + " is not complete";
+    error = std::string("the ticket file ") + path + " is incomplete; restart its `busbar run`";
     return false;
   }
   return true;

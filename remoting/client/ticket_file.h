@@ -1,11 +1,24 @@
-// The 0600 file that `busbar run` keeps fresh: nodes, tickets, the key that proves them.
+// The ticket file, which `busbar run` writes with mode 0600 and keeps current: nodes, their tickets
+// and the private key that the tickets name.
+//
+// Thread safety: any thread.
 #pragma once
 #include <string>
 #include <vector>
 
-#include "client/link.h"
+#include "transport/tls.h"
 
 namespace busbar::client {
+
+struct Endpoint {
+  std::string address;
+  int port = 0;
+};
+
+struct NodeTicket {
+  std::string node_id, ticket;
+  std::vector<Endpoint> endpoints;  // in the order in which to try them
+};
 
 struct TicketFile {
   std::string ca_pem;
@@ -13,7 +26,7 @@ struct TicketFile {
   std::vector<NodeTicket> nodes;
 };
 
-// Reads BUSBAR_TICKET_FILE. False with a sentence that says what to do.
+// Reads the file named by BUSBAR_TICKET_FILE. Returns false with a message that states the remedy.
 bool read_ticket_file(TicketFile& out, std::string& error);
 
 }  // namespace busbar::client

@@ -1,16 +1,14 @@
-// User objects: something of the program's that lives as long as the graphs that use it. The node
-// need not know of them.
+#include "client/user_object.h"
+
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <set>
-
-#include "client/call.h"
-#include "client/node_calls.h"
 
 namespace busbar::client {
 
 struct UserObject {
-  void* pointer;
+  void* data;
   CUhostFn destroy;
   uint64_t references;
 };
@@ -19,95 +17,68 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::set<UserObject*> live;
-  std::map<const void*, UserObjects> held;  // by a graph or an executable graph
+  std::map<const void*, UserObjects> held;  // by graph or executable graph
 };
 Registry& registry() {
   static auto* r = new Registry;
   return *r;
 }
 
+// Return the object of a handle, or null if it is not live. Call with the lock.
+UserObject* find(CUuserObject h) {
+  auto* o = (UserObject*)h;
+  return registry().live.count(o) ? o : nullptr;
+}
+
+// Drops references. Releases the lock while the destructor runs.
 void release(std::unique_lock<std::mutex>& lock, UserObject* o, uint64_t count) {
   o->references -= std::min(count, o->references);
   if (o->references) return;
   registry().live.erase(o);
   lock.unlock();
-  o->destroy(o->pointer);
+  o->destroy(o->data);
   delete o;
   lock.lock();
 }
 }  // namespace
 
-void share_objects(const void* from, const void* to) {
-  std::lock_guard lock(registry().mutex);
-  auto it = registry().held.find(from);
-  if (it == registry().held.end()) return;
-  for (auto* o : it->second) ++o->references;
-  registry().held[to] = it->second;
-}
-
-UserObjects take_objects_of(const void* holder) {
-  std::lock_guard lock(registry().mutex);
-  auto entry = registry().held.extract(holder);
-  return entry ? std::move(entry.mapped()) : UserObjects{};
-}
-
-void give_objects_to(const void* holder, UserObjects objects) {
-  std::lock_guard lock(registry().mutex);
-  if (!objects.empty()) registry().held[holder] = std::move(objects);
-}
-
-void release_objects(const UserObjects& objects) {
-  std::unique_lock lock(registry().mutex);
-  for (auto* o : objects) release(lock, o, 1);
-}
-
-}  // namespace busbar::client
-
-using namespace busbar;
-using namespace busbar::client;
-
-#define OBJECT(o, h)                                 \
-  if (!session()) return CUDA_ERROR_NOT_INITIALIZED; \
-  auto* o = (UserObject*)(h);                        \
-  std::unique_lock lock(registry().mutex);           \
-  if (!registry().live.count(o)) return CUDA_ERROR_INVALID_VALUE
-
-API CUresult cuUserObjectCreate(CUuserObject* out, void* pointer, CUhostFn destroy,
-                                unsigned references, unsigned flags) {
-  if (!session()) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!out || !destroy || !references || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
-    return CUDA_ERROR_INVALID_VALUE;
-  auto* o = new UserObject{pointer, destroy, references};
+CUuserObject create_user_object(void* data, CUhostFn destroy, unsigned references) {
+  auto* o = new UserObject{data, destroy, references};
   std::lock_guard lock(registry().mutex);
   registry().live.insert(o);
-  *out = (CUuserObject)o;
-  return CUDA_SUCCESS;
+  return (CUuserObject)o;
 }
-API CUresult cuUserObjectRetain(CUuserObject h, unsigned count) {
-  OBJECT(o, h);
+
+CUresult retain_user_object(CUuserObject h, unsigned count) {
+  std::lock_guard lock(registry().mutex);
+  UserObject* o = find(h);
+  if (!o) return CUDA_ERROR_INVALID_VALUE;
   o->references += count;
   return count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-API CUresult cuUserObjectRelease(CUuserObject h, unsigned count) {
-  OBJECT(o, h);
-  if (!count) return CUDA_ERROR_INVALID_VALUE;
+
+CUresult release_user_object(CUuserObject h, unsigned count) {
+  std::unique_lock lock(registry().mutex);
+  UserObject* o = find(h);
+  if (!o || !count) return CUDA_ERROR_INVALID_VALUE;
   release(lock, o, count);
   return CUDA_SUCCESS;
 }
 
-API CUresult cuGraphRetainUserObject(CUgraph g, CUuserObject h, unsigned count, unsigned flags) {
-  OBJECT(o, h);
-  if (!count || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE ||
-      !home_of(ObjectKind::graph, (uint64_t)g).link)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (!(flags & CU_GRAPH_USER_OBJECT_MOVE)) o->references += count;
+CUresult retain_user_object_by_graph(CUgraph g, CUuserObject h, unsigned count, bool move) {
+  std::lock_guard lock(registry().mutex);
+  UserObject* o = find(h);
+  if (!o || !count) return CUDA_ERROR_INVALID_VALUE;
+  if (!move) o->references += count;
   auto& held = registry().held[g];
   held.insert(held.end(), count, o);
   return CUDA_SUCCESS;
 }
 
-API CUresult cuGraphReleaseUserObject(CUgraph g, CUuserObject h, unsigned count) {
-  OBJECT(o, h);
+CUresult release_user_object_by_graph(CUgraph g, CUuserObject h, unsigned count) {
+  std::unique_lock lock(registry().mutex);
+  UserObject* o = find(h);
+  if (!o) return CUDA_ERROR_INVALID_VALUE;
   auto& held = registry().held[g];
   unsigned released = 0;
   for (auto it = held.begin();
@@ -116,3 +87,29 @@ API CUresult cuGraphReleaseUserObject(CUgraph g, CUuserObject h, unsigned count)
   if (released) release(lock, o, released);
   return released == count && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+void share_user_objects(const void* from, const void* to) {
+  std::lock_guard lock(registry().mutex);
+  auto it = registry().held.find(from);
+  if (it == registry().held.end()) return;
+  for (auto* o : it->second) ++o->references;
+  registry().held[to] = it->second;
+}
+
+UserObjects remove_user_objects(const void* holder) {
+  std::lock_guard lock(registry().mutex);
+  auto entry = registry().held.extract(holder);
+  return entry ? std::move(entry.mapped()) : UserObjects{};
+}
+
+void restore_user_objects(const void* holder, UserObjects objects) {
+  std::lock_guard lock(registry().mutex);
+  if (!objects.empty()) registry().held[holder] = std::move(objects);
+}
+
+void release_user_objects(const UserObjects& objects) {
+  std::unique_lock lock(registry().mutex);
+  for (auto* o : objects) release(lock, o, 1);
+}
+
+}  // namespace busbar::client

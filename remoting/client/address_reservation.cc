@@ -1,0 +1,109 @@
+#include "client/address_reservation.h"
+
+#include <sys/mman.h>
+
+#include <map>
+#include <mutex>
+
+#include "client/link.h"
+
+namespace busbar::client {
+
+namespace {
+// Addresses above the arenas.
+#ifdef BUSBAR_SMALL_WINDOW
+constexpr uint64_t kFirstAddress = 0x5000000000ull, kLastAddress = 0x7000000000ull;
+#else
+constexpr uint64_t kFirstAddress = 0x2b0000000000ull, kLastAddress = 0x2f0000000000ull;
+#endif
+constexpr int kAttempts = 4;
+
+struct Reservations {
+  std::mutex mutex;
+  uint64_t cursor = kFirstAddress;
+  std::map<uint64_t, AddressReservation> by_base;
+};
+Reservations& reservations() {
+  static auto* r = new Reservations;
+  return *r;
+}
+
+uint64_t round_up(uint64_t v) {
+  return (v + wire::kGranularity - 1) & ~(wire::kGranularity - 1);
+}
+
+// Reserves the range in this process if it is unused.
+bool reserve_at(uint64_t at, uint64_t bytes) {
+  void* p = mmap((void*)at, bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (p != MAP_FAILED && (uint64_t)p != at) {  // a kernel without MAP_FIXED_NOREPLACE
+    munmap(p, bytes);
+    return false;
+  }
+  return p != MAP_FAILED;
+}
+
+// Reserves an unused range in this process. Returns 0 if there is none. Call with the lock.
+uint64_t reserve_locally(uint64_t bytes, uint64_t hint) {
+  if (hint && hint % wire::kGranularity == 0 && hint >= kFirstAddress &&
+      hint + bytes <= kLastAddress && reserve_at(hint, bytes))
+    return hint;
+  uint64_t& cursor = reservations().cursor;
+  for (; cursor + bytes <= kLastAddress; cursor += round_up(bytes))
+    if (reserve_at(cursor, bytes)) {
+      cursor += bytes;
+      return cursor - bytes;
+    }
+  return 0;
+}
+
+CUresult call_range(Link* link, wire::Op op, uint32_t context, uint64_t base, uint64_t bytes) {
+  uint64_t id = link->next_id();
+  wire::Encoder<> e(op, context);
+  e.put(id).put(base).put(bytes).put<uint64_t>(0).put<uint64_t>(0);
+  return (CUresult)link->call(id, e.finish(), e.size()).status;
+}
+}  // namespace
+
+CUresult reserve_addresses(Link* link, uint32_t context, uint64_t bytes, uint64_t hint,
+                           uint64_t& out) {
+  std::lock_guard lock(reservations().mutex);
+  for (int i = 0; i < kAttempts; ++i) {
+    uint64_t at = reserve_locally(bytes, i ? 0 : hint);
+    if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = call_range(link, wire::Op::reserve_addresses, context, at, bytes);
+    if (r == CUDA_SUCCESS) {
+      reservations().by_base[at] = {at, bytes, link};
+      out = at;
+      return r;
+    }
+    munmap((void*)at, bytes);
+    if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;  // otherwise the range is used on the node
+  }
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void align_reservations(uint64_t align) {
+  std::lock_guard lock(reservations().mutex);
+  uint64_t& cursor = reservations().cursor;
+  cursor = (cursor + align - 1) & ~(align - 1);
+}
+
+CUresult release_addresses(uint64_t base, uint64_t bytes) {
+  std::lock_guard lock(reservations().mutex);
+  auto it = reservations().by_base.find(base);
+  if (it == reservations().by_base.end() || it->second.bytes != bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUresult r = call_range(it->second.link, wire::Op::free_addresses, 0, base, bytes);
+  munmap((void*)base, bytes);
+  reservations().by_base.erase(it);
+  return r;
+}
+
+AddressReservation find_reservation(uint64_t address) {
+  std::lock_guard lock(reservations().mutex);
+  auto it = reservations().by_base.upper_bound(address);
+  return it == reservations().by_base.begin() ? AddressReservation{} : std::prev(it)->second;
+}
+
+}  // namespace busbar::client

@@ -1,0 +1,90 @@
+// CUDA entry points: several copies in one call, and copies with hints. Hints do not change the
+// result and are ignored.
+#include "client/api/require.h"
+#include "client/array.h"
+#include "client/row_copy.h"
+
+using namespace busbar::client;
+
+#undef cuMemcpyBatchAsync
+#undef cuMemcpy3DBatchAsync
+
+API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t n,
+                                   CUmemcpyAttributes*, size_t*, size_t attributes, CUstream s) {
+  if (!to || !from || !bytes || !n || !attributes || attributes > n)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < n; ++i)
+    if (CUresult r = cuMemcpyAsync(to[i], from[i], bytes[i], s)) return r;
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t n,
+                                CUmemcpyAttributes* a, size_t* i, size_t attributes, size_t* failed,
+                                CUstream s) {
+  if (failed) *failed = SIZE_MAX;
+  return cuMemcpyBatchAsync_v2(to, from, bytes, n, a, i, attributes, s);
+}
+API CUresult cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_t n,
+                                         CUmemcpyAttributes* a, CUstream s) {
+  return a ? cuMemcpyAsync(to, from, n, s) : CUDA_ERROR_INVALID_VALUE;
+}
+
+// Converts a batch operation to a 3D copy. Its extent counts elements of the array; between two
+// pointers it counts bytes. Returns false for an unknown array or an empty extent.
+static bool as_3d(const CUDA_MEMCPY3D_BATCH_OP& op, CUDA_MEMCPY3D& out) {
+  uint64_t element = 1;
+  CUDA_ARRAY3D_DESCRIPTOR d;
+  for (auto* side : {&op.src, &op.dst})
+    if (side->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+      if (!array_shape(side->op.array.array, d)) return false;
+      element = element_bytes(d);
+    }
+  out = {};
+  auto pointer = [&](const CUmemcpy3DOperand& o, CUmemorytype& type, CUdeviceptr& p, size_t& pitch,
+                     size_t& height) {
+    type = CU_MEMORYTYPE_UNIFIED;
+    p = o.op.ptr.ptr;
+    pitch = o.op.ptr.rowLength * element;
+    height = o.op.ptr.layerHeight;
+  };
+  auto array = [&](const CUmemcpy3DOperand& o, CUmemorytype& type, CUarray& a, size_t& x, size_t& y,
+                   size_t& z) {
+    type = CU_MEMORYTYPE_ARRAY;
+    a = o.op.array.array;
+    x = o.op.array.offset.x * element;
+    y = o.op.array.offset.y;
+    z = o.op.array.offset.z;
+  };
+  if (op.src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
+    array(op.src, out.srcMemoryType, out.srcArray, out.srcXInBytes, out.srcY, out.srcZ);
+  else
+    pointer(op.src, out.srcMemoryType, out.srcDevice, out.srcPitch, out.srcHeight);
+  if (op.dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
+    array(op.dst, out.dstMemoryType, out.dstArray, out.dstXInBytes, out.dstY, out.dstZ);
+  else
+    pointer(op.dst, out.dstMemoryType, out.dstDevice, out.dstPitch, out.dstHeight);
+  out.WidthInBytes = op.extent.width * element;
+  out.Height = op.extent.height;
+  out.Depth = op.extent.depth;
+  return out.WidthInBytes && out.Height && out.Depth;
+}
+
+API CUresult cuMemcpy3DBatchAsync_v2(size_t n, CUDA_MEMCPY3D_BATCH_OP* ops,
+                                     unsigned long long flags, CUstream s) {
+  if (!n || !ops || flags) return CUDA_ERROR_INVALID_VALUE;
+  REQUIRE_SESSION;
+  for (size_t i = 0; i < n; ++i) {
+    CUDA_MEMCPY3D p;
+    if (!as_3d(ops[i], p)) return CUDA_ERROR_INVALID_VALUE;
+    if (CUresult r = copy_rows(p, s, false)) return r;
+  }
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemcpy3DBatchAsync(size_t n, CUDA_MEMCPY3D_BATCH_OP* ops, size_t* failed,
+                                  unsigned long long flags, CUstream s) {
+  if (failed) *failed = SIZE_MAX;
+  return cuMemcpy3DBatchAsync_v2(n, ops, flags, s);
+}
+API CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP* op, unsigned long long flags,
+                                           CUstream s) {
+  return cuMemcpy3DBatchAsync_v2(1, op, flags, s);
+}

@@ -1,0 +1,145 @@
+// CUDA entry points: stream capture.
+#include "client/api/require.h"
+#include "client/call.h"
+
+using namespace busbar;
+using namespace busbar::client;
+
+API CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNode* dependencies,
+                                         const CUgraphEdgeData* edges, size_t n,
+                                         CUstreamCaptureMode mode) {
+  Call call;
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (s->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !dependencies) || n > kMaxElements)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = call.begin(h)) return r;
+  if (g && !call.select_node_of(ObjectKind::graph, (uint64_t)g)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = begin_capture(*s, g, mode)) return r;
+  wire::Encoder<kLargeRecordBytes> e(wire::Op::begin_capture, c->id, s->id);
+  e.put(call.reply_id()).put((uint64_t)g).put((uint32_t)n).put((uint32_t)(edges != nullptr));
+  if (n) e.raw(dependencies, (uint32_t)(n * sizeof *dependencies));
+  if (n && edges) e.raw(edges, (uint32_t)(n * sizeof *edges));
+  call.send_and_wait(e.finish(), e.size());
+  if (call.status()) cancel_capture(*s);
+  return call.status();
+}
+API CUresult cuStreamBeginCapture_v2(CUstream h, CUstreamCaptureMode mode) {
+  return cuStreamBeginCaptureToGraph(h, nullptr, nullptr, nullptr, 0, mode);
+}
+#undef cuStreamBeginCapture
+API CUresult cuStreamBeginCapture(CUstream h) {
+  return cuStreamBeginCapture_v2(h, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+API CUresult cuStreamEndCapture(CUstream h, CUgraph* out) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = nullptr;
+  std::shared_ptr<Capture> capture;
+  if (CUresult r = check_capture_end(*s, capture)) return r;
+  bool invalid = capture->invalid;
+  Call call;
+  if (CUresult r = call.begin(kNoStreamHandle)) return r;
+  wire::Encoder<> e(wire::Op::end_capture, c->id, s->id);
+  e.put(call.reply_id()).put<uint32_t>(invalid).put((uint32_t)(capture->given != nullptr));
+  wire::Decoder reply = call.send_and_wait(e.finish(), e.size());
+  end_capture(*capture);
+  if (invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (call.status()) return call.status();
+  *out = reply.get<CUgraph>();
+  call.add_object(ObjectKind::graph, (uint64_t)*out);
+  if (!capture->given) set_model(*out, capture->model);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuStreamIsCapturing(CUstream h, CUstreamCaptureStatus* status) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (!status) return CUDA_ERROR_INVALID_VALUE;
+  if (s->legacy)
+    if (CUresult r = check_stream_capture(*s)) return r;
+  *status = capture_status(*s);
+  return CUDA_SUCCESS;
+}
+
+// The status is kept in the client. The graph and its newest nodes need a round trip.
+static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
+                             CUgraph* graph, const CUgraphNode** tail, size_t* count) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (!status) return CUDA_ERROR_INVALID_VALUE;
+  if (s->legacy)
+    if (CUresult r = check_stream_capture(*s)) return r;
+  auto capture = capture_of(*s);
+  *status = capture_status(*s);
+  if (!capture) return CUDA_SUCCESS;
+  if (id) *id = capture->id;
+  if (!graph && !tail && !count) return CUDA_SUCCESS;
+  Call call;
+  if (CUresult r = call.begin(kNoStreamHandle)) return r;
+  wire::Encoder<> e(wire::Op::capture_info, c->id, s->id);
+  e.put(call.reply_id());
+  wire::Decoder reply = call.send_and_wait(e.finish(), e.size());
+  if (call.status()) return call.status();
+  auto g = reply.get<CUgraph>();
+  uint64_t n = reply.get<uint64_t>();
+  if (n > reply.left() / sizeof(CUgraphNode)) return CUDA_ERROR_UNKNOWN;
+  call.add_object(ObjectKind::graph, (uint64_t)g);
+  if (!capture->given) set_model(g, capture->model);  // the program may add nodes from now on
+  std::vector<CUgraphNode> nodes(n);
+  for (auto& node : nodes) {
+    node = reply.get<CUgraphNode>();
+    call.add_object(ObjectKind::node, (uint64_t)node, (uint64_t)g);
+  }
+  const CUgraphNode* newest = set_capture_tail(*capture, std::move(nodes));
+  if (graph) *graph = g;
+  if (tail) *tail = newest;
+  if (count) *count = n;
+  return CUDA_SUCCESS;
+}
+
+#undef cuStreamGetCaptureInfo
+API CUresult cuStreamGetCaptureInfo(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id) {
+  return capture_info(h, status, id, nullptr, nullptr, nullptr);
+}
+API CUresult cuStreamGetCaptureInfo_v2(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                       CUgraph* graph, const CUgraphNode** tail, size_t* count) {
+  return capture_info(h, status, id, graph, tail, count);
+}
+API CUresult cuStreamGetCaptureInfo_v3(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                       CUgraph* graph, const CUgraphNode** tail,
+                                       const CUgraphEdgeData** edges, size_t* count) {
+  if (edges) *edges = nullptr;
+  return capture_info(h, status, id, graph, tail, count);
+}
+
+API CUresult cuStreamUpdateCaptureDependencies_v2(CUstream h, CUgraphNode* nodes,
+                                                  const CUgraphEdgeData*, size_t n,
+                                                  unsigned flags) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if ((n && !nodes) || flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || n > kMaxElements)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!capture_of(*s)) return CUDA_ERROR_ILLEGAL_STATE;
+  Call call;
+  if (CUresult r = call.begin(h)) return r;
+  wire::Encoder<kLargeRecordBytes> e(wire::Op::update_capture, c->id, s->id);
+  e.put(call.reply_id()).put(flags).put((uint32_t)n);
+  if (n) e.raw(nodes, (uint32_t)(n * sizeof *nodes));
+  call.send_and_wait(e.finish(), e.size());
+  return call.status();
+}
+#undef cuStreamUpdateCaptureDependencies
+API CUresult cuStreamUpdateCaptureDependencies(CUstream h, CUgraphNode* nodes, size_t n,
+                                               unsigned flags) {
+  return cuStreamUpdateCaptureDependencies_v2(h, nodes, nullptr, n, flags);
+}
+
+API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  exchange_capture_mode(*mode);
+  return CUDA_SUCCESS;
+}

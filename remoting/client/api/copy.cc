@@ -1,0 +1,83 @@
+// CUDA entry points: copies between host and device memory.
+#include "client/api/require.h"
+#include "client/call.h"
+#include "client/device_memory.h"
+#include "client/host_function.h"
+#include "client/row_copy.h"
+
+using namespace busbar;
+using namespace busbar::client;
+
+// Captures a copy. Its host side becomes a staging buffer of the node.
+static CUresult capture_copy(CUdeviceptr device, const void* host, size_t bytes, bool in,
+                             CUstream stream) {
+  CUDA_MEMCPY3D p{};
+  (in ? p.srcMemoryType : p.dstMemoryType) = CU_MEMORYTYPE_HOST;
+  (in ? p.dstMemoryType : p.srcMemoryType) = CU_MEMORYTYPE_DEVICE;
+  (in ? p.dstDevice : p.srcDevice) = device;
+  if (in)
+    p.srcHost = host;
+  else
+    p.dstHost = (void*)host;
+  p.WidthInBytes = bytes;
+  p.Height = p.Depth = 1;
+  return copy_rows(p, stream, false);
+}
+
+// Return whether the host side of a copy is managed memory, which lies on the device.
+static bool is_managed(const void* p) {
+  return has_host_mirrors() && session() &&
+         session()->addresses.find((uint64_t)p).kind == Region::managed;
+}
+
+static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream stream,
+                        bool synchronous) {
+  if (synchronous) REQUIRE_CAPTURE_SAFE;
+  if (is_managed(from)) return cuMemcpyDtoDAsync_v2(to, (CUdeviceptr)from, bytes, stream);
+  Call call;
+  if (CUresult r = call.begin(stream)) return r;
+  if (!from && bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!session()->addresses.device_range(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (call.stream()->capturing) return capture_copy(to, from, bytes, true, stream);
+  if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
+  if (bytes && !call.on_link(to))
+    if (CUresult r = call.move_to_node_of(to)) return r;
+  if (CUresult r = submit_upload(call.context(), call.stream(), to, from, bytes)) return r;
+  // The bytes have been read. Later work of blocking streams is ordered behind the copy; work of
+  // non-blocking streams is ordered by a wait only.
+  bool must_wait = call.moved() || (synchronous && call.context()->non_blocking_streams.load() > 0);
+  return must_wait ? wait_for_submitted(call.stream()) : CUDA_SUCCESS;
+}
+
+static CUresult copy_out(void* to, CUdeviceptr from, size_t bytes, CUstream stream,
+                         bool synchronous) {
+  if (synchronous) REQUIRE_CAPTURE_SAFE;
+  if (is_managed(to)) return cuMemcpyDtoDAsync_v2((CUdeviceptr)to, from, bytes, stream);
+  Call call;
+  if (CUresult r = call.begin(stream)) return r;
+  if (!to && bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!session()->addresses.device_range(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (call.stream()->capturing) return capture_copy(from, to, bytes, false, stream);
+  if (bytes) {
+    if (!call.on_link(from))
+      if (CUresult r = call.move_to_node_of(from)) return r;
+    wire::Encoder<> e(wire::Op::copy_out, call.context_id(), call.stream_id());
+    e.put((uint64_t)from).put((uint64_t)bytes).put(call.link()->expect_transfer(to, bytes));
+    if (CUresult r = call.send(e.finish(), e.size())) return r;
+  }
+  bool pinned = session()->addresses.find((uint64_t)to).on_host();
+  return synchronous || !pinned ? wait_for_submitted(call.stream()) : CUDA_SUCCESS;
+}
+
+API CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t n) {
+  return copy_in(to, from, n, nullptr, true);
+}
+API CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t n, CUstream s) {
+  return copy_in(to, from, n, s, false);
+}
+API CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t n) {
+  return copy_out(to, from, n, nullptr, true);
+}
+API CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t n, CUstream s) {
+  return copy_out(to, from, n, s, false);
+}

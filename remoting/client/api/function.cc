@@ -1,0 +1,74 @@
+// CUDA entry points: properties of functions.
+#include "client/function.h"
+
+#include "client/api/require.h"
+#include "client/library.h"
+
+using namespace busbar::client;
+
+API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction h) {
+  REQUIRE_FUNCTION(f, h);
+  if (!value || (int)which < 0 || (int)which >= kFunctionAttributes)
+    return CUDA_ERROR_INVALID_VALUE;
+  *value = f->attributes[which];
+  return (CUresult)f->attribute_status[which];
+}
+API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel k, CUdevice) {
+  return cuFuncGetAttribute(value, which, (CUfunction)k);
+}
+API CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel k, CUdevice) {
+  CUresult r = cuFuncSetAttribute((CUfunction)k, which, value);
+  CUresult error;
+  if (Function* f = r ? nullptr : find_function((CUfunction)k, error))
+    if ((int)which < kFunctionAttributes) f->attributes[which] = value;
+  return r;
+}
+
+API CUresult cuFuncGetParamInfo(CUfunction h, size_t index, size_t* offset, size_t* bytes) {
+  REQUIRE_FUNCTION(f, h);
+  if (!offset || index >= f->layout.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = f->layout[index].offset;
+  if (bytes) *bytes = f->layout[index].bytes;
+  return CUDA_SUCCESS;
+}
+API CUresult cuKernelGetParamInfo(CUkernel k, size_t index, size_t* offset, size_t* bytes) {
+  return cuFuncGetParamInfo((CUfunction)k, index, offset, bytes);
+}
+
+API CUresult cuFuncGetModule(CUmodule* out, CUfunction h) {
+  REQUIRE_FUNCTION(f, h);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = (CUmodule)f->module->handle;
+  return CUDA_SUCCESS;
+}
+API CUresult cuFuncGetName(const char** name, CUfunction h) {
+  REQUIRE_FUNCTION(f, h);
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  *name = f->name.c_str();
+  return CUDA_SUCCESS;
+}
+API CUresult cuFuncLoad(CUfunction h) {
+  REQUIRE_FUNCTION(f, h);
+  (void)f;
+  return CUDA_SUCCESS;  // a function is loaded with its handle
+}
+API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction h) {
+  REQUIRE_FUNCTION(f, h);
+  (void)f;
+  if (!state) return CUDA_ERROR_INVALID_VALUE;
+  *state = CU_FUNCTION_LOADING_STATE_LOADED;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuFuncGetParamCount(CUfunction h, size_t* count) {
+  REQUIRE_FUNCTION(f, h);
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  *count = f->layout.size();
+  return CUDA_SUCCESS;
+}
+API CUresult cuKernelGetParamCount(CUkernel k, size_t* count) {
+  return cuFuncGetParamCount((CUfunction)k, count);
+}
+API CUresult cuKernelSetCacheConfig(CUkernel k, CUfunc_cache config, CUdevice) {
+  return cuFuncSetCacheConfig((CUfunction)k, config);
+}

@@ -1,0 +1,147 @@
+// CUDA entry points: graphs as a whole. A launch sends the host memory that the graph's copies
+// read, and names a transfer for each copy that writes to host memory.
+#include <algorithm>
+
+#include "client/call.h"
+#include "client/event.h"
+#include "client/graph_input.h"
+#include "client/host_function.h"
+#include "client/wrapped_calls.h"
+#include "export.h"
+
+using namespace busbar;
+using namespace busbar::client;
+
+static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
+  std::vector<HostCopy> outputs;
+  for (auto& c : model.copies)
+    if (!c.in) outputs.push_back(c);
+  if (outputs.size() > kMaxElements) return CUDA_ERROR_NOT_SUPPORTED;
+  for (auto& c : model.copies)
+    if (c.in || c.conditional)
+      if (CUresult r = send_graph_input(call.link(), call.context_id(), call.stream(), c)) return r;
+  wire::Encoder<kLargeRecordBytes> e(wire::Op::launch_graph, call.context_id(), call.stream_id());
+  e.put((uint64_t)exec).put((uint32_t)outputs.size()).put<uint32_t>(0);
+  for (auto& c : outputs)
+    e.put((uint64_t)c.staging).put(call.link()->expect_transfer(c.rows, 0, c.rows.bytes()));
+  if (CUresult r = call.send(e.finish(), e.size())) return r;
+  for (CUevent h : model.events)
+    if (Event* event = session()->events.get(h)) {
+      std::lock_guard lock(event->mutex);
+      event->stream = retain(call.stream());
+      event->position = call.stream()->progress.last;
+      event->by_graph = true;
+    }
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
+  Call call;
+  if (CUresult r = call.begin(h)) return r;
+  if (!home_of(ObjectKind::exec, (uint64_t)exec).link) return CUDA_ERROR_INVALID_VALUE;
+  auto model = model_of(exec);
+  if (auto capture = call.stream()->capturing ? capture_of(*call.stream()) : nullptr) {
+    merge_model(*capture->model, *model, false);
+    wire::Encoder<> e(wire::Op::launch_graph, call.context_id(), call.stream_id());
+    e.put((uint64_t)exec).put<uint64_t>(0);
+    return call.send(e.finish(), e.size());
+  }
+  std::unique_lock lock(model->mutex);
+  if (std::any_of(model->copies.begin(), model->copies.end(),
+                  [](auto& c) { return c.in || c.conditional; }))
+    if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
+  return launch_graph(call, exec, *model);
+}
+
+API CUresult cuGraphClone(CUgraph* out, CUgraph g) {
+  CUresult r = send_cuGraphClone(out, g);
+  if (!r) merge_model(*model_of(*out), *model_of(g), true);
+  return r;
+}
+API CUresult cuGraphDestroy(CUgraph g) {
+  RemovedGraph removed(g);
+  return removed.finish(send_cuGraphDestroy(g));
+}
+API CUresult cuGraphExecDestroy(CUgraphExec e) {
+  RemovedGraph removed(e);
+  return removed.finish(send_cuGraphExecDestroy(e));
+}
+API CUresult cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n,
+                                      CUgraph child) {
+  CUresult r = send_cuGraphAddChildGraphNode(out, g, d, n, child);
+  if (!r) merge_model(*model_of(g), *model_of(child), false);
+  return r;
+}
+API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec e, CUgraphNode n, CUgraph child) {
+  CUresult r = send_cuGraphExecChildGraphNodeSetParams(e, n, child);
+  if (!r) merge_model(*model_of(e), *model_of(child), false);
+  return r;
+}
+API CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo* info) {
+  CUgraphExecUpdateResultInfo result{};
+  if (!info) return CUDA_ERROR_INVALID_VALUE;
+  CUresult r = send_cuGraphExecUpdate_v2(e, g, &result);
+  if (!r) {
+    *info = result;
+    r = result.result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS
+                                                      : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  }
+  if (!r) merge_model(*model_of(e), *model_of(g), true);
+  return r;
+}
+#undef cuGraphExecUpdate
+API CUresult cuGraphExecUpdate(CUgraphExec e, CUgraph g, CUgraphNode* node,
+                               CUgraphExecUpdateResult* result) {
+  CUgraphExecUpdateResultInfo info{};
+  CUresult r = cuGraphExecUpdate_v2(e, g, &info);
+  if (node) *node = info.errorNode;
+  if (result) *result = info.result;
+  return r;
+}
+
+// ---- instantiation ----
+static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS& p) {
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = nullptr;
+  Call call;
+  if (CUresult r = call.begin_without_context()) return r;
+  if (!call.select_node_of(ObjectKind::graph, (uint64_t)g)) return CUDA_ERROR_INVALID_VALUE;
+  wire::Encoder<> e(wire::Op::instantiate, call.context_id());
+  e.put(call.reply_id()).put((uint64_t)g).put((uint64_t)p.flags);
+  wire::Decoder reply = call.send_and_wait(e.finish(), e.size());
+  if (call.status() && !reply.left()) return call.status();
+  *out = reply.get<CUgraphExec>();
+  p.hErrNode_out = reply.get<CUgraphNode>();
+  p.result_out = (CUgraphInstantiateResult)reply.get<uint32_t>();
+  if (call.status()) {
+    *out = nullptr;
+    return call.status();
+  }
+  call.add_object(ObjectKind::exec, (uint64_t)*out);
+  merge_model(*model_of(*out), *model_of(g), true);
+  share_user_objects(g, *out);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph g, unsigned long long flags) {
+  CUDA_GRAPH_INSTANTIATE_PARAMS p{};
+  p.flags = flags;
+  return instantiate(out, g, p);
+}
+API CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph g,
+                                          CUDA_GRAPH_INSTANTIATE_PARAMS* p) {
+  return p ? instantiate(out, g, *p) : CUDA_ERROR_INVALID_VALUE;
+}
+API CUresult cuGraphInstantiate_v2(CUgraphExec* out, CUgraph g, CUgraphNode* node, char* log,
+                                   size_t room) {
+  CUDA_GRAPH_INSTANTIATE_PARAMS p{};
+  CUresult r = instantiate(out, g, p);
+  if (node) *node = p.hErrNode_out;
+  if (log && room) *log = 0;
+  return r;
+}
+#undef cuGraphInstantiate
+API CUresult cuGraphInstantiate(CUgraphExec* out, CUgraph g, CUgraphNode* node, char* log,
+                                size_t room) {
+  return cuGraphInstantiate_v2(out, g, node, log, room);
+}

@@ -1,0 +1,138 @@
+// CUDA entry points: libraries and kernels.
+#include "client/library.h"
+
+#include <memory>
+
+#include "client/api/require.h"
+#include "client/image.h"
+
+using namespace busbar::client;
+
+API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options,
+                               void** values, unsigned n, CUlibraryOption*, void**, unsigned) {
+  REQUIRE_SESSION;
+  if (!out || !code) return CUDA_ERROR_INVALID_VALUE;
+  auto l = std::make_unique<Library>();
+  auto& a = session()->devices.front()->attributes;
+  l->image = image_bytes(code, a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR],
+                         a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR]);
+  l->options = numeric_jit_options(n, options, values);
+  if (Context* c = current_context()) {
+    Module* m;
+    std::string log;
+    if (CUresult r = load_module(c, l->image.data(), l->options, &log, m)) {
+      find_jit_log(n, options, values).write(log);
+      return r;
+    }
+    m->of_library = true;
+    l->modules.push_back({c, c->generation, m});
+  }
+  l->handle = session()->libraries.add(l.get());
+  *out = (CUlibrary)l.release()->handle;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLibraryUnload(CUlibrary h) {
+  REQUIRE_LIBRARY(l, h);
+  session()->libraries.remove(h);
+  for (auto& [name, k] : l->kernels) session()->kernels.remove(k->handle);
+  for (auto& loaded : l->modules)
+    if (loaded.generation == loaded.context->generation && !loaded.context->destroyed) {
+      synchronize(loaded.context);
+      unload_module(loaded.module);
+    }
+  for (auto& [name, k] : l->kernels) delete k;
+  delete l;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary h, const char* name) {
+  REQUIRE_LIBRARY(l, h);
+  if (!out || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
+  if (Context* c = current_context()) {  // fails now if there is no such kernel
+    Module* m;
+    Function* f;
+    if (CUresult r = module_of(l, c, m)) return r;
+    if (CUresult r = get_function(m, name, f)) return r;
+  }
+  std::lock_guard lock(l->mutex);
+  for (auto& [known, k] : l->kernels)
+    if (known == name) {
+      *out = (CUkernel)k->handle;
+      return CUDA_SUCCESS;
+    }
+  auto* k = new Kernel{l, name, nullptr};
+  k->handle = session()->kernels.add(k);
+  l->kernels.emplace_back(name, k);
+  *out = (CUkernel)k->handle;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLibraryGetModule(CUmodule* out, CUlibrary h) {
+  REQUIRE_LIBRARY(l, h);
+  REQUIRE_CONTEXT(c);
+  Module* m;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = module_of(l, c, m)) return r;
+  *out = (CUmodule)m->handle;
+  return CUDA_SUCCESS;
+}
+API CUresult cuLibraryGetGlobal(CUdeviceptr* p, size_t* bytes, CUlibrary h, const char* name) {
+  CUmodule m;
+  if (CUresult r = cuLibraryGetModule(&m, h)) return r;
+  return cuModuleGetGlobal(p, bytes, m, name);
+}
+API CUresult cuKernelGetFunction(CUfunction* out, CUkernel k) {
+  REQUIRE_SESSION;
+  CUresult e;
+  Function* f = find_function((CUfunction)k, e);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  if (f) *out = (CUfunction)f->handle;
+  return e;
+}
+API CUresult cuKernelGetName(const char** name, CUkernel h) {
+  REQUIRE_KERNEL(k, h);
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  *name = k->name.c_str();
+  return CUDA_SUCCESS;
+}
+API CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel h) {
+  REQUIRE_KERNEL(k, h);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = (CUlibrary)k->library->handle;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* options,
+                                   void** values, unsigned n, CUlibraryOption* library_options,
+                                   void** library_values, unsigned m) {
+  std::string bytes;
+  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  return read_file(path, bytes) ? cuLibraryLoadData(out, bytes.c_str(), options, values, n,
+                                                    library_options, library_values, m)
+                                : CUDA_ERROR_FILE_NOT_FOUND;
+}
+
+static CUresult kernel_names(Library* l, std::vector<std::string>& names) {
+  REQUIRE_CONTEXT(c);
+  Module* m;
+  if (CUresult r = module_of(l, c, m)) return r;
+  return list_functions(m, names);
+}
+API CUresult cuLibraryGetKernelCount(unsigned* count, CUlibrary h) {
+  REQUIRE_LIBRARY(l, h);
+  std::vector<std::string> names;
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = kernel_names(l, names)) return r;
+  *count = (unsigned)names.size();
+  return CUDA_SUCCESS;
+}
+API CUresult cuLibraryEnumerateKernels(CUkernel* out, unsigned n, CUlibrary h) {
+  REQUIRE_LIBRARY(l, h);
+  std::vector<std::string> names;
+  if (!out || !n) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = kernel_names(l, names)) return r;
+  for (size_t i = 0; i < names.size() && i < n; ++i)
+    if (CUresult r = cuLibraryGetKernel(&out[i], h, names[i].c_str())) return r;
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,76 @@
+// CUDA entry points: the linker. Inputs are collected in the client and linked on the node.
+#include "client/api/require.h"
+#include "client/call.h"
+#include "client/image.h"
+#include "client/link_job.h"
+
+using namespace busbar;
+using namespace busbar::client;
+
+static constexpr size_t kMaxInputs = 256;
+static constexpr size_t kInputBytes = 24;  // of each input in the record
+
+API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUlinkState* out) {
+  REQUIRE_CONTEXT(c);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  auto* j = new LinkJob;
+  j->options = numeric_jit_options(n, options, values);
+  j->log = find_jit_log(n, options, values);
+  *out = (CUlinkState)session()->link_jobs.add(j);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLinkAddData(CUlinkState h, CUjitInputType type, void* data, size_t bytes,
+                           const char*, unsigned, CUjit_option*, void**) {
+  REQUIRE_LINK_JOB(j, h);
+  if (!data || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  std::string input((const char*)data, bytes);
+  if (type == CU_JIT_INPUT_PTX && input.back() != '\0') input += '\0';
+  j->inputs.emplace_back((int)type, std::move(input));
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLinkAddFile(CUlinkState h, CUjitInputType type, const char* path, unsigned n,
+                           CUjit_option* options, void** values) {
+  std::string bytes;
+  if (!path || !read_file(path, bytes))
+    return path ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+  return cuLinkAddData(h, type, bytes.data(), bytes.size(), path, n, options, values);
+}
+
+API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
+  REQUIRE_LINK_JOB(j, h);
+  Call call;
+  if (CUresult r = call.begin(kNoStreamHandle)) return r;
+  if (!image || j->inputs.empty() || j->inputs.size() > kMaxInputs) return CUDA_ERROR_INVALID_VALUE;
+  wire::Encoder<kMaxInputs * kInputBytes + 64 + wire::kMaxJitOptions * sizeof(wire::JitOption)> e(
+      wire::Op::link, call.context_id());
+  e.put(call.reply_id())
+      .put((uint32_t)j->inputs.size())
+      .put((uint32_t)j->options.size())
+      .raw(j->options.data(), (uint32_t)(j->options.size() * sizeof j->options[0]));
+  for (auto& [type, text] : j->inputs) {
+    uint64_t transfer = call.link()->upload(text.data(), text.size());
+    if (!transfer) return call.link()->error();
+    e.put((uint32_t)type).put<uint32_t>(0).put((uint64_t)text.size()).put(transfer);
+  }
+  wire::Decoder d = call.send_and_wait(e.finish(), e.size());
+  uint64_t n = d.left();
+  std::string body((const char*)d.raw(n), n);
+  if (call.status()) {
+    j->log.write(body);
+    return call.status();
+  }
+  j->image = std::move(body);
+  *image = j->image.data();
+  if (bytes) *bytes = j->image.size();
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLinkDestroy(CUlinkState h) {
+  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  LinkJob* j = session()->link_jobs.remove(h);
+  if (!j) return CUDA_ERROR_INVALID_HANDLE;
+  delete j;
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,75 @@
+// CUDA entry points: managed memory.
+#include <algorithm>
+#include <cstring>
+
+#include "client/api/require.h"
+#include "client/call.h"
+#include "client/managed.h"
+
+using namespace busbar;
+using namespace busbar::client;
+
+API CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) {
+  REQUIRE_CONTEXT(c);
+  if (CUresult r = unsafe_in_capture()) return r;
+  if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    return CUDA_ERROR_INVALID_VALUE;
+  CUdeviceptr at = 0;
+  if (CUresult r = allocate_managed(c, bytes, flags, at)) return r;
+  *out = at;
+  return CUDA_SUCCESS;
+}
+
+// Hints move pages earlier. An access moves them in any case, so hints have no effect here.
+static CUresult check_managed(CUdeviceptr p, size_t n) {
+  REQUIRE_SESSION;
+  return n && session()->addresses.find(p).kind == Region::managed &&
+                 session()->addresses.device_range(p, n)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}
+#undef cuMemPrefetchAsync
+#undef cuMemAdvise
+API CUresult cuMemPrefetchAsync_v2(CUdeviceptr p, size_t n, CUmemLocation, unsigned flags,
+                                   CUstream s) {
+  Call call;
+  if (CUresult r = call.begin(s)) return r;
+  return flags ? CUDA_ERROR_INVALID_VALUE : check_managed(p, n);
+}
+API CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t n, CUdevice, CUstream s) {
+  return cuMemPrefetchAsync_v2(p, n, {CU_MEM_LOCATION_TYPE_DEVICE, {0}}, 0, s);
+}
+API CUresult cuMemAdvise_v2(CUdeviceptr p, size_t n, CUmem_advise advice, CUmemLocation) {
+  return advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY
+             ? CUDA_ERROR_INVALID_VALUE
+             : check_managed(p, n);
+}
+API CUresult cuMemAdvise(CUdeviceptr p, size_t n, CUmem_advise advice, CUdevice) {
+  return cuMemAdvise_v2(p, n, advice, {});
+}
+API CUresult cuStreamAttachMemAsync(CUstream s, CUdeviceptr p, size_t n, unsigned flags) {
+  Call call;
+  if (CUresult r = call.begin(s)) return r;
+  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
+    return CUDA_ERROR_INVALID_VALUE;
+  return check_managed(p, n ? n : 1);
+}
+API CUresult cuMemRangeGetAttribute(void* data, size_t bytes, CUmem_range_attribute which,
+                                    CUdeviceptr p, size_t n) {
+  if (CUresult r = check_managed(p, n)) return r;
+  if (!data || bytes < 4) return CUDA_ERROR_INVALID_VALUE;
+  std::memset(data, 0, bytes);
+  if (which == CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION ||
+      which == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION)
+    *(int*)data = CU_DEVICE_INVALID;
+  if (which == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY)
+    std::fill_n((int*)data, bytes / 4, (int)CU_DEVICE_INVALID);
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemRangeGetAttributes(void** data, size_t* bytes, CUmem_range_attribute* which,
+                                     size_t count, CUdeviceptr p, size_t n) {
+  if (!data || !bytes || !which || !count) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i)
+    if (CUresult r = cuMemRangeGetAttribute(data[i], bytes[i], which[i], p, n)) return r;
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,192 @@
+// CUDA entry points: stream-ordered allocation and memory pools.
+#include "client/pool.h"
+
+#include "client/api/require.h"
+#include "client/call.h"
+#include "client/device_memory.h"
+
+using namespace busbar;
+using namespace busbar::client;
+
+#define REQUIRE_POOL(p, handle)  \
+  REQUIRE_SESSION;               \
+  Pool* p = find_pool((handle)); \
+  if (!p) return CUDA_ERROR_INVALID_VALUE
+
+// Memory nodes of graphs are not supported. An attempt to capture one invalidates the capture.
+static CUresult refuse_memory_node(Stream& s) {
+  if (!s.capturing) return CUDA_SUCCESS;
+  forbid_in_capture(s);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult allocate_from(Pool* p, CUdeviceptr* out, size_t bytes, CUstream h) {
+  Call call;
+  if (CUresult r = call.begin(h)) return r;
+  if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_memory_node(*call.stream())) return r;
+  if (!p) p = current_pool(call.context()->device);
+  uint64_t at = 0;
+  if (CUresult r = allocate_device_memory(call.context(), bytes, at)) return r;
+  session()->addresses.add({Region::device, at, bytes, 0, call.context(), 0});
+  note_pool_allocation(p, at, bytes);
+  *out = at;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream s) {
+  return allocate_from(nullptr, out, bytes, s);
+}
+API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool h, CUstream s) {
+  REQUIRE_POOL(p, h);
+  return allocate_from(p, out, bytes, s);
+}
+
+API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h) {
+  Call call;
+  if (CUresult r = call.begin(h)) return r;
+  if (session()->addresses.find(p).base != p) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_memory_node(*call.stream())) return r;
+  Region r;
+  if (!session()->addresses.remove(p, Region::device, &r)) return CUDA_ERROR_INVALID_VALUE;
+  Stream* s = call.stream();
+  uint64_t last = s->progress.last.load();
+  Heap::Done done = s->legacy ? submitted_work_done(call.context())
+                              : Heap::Done([s, last] { return s->progress.reached(last); });
+  note_pool_free(p, done);
+  return release_device_memory(r, done);
+}
+
+API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice dev) {
+  REQUIRE_DEVICE(d, dev);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = (CUmemoryPool)default_pool(d)->handle;
+  return CUDA_SUCCESS;
+}
+API CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice dev) {
+  REQUIRE_DEVICE(d, dev);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = (CUmemoryPool)current_pool(d)->handle;
+  return CUDA_SUCCESS;
+}
+API CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool h) {
+  REQUIRE_POOL(p, h);
+  REQUIRE_DEVICE(d, dev);
+  if (p->device != d) return CUDA_ERROR_INVALID_DEVICE;
+  set_current_pool(d, p);
+  return CUDA_SUCCESS;
+}
+
+static bool on_device(const CUmemLocation* where, CUmemAllocationType type) {
+  return where && where->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+         type == CU_MEM_ALLOCATION_TYPE_PINNED;
+}
+API CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* where,
+                                    CUmemAllocationType type) {
+  return on_device(where, type) ? cuDeviceGetDefaultMemPool(out, where->id)
+                                : CUDA_ERROR_NOT_SUPPORTED;
+}
+API CUresult cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* where, CUmemAllocationType type) {
+  return on_device(where, type) ? cuDeviceGetMemPool(out, where->id) : CUDA_ERROR_NOT_SUPPORTED;
+}
+API CUresult cuMemSetMemPool(CUmemLocation* where, CUmemAllocationType type, CUmemoryPool h) {
+  return on_device(where, type) ? cuDeviceSetMemPool(where->id, h) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
+  REQUIRE_SESSION;
+  if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  REQUIRE_DEVICE(d, props->location.id);
+  *out = (CUmemoryPool)create_pool(d)->handle;
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemPoolDestroy(CUmemoryPool h) {
+  REQUIRE_POOL(p, h);
+  if (p == default_pool(p->device)) return CUDA_ERROR_INVALID_VALUE;
+  destroy_pool(p);
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t) {
+  REQUIRE_POOL(p, h);
+  (void)p;
+  return CUDA_SUCCESS;  // a pool holds no unused memory
+}
+API CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc* map, size_t n) {
+  REQUIRE_POOL(p, h);
+  (void)p;
+  return n && !map ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool h, CUmemLocation* where) {
+  REQUIRE_POOL(p, h);
+  if (!flags || !where) return CUDA_ERROR_INVALID_VALUE;
+  *flags = find_device(where->id) == p->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                               : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemPoolSetAttribute(CUmemoryPool h, CUmemPool_attribute which, void* value) {
+  REQUIRE_POOL(p, h);
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(p->mutex);
+  reclaim_completed(*p);
+  if (which >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+      which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) {
+    p->flags[which] = *(int*)value;
+    return CUDA_SUCCESS;
+  }
+  if (which == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+    p->threshold = *(cuuint64_t*)value;
+    return CUDA_SUCCESS;
+  }
+  if ((which == CU_MEMPOOL_ATTR_USED_MEM_HIGH || which == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) &&
+      *(cuuint64_t*)value == 0) {
+    p->used_high = p->used;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+API CUresult cuMemPoolGetAttribute(CUmemoryPool h, CUmemPool_attribute which, void* value) {
+  REQUIRE_POOL(p, h);
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(p->mutex);
+  reclaim_completed(*p);
+  switch (which) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      *(int*)value = p->flags[which];
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *(cuuint64_t*)value = p->threshold; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *(cuuint64_t*)value = p->used; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *(cuuint64_t*)value = p->used_high; return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// Graphs own no memory, so there is none to count or to trim.
+API CUresult cuDeviceGraphMemTrim(CUdevice dev) {
+  REQUIRE_DEVICE(d, dev);
+  (void)d;
+  return CUDA_SUCCESS;
+}
+API CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute which, void* value) {
+  REQUIRE_DEVICE(d, dev);
+  (void)d;
+  if (!value || which > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) return CUDA_ERROR_INVALID_VALUE;
+  *(cuuint64_t*)value = 0;
+  return CUDA_SUCCESS;
+}
+API CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute which, void* value) {
+  REQUIRE_DEVICE(d, dev);
+  (void)d;
+  return value && (which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ||
+                   which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,144 @@
+// CUDA entry points: streams. Queries read the completion counter and need no round trip.
+#include "client/api/require.h"
+#include "client/capture.h"
+#include "client/host_mirror_count.h"
+#include "client/mapped.h"
+
+using namespace busbar;
+using namespace busbar::client;
+
+API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
+  REQUIRE_CONTEXT(c);
+  if (!out || flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  auto s = std::make_shared<Stream>();
+  s->context = c;
+  s->link = c->device->link;
+  s->id = session()->next_id++;
+  s->flags = flags;
+  s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+  wire::Encoder<> e(wire::Op::create_stream, c->id);
+  e.put(s->id).put<uint32_t>(flags).put<int32_t>(s->priority);
+  s->link->track(s->id, &s->progress);
+  if (!c->device->link->submit(e.finish(), e.size())) return c->device->link->error();
+  s->handle = session()->streams.add(s.get());
+  *out = (CUstream)s->handle;
+  std::lock_guard lock(c->mutex);
+  if (flags & CU_STREAM_NON_BLOCKING) c->non_blocking_streams++;
+  c->streams.push_back(std::move(s));
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamCreate(CUstream* out, unsigned flags) {
+  return cuStreamCreateWithPriority(out, flags, 0);
+}
+
+API CUresult cuStreamDestroy(CUstream h) {
+  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  if (!h || h == CU_STREAM_LEGACY || h == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
+  Stream* s = session()->streams.remove(h);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  Context* c = s->context;
+  wire::Encoder<> e(wire::Op::destroy_stream, c->id);
+  e.put(s->id);
+  c->device->link->submit(e.finish(), e.size());
+  StreamRef last = retain(s);  // freed after the lock is released
+  std::lock_guard lock(c->mutex);
+  std::erase(c->streams, last);
+  if (s->flags & CU_STREAM_NON_BLOCKING) c->non_blocking_streams--;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuStreamSynchronize(CUstream h) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (CUresult r = forbid_in_capture(*s)) return r;
+  CUresult r = s->legacy ? synchronize(c) : wait_for_submitted(s);
+  if (!r) r = flush_kernel_output(c);
+  return !r && has_host_mirrors() ? fetch_mapped(c) : r;
+}
+
+API CUresult cuStreamQuery(CUstream h) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (CUresult r = forbid_in_capture(*s)) return r;
+  c->device->link->poll_frames();
+  return s->progress.done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+API CUresult cuStreamGetFlags(CUstream h, unsigned* flags) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (!flags) return CUDA_ERROR_INVALID_VALUE;
+  *flags = s->flags;
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamGetPriority(CUstream h, int* priority) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (!priority) return CUDA_ERROR_INVALID_VALUE;
+  *priority = s->priority;
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamGetId(CUstream h, unsigned long long* id) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (!id) return CUDA_ERROR_INVALID_VALUE;
+  *id = s->id;
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamGetDevice(CUstream h, CUdevice* device) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  *device = s->context->device->ordinal;
+  return CUDA_SUCCESS;
+}
+#undef cuStreamGetCtx
+API CUresult cuStreamGetCtx(CUstream h, CUcontext* out) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = (CUcontext)s->context->handle;
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamGetCtx_v2(CUstream h, CUcontext* out, CUgreenCtx* green) {
+  if (green) *green = nullptr;
+  return cuStreamGetCtx(h, out);
+}
+
+// Attributes that affect only the speed of work. They are stored in the client and have no effect.
+static bool is_performance_attribute(CUstreamAttrID a) {
+  return a == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
+         a == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
+         a == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN || a == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP;
+}
+
+API CUresult cuStreamSetAttribute(CUstream h, CUstreamAttrID which,
+                                  const CUstreamAttrValue* value) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (!value || !is_performance_attribute(which)) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(c->mutex);
+  s->attributes[which] = *value;
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamGetAttribute(CUstream h, CUstreamAttrID which, CUstreamAttrValue* value) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(s, h, c);
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  *value = {};
+  if (which == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
+    value->priority = s->priority;
+    return CUDA_SUCCESS;
+  }
+  if (!is_performance_attribute(which)) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(c->mutex);
+  if (auto it = s->attributes.find(which); it != s->attributes.end()) *value = it->second;
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamCopyAttributes(CUstream to, CUstream from) {
+  REQUIRE_CONTEXT(c);
+  REQUIRE_STREAM(a, to, c);
+  REQUIRE_STREAM(b, from, c);
+  std::lock_guard lock(c->mutex);
+  a->attributes = b->attributes;
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,36 @@
+// One GPU or partition of the session.
+//
+// Thread safety: members are constant after the session has opened, except those marked below.
+#pragma once
+#include <cuda.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "client/heap.h"
+
+namespace busbar::client {
+
+class Link;
+struct Context;
+
+struct Device {
+  Link* link = nullptr;
+  uint32_t remote = 0;      // index on its node
+  int ordinal = 0;          // CUdevice
+  uint32_t pci_domain = 0;  // one for each node, so that PCI addresses are unique
+  char name[256] = {};
+  CUuuid uuid{};
+  uint64_t memory_bytes = 0;    // of the partition
+  std::vector<int> attributes;  // by CUdevice_attribute
+  std::vector<bool> known;      // whether the node's driver knows the attribute
+  std::unique_ptr<Heap> heap;   // null: the node chooses addresses
+
+  std::mutex mutex;  // guards the following members
+  Context* primary = nullptr;
+  int primary_references = 0;
+  unsigned primary_flags = 0;
+};
+
+}  // namespace busbar::client

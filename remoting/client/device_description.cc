@@ -1,0 +1,110 @@
+#include "client/device_description.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "client/arena_addresses.h"
+#include "client/context.h"
+
+namespace busbar::client {
+
+namespace {
+uint32_t primary_context_id(const Device* d) {
+  return d->primary ? d->primary->id : 0;
+}
+
+std::unique_ptr<Heap> make_heap(Device* d, uint64_t at, uint64_t bytes) {
+  auto lease = [d](uint64_t where, uint64_t n) {
+    uint64_t id = d->link->next_id();
+    wire::Encoder<> e(wire::Op::lease_memory, primary_context_id(d));
+    e.put(id).put(d->remote).put<uint32_t>(0).put(where).put(n);
+    return (CUresult)d->link->call(id, e.finish(), e.size()).status;
+  };
+  auto return_lease = [d](uint64_t where, uint64_t n) {
+    wire::Encoder<> e(wire::Op::return_memory, primary_context_id(d));
+    e.put(where).put(n);
+    d->link->submit(e.finish(), e.size());
+  };
+  return std::make_unique<Heap>(at, bytes, lease, return_lease);
+}
+
+// Reads one device. Its arena is removed from `free_addresses`.
+std::unique_ptr<Device> read_device(wire::Decoder& d, Link* link, uint32_t index, uint32_t domain,
+                                    std::vector<uint64_t>& free_addresses) {
+  auto device = std::make_unique<Device>();
+  device->link = link;
+  device->remote = index;
+  device->pci_domain = domain;
+  if (const uint8_t* name = d.raw(sizeof device->name))
+    std::memcpy(device->name, name, sizeof device->name - 1);
+  if (const uint8_t* uuid = d.raw(sizeof device->uuid))
+    std::memcpy(&device->uuid, uuid, sizeof device->uuid);
+  device->memory_bytes = d.get<uint64_t>();
+  uint64_t arena = d.get<uint64_t>(), arena_bytes = d.get<uint64_t>();
+  for (int k = 0; k < wire::kDeviceAttributes; ++k) {
+    device->attributes.push_back(d.get<int32_t>());
+    device->known.push_back(d.get<uint8_t>() != 0);
+  }
+  device->attributes[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID] = (int)domain;
+  auto slot = std::find(free_addresses.begin(), free_addresses.end(), arena);
+  if (slot == free_addresses.end() || arena_bytes > wire::kArenaSlotBytes) return device;
+  free_addresses.erase(slot);
+  trim_arena_addresses(arena, arena_bytes);
+  device->heap = make_heap(device.get(), arena, arena_bytes);
+  return device;
+}
+
+// Return whether `prefix` is "GPU-" and the beginning of the UUID.
+bool matches_uuid(const CUuuid& uuid, const std::string& prefix) {
+  char text[64];
+  auto* b = (const unsigned char*)uuid.bytes;
+  std::snprintf(text, sizeof text,
+                "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+                b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+                b[14], b[15]);
+  return prefix.size() >= 5 && !std::string(text).compare(0, prefix.size(), prefix);
+}
+
+std::vector<std::unique_ptr<Device>> select_devices(std::vector<std::unique_ptr<Device>>& all,
+                                                    const std::string& list) {
+  std::vector<std::unique_ptr<Device>> selected;
+  for (size_t at = 0; at <= list.size() && !list.empty();) {
+    size_t comma = std::min(list.find(',', at), list.size());
+    std::string entry = list.substr(at, comma - at);
+    at = comma + 1;
+    char* end = nullptr;
+    long index = std::strtol(entry.c_str(), &end, 10);
+    bool is_index = end != entry.c_str() && *end == 0;
+    auto it = std::find_if(all.begin(), all.end(), [&](auto& d) {
+      return d && (is_index ? &d - all.data() == index : matches_uuid(d->uuid, entry));
+    });
+    if (it == all.end()) break;
+    selected.push_back(std::move(*it));
+  }
+  return selected;
+}
+}  // namespace
+
+CUresult read_devices(Session* s, Link* link, uint32_t domain, const std::string& description,
+                      std::vector<uint64_t> free_addresses) {
+  wire::Decoder d(description.data(), description.size());
+  int version = (int)d.get<uint32_t>();
+  d.get<uint32_t>();  // 1: software GPU
+  uint32_t count = d.get<uint32_t>();
+  if (count > wire::kMaxDevices) return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+  if (!s->driver_version || version < s->driver_version) s->driver_version = version;
+  for (uint32_t i = 0; i < count; ++i)
+    s->devices.push_back(read_device(d, link, i, domain, free_addresses));
+  release_arena_addresses(free_addresses);
+  return d.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+void apply_visible_devices(Session* s) {
+  if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES"))
+    s->devices = select_devices(s->devices, list);
+  for (size_t i = 0; i < s->devices.size(); ++i) s->devices[i]->ordinal = (int)i;
+}
+
+}  // namespace busbar::client

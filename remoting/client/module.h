@@ -1,0 +1,41 @@
+// Modules and the functions in them.
+//
+// Thread safety: all functions may be called from any thread. A module must not be unloaded while
+// another thread uses it. Functions that return a CUresult block for a round trip unless the result
+// is cached.
+#pragma once
+#include <cuda.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/function.h"
+#include "client/jit_options.h"
+
+namespace busbar::client {
+
+struct Context;
+
+struct Module {
+  Context* context = nullptr;
+  uint64_t context_generation = 0;  // a context that was activated again has other modules
+  uint32_t id = 0;
+  bool of_library = false;  // unloaded with its library
+  void* handle = nullptr;
+  std::mutex mutex;                                          // guards the following members
+  std::vector<std::pair<std::string, Function*>> functions;  // by name
+  std::vector<uint64_t> globals;  // addresses that the program has requested
+};
+
+// Loads an image. `log`, if not null, receives the compiler's messages on failure.
+CUresult load_module(Context* c, const void* image, const JitOptions& options, std::string* log,
+                     Module*& out);
+void unload_module(Module* m);
+std::vector<Module*> modules_of(Context* c);
+
+CUresult get_function(Module* m, const char* name, Function*& out);
+CUresult list_functions(Module* m, std::vector<std::string>& names);
+
+}  // namespace busbar::client

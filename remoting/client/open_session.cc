@@ -1,0 +1,72 @@
+#include "client/open_session.h"
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "client/arena_addresses.h"
+#include "client/device_description.h"
+#include "client/host_function.h"
+#include "client/session.h"
+#include "client/sigpipe_guard.h"
+
+namespace busbar::client {
+
+namespace {
+std::atomic<bool> g_ended{false};
+std::mutex g_opening;
+
+// The sockets belong to the parent: the child sends nothing and destroys nothing.
+void after_fork_in_child() {
+  if (withdraw_session()) g_ended = true;
+}
+
+void at_exit() {
+  Session* s = withdraw_session();
+  g_ended = true;
+  if (s)
+    for (auto& l : s->links) l->close();
+}
+
+CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
+  auto link = std::make_unique<Link>(s->addresses);
+  std::string error, description;
+  std::vector<uint64_t> free_addresses = reserve_arena_addresses();
+  start_host_functions(link.get());
+  if (!link->open(node, file.ca_pem, file.private_key, free_addresses, description, error)) {
+    release_arena_addresses(free_addresses);
+    std::fprintf(stderr, "busbar: node %s: %s\n", node.node_id.c_str(), error.c_str());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  CUresult r = read_devices(s, link.get(), (uint32_t)s->links.size(), description, free_addresses);
+  s->links.push_back(std::move(link));
+  return r;
+}
+}  // namespace
+
+CUresult open_session() {
+  std::lock_guard lock(g_opening);
+  if (session()) return CUDA_SUCCESS;
+  if (g_ended) return CUDA_ERROR_NOT_INITIALIZED;
+  SigpipeGuard no_sigpipe;
+  TicketFile file;
+  std::string error;
+  if (!read_ticket_file(file, error)) {
+    std::fprintf(stderr, "busbar: %s\n", error.c_str());
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  auto* s = new Session;
+  for (auto& node : file.nodes)
+    if (CUresult r = open_node(s, node, file)) return r;
+  apply_visible_devices(s);
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    std::atexit(at_exit);
+  });
+  publish_session(s);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace busbar::client

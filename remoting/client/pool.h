@@ -1,0 +1,49 @@
+// Memory pools of stream-ordered allocation. They lie in the arena of the device; pools of NVIDIA's
+// driver are not used. Memory is available at once, and is reused when the stream has completed the
+// work before its free.
+//
+// Thread safety: all functions may be called from any thread. One mutex guards the registry; the
+// mutex of a pool guards its members and is never taken together with it.
+#pragma once
+#include <cuda.h>
+
+#include <mutex>
+#include <vector>
+
+#include "client/heap.h"
+
+namespace busbar::client {
+
+struct Device;
+
+struct Pool {
+  Device* device = nullptr;
+  void* handle = nullptr;
+  std::mutex mutex;                  // guards the following members
+  uint64_t threshold = 0;            // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD; has no effect
+  uint64_t used = 0, used_high = 0;  // bytes
+  int flags[4] = {0, 1, 1, 1};       // by CUmemPool_attribute, 1 to 3; have no effect
+  struct Freed {
+    Heap::Done done;
+    uint64_t bytes;
+  };
+  std::vector<Freed> freed;  // may still be in use by streams
+};
+
+Pool* find_pool(CUmemoryPool handle);  // null for an invalid handle
+Pool* create_pool(Device* d);
+// Invalidates the handle. The object stays, because its memory may be in use.
+void destroy_pool(Pool* p);
+Pool* default_pool(Device* d);
+Pool* current_pool(Device* d);
+void set_current_pool(Device* d, Pool* p);
+
+// Subtracts memory whose use has ended from `used`. Call with the pool's mutex.
+void reclaim_completed(Pool& p);
+
+// Charges an allocation to a pool.
+void note_pool_allocation(Pool* p, uint64_t at, uint64_t bytes);
+// Notes that memory of a pool was freed; ignores other memory.
+void note_pool_free(uint64_t at, Heap::Done done);
+
+}  // namespace busbar::client
