@@ -8,21 +8,22 @@
 namespace busbar::nvml {
 
 namespace {
-constexpr double kFreshSeconds = 0.05;
-double now() {
+constexpr double kSampleLifetimeSeconds = 0.05;
+
+double now_seconds() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-const client::NvmlDoor* find_door() {
+const client::NvmlBridge* find_bridge() {
   void* cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   auto tables =
       cuda ? (CUresult (*)(const void**, const CUuuid*))dlsym(cuda, "cuGetExportTable") : nullptr;
-  const void* door = nullptr;
+  const void* bridge = nullptr;
   CUuuid id;
-  __builtin_memcpy(&id, client::kNvmlDoor, sizeof id);
-  return tables && !tables(&door, &id) ? (const client::NvmlDoor*)door : nullptr;
+  __builtin_memcpy(&id, client::kNvmlBridgeId, sizeof id);
+  return tables && !tables(&bridge, &id) ? (const client::NvmlBridge*)bridge : nullptr;
 }
 }  // namespace
 
@@ -33,14 +34,14 @@ Library& library() {
 
 nvmlReturn_t open_devices() {
   Library& l = library();
-  if (!l.door) l.door = find_door();
-  if (!l.door) return NVML_ERROR_LIBRARY_NOT_FOUND;
-  int count = l.door->open();
+  if (!l.bridge) l.bridge = find_bridge();
+  if (!l.bridge) return NVML_ERROR_LIBRARY_NOT_FOUND;
+  int count = l.bridge->open();
   if (count < 0) return NVML_ERROR_DRIVER_NOT_LOADED;
   for (int i = (int)l.devices.size(); i < count; ++i) {
     auto* d = new Device;
     d->index = i;
-    l.door->identity(i, &d->identity);
+    l.bridge->identity(i, &d->identity);
     l.devices.push_back(d);
   }
   return NVML_SUCCESS;
@@ -53,12 +54,13 @@ Device* device_of(nvmlDevice_t handle) {
 }
 
 nvmlReturn_t refresh(Device& d) {
-  if (d.sampled_seconds >= 0 && now() - d.sampled_seconds < kFreshSeconds) return NVML_SUCCESS;
+  if (d.sampled_seconds >= 0 && now_seconds() - d.sampled_seconds < kSampleLifetimeSeconds)
+    return NVML_SUCCESS;
   d.processes.resize(wire::kNvmlProcesses);
-  if (!library().door->sample(d.index, &d.sample, d.processes.data()))
+  if (!library().bridge->sample(d.index, &d.sample, d.processes.data()))
     return NVML_ERROR_GPU_IS_LOST;
   d.processes.resize(d.sample.processes);
-  d.sampled_seconds = now();
+  d.sampled_seconds = now_seconds();
   return NVML_SUCCESS;
 }
 

@@ -1,7 +1,5 @@
 #include "server/completions.h"
 
-#include <time.h>
-
 #include <chrono>
 #include <cstring>
 
@@ -10,34 +8,32 @@ namespace busbar::server {
 namespace {
 constexpr int kSpinRounds = 200;
 constexpr auto kPollPause = std::chrono::microseconds(50);
-constexpr uint64_t kLinkPushBytes = 64 << 10;  // larger answers go over the bulk connection
+constexpr uint64_t kLinkPushBytes = 64 << 10;  // larger data uses the bulk connection
 }  // namespace
 
-void Completions::add(Mark m) {
+void Completions::add(CompletionFence fence) {
   std::lock_guard lock(mutex_);
-  pending_[m.stream].push_back(std::move(m));
+  pending_[fence.stream].push_back(std::move(fence));
   pending_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Completions::poll() {
-  if (!pending_count_.load(std::memory_order_relaxed)) return;
+bool Completions::poll() {
+  if (!pending_count_.load(std::memory_order_relaxed)) return false;
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock && !publishing_) poll_heads(lock);
+  return lock && !publishing_ && publish_completed(lock);
 }
 
-void Completions::settle() {
+void Completions::watch_in_background(bool wake_executor) {
+  wake_executor_ = wake_executor;
   if (!pending_count_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(mutex_);
   if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { run(); });
   added_.notify_one();
 }
 
-void Completions::fail(CUresult error, uint64_t position) {
+void Completions::fail(CUresult error) {
   std::lock_guard lock(mutex_);
-  if (error_ == CUDA_SUCCESS) {
-    error_ = error;
-    error_position_ = position;
-  }
+  if (error_ == CUDA_SUCCESS) error_ = error;
 }
 
 CUresult Completions::error() {
@@ -55,108 +51,109 @@ void Completions::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Completions::drop(Mark& m) {
-  for (auto& d : m.deliveries) {
-    if (d.chunk < 0)
-      s_.staging.give(d.staging);
-    else
-      s_.link.shared()->free_chunk(false, (uint32_t)d.chunk);
+void Completions::discard(CompletionFence& fence) {
+  for (auto& d : fence.deliveries) {
+    if (d.chunk < 0) continue;
+    s_.link.shared()->release_chunk(false, (uint32_t)d.chunk);
+    --fence.use->chunks;
   }
-  for (auto& p : m.consumed) s_.staging.give(p);
 }
 
-// The session is over.
 Completions::~Completions() {
   stop();
-  for (auto& [stream, marks] : pending_)
-    for (auto& m : marks) drop(m);
+  for (auto& [stream, fences] : pending_)
+    for (auto& fence : fences) discard(fence);
 }
 
-std::vector<CUevent> Completions::recycled(uint32_t context) {
+std::vector<CUevent> Completions::take_idle_events(uint32_t context) {
   std::lock_guard lock(mutex_);
-  auto it = recycled_.find(context);
-  if (it == recycled_.end()) return {};
+  auto it = idle_events_.find(context);
+  if (it == idle_events_.end()) return {};
   auto out = std::move(it->second);
-  recycled_.erase(it);
+  idle_events_.erase(it);
   return out;
 }
 
-// Called without the lock: the socket may be slow.
-void Completions::publish(Mark& m, CUresult error) {
-  uint64_t bulk_total = 0;
-  for (auto& d : m.deliveries) {
-    bool large = d.bytes > kLinkPushBytes;
-    if (d.chunk >= 0) {
-      struct __attribute__((packed)) {
-        uint64_t transfer, offset, bytes;
-        uint32_t chunk;
-      } head{d.transfer, d.offset, d.bytes, (uint32_t)d.chunk};
-      if (error == CUDA_SUCCESS)
-        s_.link.send(wire::Frame::push_shared, &head, sizeof head);
-      else
-        s_.link.shared()->free_chunk(false, (uint32_t)d.chunk);
-      continue;
-    }
-    if (error == CUDA_SUCCESS &&
-        !(large &&
-          s_.staging.send_bulk(d.transfer, d.offset, d.staging.data, d.bytes, bulk_total))) {
-      uint64_t head[2] = {d.transfer, d.offset};
-      s_.link.send(wire::Frame::push, head, sizeof head, d.staging.data, d.bytes);
-    }
-    s_.staging.give(d.staging);
+void Completions::deliver(const Delivery& d, CUresult error, uint64_t& bulk_total) {
+  if (d.chunk >= 0) {
+    struct __attribute__((packed)) {
+      uint64_t transfer, offset, bytes;
+      uint32_t chunk;
+    } head{d.transfer, d.offset, d.bytes, (uint32_t)d.chunk};
+    if (error == CUDA_SUCCESS)
+      s_.link.send(wire::Frame::shared_data, &head, sizeof head);
+    else
+      s_.link.shared()->release_chunk(false, (uint32_t)d.chunk);
+    return;
   }
-  for (auto& p : m.consumed) s_.staging.give(p);
-  for (uint32_t chunk : m.consumed_chunks) s_.link.shared()->free_chunk(true, chunk);
-  if (m.consumed_bytes) s_.credit(m.consumed_bytes);
+  if (error == CUDA_SUCCESS) {
+    bool large = d.bytes > kLinkPushBytes;
+    if (!large || !s_.bulk.send(d.transfer, d.offset, d.buffer.data(), d.bytes, bulk_total)) {
+      uint64_t head[2] = {d.transfer, d.offset};
+      s_.link.send(wire::Frame::data, head, sizeof head, d.buffer.data(), d.bytes);
+    }
+  }
+}
+
+// Runs without the lock.
+void Completions::publish(CompletionFence& fence, CUresult error) {
+  uint64_t bulk_total = 0;
+  for (auto& d : fence.deliveries) {
+    deliver(d, error, bulk_total);
+    if (d.chunk >= 0) --fence.use->chunks;
+  }
+  fence.deliveries.clear();
+  fence.consumed.clear();
+  for (uint32_t chunk : fence.consumed_chunks) s_.link.shared()->release_chunk(true, chunk);
+  if (fence.consumed_bytes) s_.credit(fence.consumed_bytes);
   struct {
     uint32_t stream, error;
     uint64_t position, bulk;
-  } body{m.stream, (uint32_t)error, m.position, bulk_total};
+  } body{fence.stream, (uint32_t)error, fence.position, bulk_total};
   s_.link.send(wire::Frame::completion, &body, sizeof body);
-  if (m.host_function)
-    s_.link.send(wire::Frame::host_function, &m.host_function, sizeof m.host_function);
+  if (fence.host_function)
+    s_.link.send(wire::Frame::host_function, &fence.host_function, sizeof fence.host_function);
 }
 
-bool Completions::done(const Mark& m) {
-  CUresult r = error_ ? error_ : m.event ? s_.cu.cuEventQuery(m.event) : CUDA_SUCCESS;
-  if (r && r != CUDA_ERROR_NOT_READY && !error_) {
-    error_ = r;
-    error_position_ = m.position;
-  }
+bool Completions::completed(const CompletionFence& fence) {
+  CUresult r = error_ ? error_ : fence.event ? s_.cu.cuEventQuery(fence.event) : CUDA_SUCCESS;
+  if (r && r != CUDA_ERROR_NOT_READY && !error_) error_ = r;
   return r != CUDA_ERROR_NOT_READY;
 }
 
-// A finished head before which nothing is finished. What it waited for in another stream has a
-// lower position, and was finished when it was: so after every finding all lower ones are asked
-// again, and the client hears of causes first.
-Completions::Heads::iterator Completions::first_done() {
+// Returns the completed fence with the lowest position among the heads of the streams, or end().
+// A fence of another stream on which it depends has a lower position and completed before it. The
+// search therefore starts over after every hit, so that completions are published in causal order.
+Completions::Pending::iterator Completions::first_completed() {
   std::erase_if(pending_, [](auto& entry) { return entry.second.empty(); });
   auto found = pending_.end();
-  for (bool more = true; more;) {
-    more = false;
-    for (auto it = pending_.begin(); it != pending_.end() && !more; ++it)
-      if ((found == pending_.end() ||
-           it->second.front().position < found->second.front().position) &&
-          done(it->second.front())) {
+  for (bool again = true; again;) {
+    again = false;
+    for (auto it = pending_.begin(); it != pending_.end() && !again; ++it) {
+      bool lower =
+          found == pending_.end() || it->second.front().position < found->second.front().position;
+      if (lower && completed(it->second.front())) {
         found = it;
-        more = true;
+        again = true;
       }
+    }
   }
   return found;
 }
 
-// Publishes every finished head. True when something was published.
-bool Completions::poll_heads(std::unique_lock<std::mutex>& lock) {
+// Returns true if a fence was published.
+bool Completions::publish_completed(std::unique_lock<std::mutex>& lock) {
   bool any = false;
-  for (auto it = first_done(); it != pending_.end(); it = first_done()) {
-    Mark m = std::move(it->second.front());
+  for (auto it = first_completed(); it != pending_.end(); it = first_completed()) {
+    CompletionFence fence = std::move(it->second.front());
     it->second.pop_front();
     pending_count_.fetch_sub(1, std::memory_order_relaxed);
-    publishing_ = true;  // one at a time: the order of a stream is kept
-    if (m.event) recycled_[m.context].push_back(m.event);
+    publishing_ = true;
+    if (fence.event) idle_events_[fence.context].push_back(fence.event);
     CUresult error = error_;
     lock.unlock();
-    publish(m, error);
+    publish(fence, error);
+    ++published_;
     lock.lock();
     publishing_ = false;
     any = true;
@@ -164,38 +161,40 @@ bool Completions::poll_heads(std::unique_lock<std::mutex>& lock) {
   return any;
 }
 
+// With one stream the driver wakes this thread; with several it polls.
+void Completions::wait_for_progress(std::unique_lock<std::mutex>& lock) {
+  if (pending_.size() > 1) {
+    added_.wait_for(lock, kPollPause);
+    return;
+  }
+  CUevent event = pending_.begin()->second.front().event;
+  lock.unlock();
+  s_.cu.cuEventSynchronize(event);
+  lock.lock();
+}
+
 void Completions::run() {
+  auto yield = [](std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+  };
   std::unique_lock lock(mutex_);
   int rounds = 0;
   while (!stopping_) {
     if (publishing_) {
-      lock.unlock();
-      std::this_thread::yield();
-      lock.lock();
-      continue;
-    }
-    if (poll_heads(lock)) {
+      yield(lock);
+    } else if (publish_completed(lock)) {
       rounds = 0;
-      continue;
-    }
-    if (pending_.empty()) {
+      if (wake_executor_) s_.link.wake();
+    } else if (pending_.empty()) {
       rounds = 0;
       added_.wait(lock, [&] { return stopping_ || !pending_.empty(); });
-      continue;
+    } else if (++rounds < kSpinRounds) {
+      yield(lock);
+    } else {
+      wait_for_progress(lock);
     }
-    if (++rounds < kSpinRounds) {
-      lock.unlock();
-      std::this_thread::yield();
-      lock.lock();
-      continue;
-    }
-    if (pending_.size() == 1) {  // one stream: the driver wakes us
-      CUevent event = pending_.begin()->second.front().event;
-      lock.unlock();
-      s_.cu.cuEventSynchronize(event);
-      lock.lock();
-    } else
-      added_.wait_for(lock, kPollPause);
   }
 }
 

@@ -1,9 +1,16 @@
-// Publishes what the GPU has finished. The truth is a CUDA event; the client reads a counter.
+// Publishes completed work to the client. A completion fence is a driver event; when it has
+// completed, the client receives the data of the copies before it, then the position of the stream.
+//
+// Thread safety: any thread. `mutex_` guards all members; it is released while a fence is
+// published, because the socket may be slow. One fence is published at a time, which keeps the
+// order of a stream. poll() never blocks on the lock.
 #pragma once
+#include <cuda.h>
+
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -13,64 +20,73 @@
 
 namespace busbar::server {
 
-// Bytes for the client, to be sent before the counter that announces them.
+// Bytes for the client, sent before the completion that announces them.
 struct Delivery {
-  uint64_t transfer = 0, offset = 0;
-  Pinned staging;
+  uint64_t transfer = 0;
+  uint64_t offset = 0;
+  PinnedBuffer buffer;
   uint64_t bytes = 0;
-  int chunk = -1;
-};  // chunk: of shared memory, instead of staging
+  int chunk = -1;  // chunk of shared memory in place of a buffer of the pool
+};
 
-struct Mark {
+struct CompletionFence {
   CUevent event = nullptr;
-  uint32_t context = 0, stream = 0;
+  uint32_t context = 0;
+  uint32_t stream = 0;
   uint64_t position = 0;
+  std::shared_ptr<StreamUse> use;  // of the stream
   std::vector<Delivery> deliveries;
-  std::vector<Pinned> consumed;  // staging of host-to-device copies; its bytes become credit
-  uint64_t consumed_bytes = 0;
+  std::vector<PinnedBuffer> consumed;     // sources of host-to-device copies
+  uint64_t consumed_bytes = 0;            // bulk bytes, returned to the client as credit
   std::vector<uint32_t> consumed_chunks;  // of shared memory
-  uint64_t host_function = 0;
+  uint64_t host_function = 0;             // to be called by the client; 0: none
 };
 
 class Completions {
  public:
-  Completions(Session& session, std::function<void()> wake) : s_(session), wake_(std::move(wake)) {}
+  explicit Completions(Session& session) : s_(session) {}
   ~Completions();
 
-  // Nobody is woken: the executor looks by itself for a while, then says settle().
-  void add(Mark m);
-  // Nobody waits for it any more: its buffers go back.
-  void drop(Mark& m);
-  // Publishes what is done. From the executor, between records; cheap when nothing is pending.
-  void poll();
-  // The executor will not look any more: a thread takes over what is pending. It begins when it is
-  // first needed.
-  void settle();
-  // The first asynchronous error; every counter that follows carries it.
-  void fail(CUresult error, uint64_t position);
+  // Adds a pending fence. Wakes no thread: the executor polls, and calls watch_in_background()
+  // before it sleeps.
+  void add(CompletionFence fence);
+  // Returns the chunks of a fence that is not published.
+  void discard(CompletionFence& fence);
+  // Publishes completed fences. Cheap when nothing is pending. Returns true if a fence was
+  // published.
+  bool poll();
+  // Starts the thread that publishes what is pending, or wakes it. With `wake_executor`, the
+  // executor is woken after each publication, until the next call.
+  void watch_in_background(bool wake_executor);
+  uint64_t published() const { return published_; }  // fences published since the start
+  // Records an asynchronous error. The first one is part of every later completion.
+  void fail(CUresult error);
   CUresult error();
-  void stop();
   bool idle() const { return !pending_count_.load(std::memory_order_relaxed); }
-  // Events that may be used again, of one context.
-  std::vector<CUevent> recycled(uint32_t context);
+  // Removes and returns the events of published fences of a context.
+  std::vector<CUevent> take_idle_events(uint32_t context);
+  void stop();  // joins the thread
 
  private:
+  using Pending = std::map<uint32_t, std::deque<CompletionFence>>;  // by stream
   void run();
-  using Heads = std::map<uint32_t, std::deque<Mark>>;  // by stream
-  bool done(const Mark& m);
-  Heads::iterator first_done();
-  bool poll_heads(std::unique_lock<std::mutex>& lock);
-  void publish(Mark& m, CUresult error);
+  bool completed(const CompletionFence& fence);
+  Pending::iterator first_completed();
+  bool publish_completed(std::unique_lock<std::mutex>& lock);
+  void wait_for_progress(std::unique_lock<std::mutex>& lock);
+  void publish(CompletionFence& fence, CUresult error);
+  void deliver(const Delivery& d, CUresult error, uint64_t& bulk_total);
   Session& s_;
-  std::function<void()> wake_;
   std::mutex mutex_;
   std::condition_variable added_;
-  Heads pending_;
+  Pending pending_;
   std::atomic<uint32_t> pending_count_{0};
-  std::map<uint32_t, std::vector<CUevent>> recycled_;
+  std::map<uint32_t, std::vector<CUevent>> idle_events_;  // by context
   CUresult error_ = CUDA_SUCCESS;
-  uint64_t error_position_ = 0;
-  bool stopping_ = false, publishing_ = false;
+  bool stopping_ = false;
+  bool publishing_ = false;
+  std::atomic<uint64_t> published_{0};
+  std::atomic<bool> wake_executor_{false};
   std::thread thread_;
 };
 

@@ -4,8 +4,9 @@
 
 namespace busbar::server {
 
-#define SPELLED(name) #name
-#define EXPORTED(name) SPELLED(name)  // cuda.h renames functions to their current version by macro
+// The name of the exported symbol: macros of cuda.h rename functions to their current version.
+#define STRINGIFY(name) #name
+#define SYMBOL_NAME(name) STRINGIFY(name)
 
 bool Driver::load(const std::string& path, std::string& error) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -13,15 +14,15 @@ bool Driver::load(const std::string& path, std::string& error) {
     error = dlerror();
     return false;
   }
-#define CU(name)                                                     \
-  this->name = (decltype(this->name))dlsym(library, EXPORTED(name)); \
-  if (!this->name) {                                                 \
-    error = path + " has no " + EXPORTED(name);                      \
-    return false;                                                    \
+#define CU(name)                                                        \
+  this->name = (decltype(this->name))dlsym(library, SYMBOL_NAME(name)); \
+  if (!this->name) {                                                    \
+    error = path + " lacks the function " + SYMBOL_NAME(name);          \
+    return false;                                                       \
   }
   BUSBAR_DRIVER_CALLS(CU)
 #undef CU
-#define CU(name) this->name = (decltype(this->name))dlsym(library, EXPORTED(name));
+#define CU(name) this->name = (decltype(this->name))dlsym(library, SYMBOL_NAME(name));
   BUSBAR_OPTIONAL_CALLS(CU)
 #include "driver_calls.inc"
 #undef CU

@@ -1,5 +1,6 @@
-// Functions by the client's number. The executor reads while the helper adds; neither waits for the
-// other.
+// Functions by the client's id.
+//
+// Thread safety: any thread. get() takes no lock, so launches do not wait for loads.
 #pragma once
 #include <cuda.h>
 
@@ -17,31 +18,33 @@ class FunctionTable {
   ~FunctionTable() {
     for (auto& chunk : chunks_) delete[] chunk.load();
   }
-  // False when the number is out of range.
+  // False when the id is out of range.
   bool add(uint32_t id, CUfunction f) {
     if (id >= kChunk * kChunks) return false;
     std::lock_guard lock(mutex_);
     auto& chunk = chunks_[id / kChunk];
     if (!chunk.load()) chunk.store(new std::atomic<CUfunction>[kChunk] {});
     chunk.load()[id % kChunk].store(f, std::memory_order_release);
-    numbers_[f] = id;
+    ids_[f] = id;
     return true;
   }
+  // Returns null for an unknown id.
   CUfunction get(uint32_t id) const {
     if (id >= kChunk * kChunks) return nullptr;
     auto* chunk = chunks_[id / kChunk].load(std::memory_order_acquire);
     return chunk ? chunk[id % kChunk].load(std::memory_order_acquire) : nullptr;
   }
-  uint32_t number(CUfunction f) const {
+  // Returns 0 for an unknown function.
+  uint32_t id_of(CUfunction f) const {
     std::lock_guard lock(mutex_);
-    auto it = numbers_.find(f);
-    return it == numbers_.end() ? 0 : it->second;
+    auto it = ids_.find(f);
+    return it == ids_.end() ? 0 : it->second;
   }
 
  private:
   mutable std::mutex mutex_;
   std::atomic<std::atomic<CUfunction>*> chunks_[kChunks] = {};
-  std::unordered_map<CUfunction, uint32_t> numbers_;
+  std::unordered_map<CUfunction, uint32_t> ids_;
 };
 
 }  // namespace busbar::server

@@ -1,47 +1,49 @@
-// Graphs on the node: instantiation, buffers that stand for the program's memory, and its
-// functions.
+// Graphs on the node: instantiation, and host functions of the program inside graphs.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <set>
 
+#include "server/handlers.h"
+#include "server/reply.h"
 #include "server/session.h"
 
 namespace busbar::server {
 
 namespace {
-constexpr uint64_t kPushBytes = 1 << 20;
+constexpr uint64_t kFrameBytes = 1 << 20;
+constexpr auto kAlivePollInterval = std::chrono::seconds(1);
 
-void push_outputs(Session& s, const std::set<uint32_t>& outputs) {
+// Sends the content of graph buffers to the client.
+void send_outputs(Session& s, const std::set<uint32_t>& outputs) {
   for (uint32_t id : outputs) {
-    GraphBuffer b = s.graph_memory.find(id);
-    for (uint64_t offset = 0; offset < b.bytes; offset += kPushBytes) {
+    GraphBuffer b = s.graph_buffers.find(id);
+    for (uint64_t offset = 0; offset < b.bytes; offset += kFrameBytes) {
       struct {
         uint32_t id, zero;
         uint64_t offset;
       } head{id, 0, offset};
       s.link.send(wire::Frame::graph_output, &head, sizeof head, b.data + offset,
-                  std::min(kPushBytes, b.bytes - offset));
+                  std::min(kFrameBytes, b.bytes - offset));
     }
   }
 }
 
+// Runs on a thread of the driver. Blocks until the client has run the function or is gone.
 void CUDA_CB call_program(void* data) {
   auto* f = (ProgramFunction*)data;
   Session& s = *f->session;
   GraphFunctions& g = s.graph_functions;
   std::unique_lock lock(g.mutex);
-  uint64_t round = g.next_round++;
-  g.waiting.insert(round);
+  uint64_t call = g.next_call++;
+  g.waiting.insert(call);
   auto outputs = f->outputs;
   lock.unlock();
-  push_outputs(s, outputs);
-  uint64_t body[2] = {f->id, round};
+  send_outputs(s, outputs);
+  uint64_t body[2] = {f->id, call};
   s.link.send(wire::Frame::graph_function, body, sizeof body);
   lock.lock();
-  while (g.waiting.count(round) && s.link.alive())
-    g.changed.wait_for(lock, std::chrono::seconds(1));
-  g.waiting.erase(round);
+  while (g.waiting.count(call) && s.link.alive()) g.changed.wait_for(lock, kAlivePollInterval);
+  g.waiting.erase(call);
 }
 
 std::vector<CUgraphNode> dependencies(Session& s, CUgraphNode n) {
@@ -56,7 +58,7 @@ std::vector<CUgraphNode> dependencies(Session& s, CUgraphNode n) {
   return list;
 }
 
-// Buffers that copies before this node fill.
+// Returns the graph buffers that copies before this node fill.
 std::set<uint32_t> outputs_before(Session& s, CUgraphNode start) {
   std::set<uint32_t> found;
   std::set<CUgraphNode> seen{start};
@@ -68,15 +70,15 @@ std::set<uint32_t> outputs_before(Session& s, CUgraphNode start) {
     CUDA_MEMCPY3D copy;
     if (!s.cu.cuGraphNodeGetType(n, &type) && type == CU_GRAPH_NODE_TYPE_MEMCPY &&
         !s.cu.cuGraphMemcpyNodeGetParams(n, &copy) && copy.dstMemoryType == CU_MEMORYTYPE_HOST)
-      if (uint32_t id = s.graph_memory.number(copy.dstHost)) found.insert(id);
+      if (uint32_t id = s.graph_buffers.id_of(copy.dstHost)) found.insert(id);
     for (CUgraphNode d : dependencies(s, n))
       if (seen.insert(d).second) open.push_back(d);
   }
   return found;
 }
 
-// Before a function of the program runs, what earlier copies of the graph brought must have reached
-// it.
+// Notes for each host function of the program which graph buffers are filled before it. They are
+// sent to the client before the function runs.
 void note_outputs(Session& s, CUgraph g) {
   {
     std::lock_guard lock(s.graph_functions.mutex);
@@ -111,19 +113,20 @@ void* graph_callback_data(Session& s, uint64_t id) {
   return f.get();
 }
 
-void graph_function_done(Session& s, wire::Decoder in) {
+// call
+void handlers::graph_function_done(Session& s, wire::Decoder in) {
   std::lock_guard lock(s.graph_functions.mutex);
   s.graph_functions.waiting.erase(in.get<uint64_t>());
   s.graph_functions.changed.notify_all();
 }
 
 // graph, flags -> executable graph, error node, result
-void instantiate(Session& s, wire::Decoder in) {
+void handlers::instantiate(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   auto g = in.get<CUgraph>();
   CUDA_GRAPH_INSTANTIATE_PARAMS p{};
   p.flags = in.get<uint64_t>() & ~(uint64_t)CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
-  if (!in.ok() || !s.objects.known(ObjectKind::graph, (uint64_t)g))
+  if (!in.ok() || !s.objects.contains(ObjectKind::graph, (uint64_t)g))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   if (!s.cu.cuGraphInstantiateWithParams) return s.reply(reply, CUDA_ERROR_NOT_SUPPORTED);
   note_outputs(s, g);
@@ -135,30 +138,6 @@ void instantiate(Session& s, wire::Decoder in) {
   append(out, p.hErrNode_out);
   append(out, (uint32_t)p.result_out);
   s.reply(reply, r, out);
-}
-
-// staging, 0, bytes of the whole, offset, bytes, transfer (0: they follow). While a graph waits for
-// the program; nothing reads the buffer then.
-void stage_now(Session& s, wire::Decoder in) {
-  uint32_t id = in.get<uint32_t>();
-  in.get<uint32_t>();
-  in.get<uint64_t>();
-  uint64_t offset = in.get<uint64_t>(), bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
-  GraphBuffer b = s.graph_memory.find(id);
-  bool fits = in.ok() && b.data && offset <= b.bytes && bytes <= b.bytes - offset;
-  if (!transfer) {
-    const uint8_t* from = in.raw(bytes);
-    if (fits && from) std::memcpy(b.data + offset, from, bytes);
-    return;
-  }
-  if (!s.staging.wait(transfer, bytes, 120'000)) return;
-  uint64_t at = 0;
-  for (auto& chunk : s.staging.collect(transfer)) {
-    uint64_t n = std::min<uint64_t>(chunk.size(), bytes - at);
-    if (fits) std::memcpy(b.data + offset + at, chunk.data(), n);
-    at += n;
-  }
-  s.credit(at);
 }
 
 }  // namespace busbar::server

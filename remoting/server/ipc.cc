@@ -1,31 +1,33 @@
-// Memory of one session in another of the same allocation. The node's driver gives a descriptor for
-// it; session servers pass it on by their control sockets. The ledger counts it once, where it was
-// allocated.
+// Memory of one session in another session of the same allocation. The driver exports it as a
+// descriptor, which the session servers pass through their control sockets. The ledger charges it
+// once, to the session that allocated it.
+#include "server/ipc.h"
+
 #include <openssl/rand.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
 
+#include "control/hex.h"
 #include "control/messages.h"
+#include "server/handlers.h"
+#include "server/reply.h"
 #include "server/session.h"
 
 namespace busbar::server {
 
 namespace {
-constexpr uint32_t kShared = 4096;
+constexpr uint32_t kMaxShared = 4096;
+constexpr int kReplySeconds = 5;
 
-int ask_session(Session& s, const wire::IpcToken& token) {
-  std::string path = s.socket_folder + "/";
-  for (int i = 0; i < 8; ++i) {
-    char two[3];
-    std::snprintf(two, sizeof two, "%02x", token.session[i]);
-    path += two;
-  }
-  int fd = control::connect_to((path + ".sock").c_str()), memory = -1;
+// Requests the descriptor from the session server that owns the memory; -1 if it refuses.
+int request_memory(Session& s, const wire::IpcToken& token) {
+  std::string path = s.socket_folder + "/" + control::hex(token.session, 8) + ".sock";
+  int fd = control::connect_to(path.c_str()), memory = -1;
   if (fd < 0) return -1;
-  timeval patience{5, 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  timeval timeout{kReplySeconds, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   control::Header h;
   bool ok = control::send_message(fd, control::Kind::share, &token, sizeof token) &&
             control::receive_message(fd, h, nullptr, 0, &memory) &&
@@ -39,13 +41,13 @@ int ask_session(Session& s, const wire::IpcToken& token) {
 }
 }  // namespace
 
-// address -> token
-void ipc_export(Session& s, wire::Decoder in) {
+// address inside a lease -> token
+void handlers::ipc_export(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), address = in.get<uint64_t>();
   auto it = s.leases.upper_bound(address);
   if (!in.ok() || it == s.leases.begin()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   --it;
-  if (it->second.plain || address - it->first >= it->second.bytes)
+  if (it->second.outside_arena || address - it->first >= it->second.bytes)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   if (!s.cu.cuMemExportToShareableHandle) return s.reply(reply, CUDA_ERROR_NOT_SUPPORTED);
   wire::IpcToken t{};
@@ -56,33 +58,33 @@ void ipc_export(Session& s, wire::Decoder in) {
   t.offset = address - it->first;
   std::array<uint8_t, 16> secret;
   std::lock_guard lock(s.shared_mutex);
-  for (auto& [known, handle] : s.shared)
+  for (auto& [secret_of, handle] : s.shared)
     if (handle == it->second.handle) {
-      std::memcpy(t.secret, known.data(), sizeof t.secret);
+      std::memcpy(t.secret, secret_of.data(), sizeof t.secret);
       return s.reply(reply, CUDA_SUCCESS, std::string((const char*)&t, sizeof t));
     }
-  if (s.shared.size() >= kShared || RAND_bytes(secret.data(), (int)secret.size()) != 1)
+  if (s.shared.size() >= kMaxShared || RAND_bytes(secret.data(), (int)secret.size()) != 1)
     return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   s.shared[secret] = it->second.handle;
   std::memcpy(t.secret, secret.data(), sizeof t.secret);
   s.reply(reply, CUDA_SUCCESS, std::string((const char*)&t, sizeof t));
 }
 
-int shared_memory_of(Session& s, const wire::IpcToken& token, pid_t asker) {
+int export_shared_memory(Session& s, const wire::IpcToken& token, pid_t requester) {
   std::array<uint8_t, 16> secret;
   std::memcpy(secret.data(), token.secret, secret.size());
   std::lock_guard lock(s.shared_mutex);
   auto it = s.shared.find(secret);
   int fd = -1;
-  if (it == s.shared.end() || !s.ledger.holds(asker) ||
+  if (it == s.shared.end() || !s.ledger.has_session(requester) ||
       s.cu.cuMemExportToShareableHandle(&fd, it->second, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                         0))
     return -1;
   return fd;
 }
 
-// token, device, address that the client chose
-void ipc_open(Session& s, wire::Decoder in) {
+// token, device, address of a reserved range of the same size
+void handlers::ipc_open(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   auto t = in.get<wire::IpcToken>();
   uint64_t device = in.get<uint64_t>(), at = in.get<uint64_t>();
@@ -92,7 +94,7 @@ void ipc_open(Session& s, wire::Decoder in) {
   auto range = s.reserved.find(at);
   if (range == s.reserved.end() || range->second != t.bytes || s.mapped.count(at))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  int fd = ask_session(s, t);
+  int fd = request_memory(s, t);
   if (fd < 0) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   CUmemGenericAllocationHandle h = 0;
   CUresult r = s.cu.cuMemImportFromShareableHandle(&h, (void*)(intptr_t)fd,
@@ -108,7 +110,7 @@ void ipc_open(Session& s, wire::Decoder in) {
 }
 
 // address, bytes
-void ipc_close(Session& s, wire::Decoder in) {
+void handlers::ipc_close(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
   auto it = s.mapped.find(at);
   if (!in.ok() || it == s.mapped.end() || it->second)

@@ -14,7 +14,20 @@
 
 namespace busbar::server {
 
-constexpr uint32_t kMagic = 0x4c425342, kVersion = 3;
+namespace {
+constexpr uint32_t kMagic = 0x4c425342;
+constexpr uint32_t kVersion = 3;
+constexpr int kStateField = 2;  // of /proc/PID/stat, behind the name in parentheses
+constexpr int kStartTimeField = 22;
+
+void init_mutex(pthread_mutex_t& mutex) {
+  pthread_mutexattr_t a;
+  pthread_mutexattr_init(&a);
+  pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&mutex, &a);
+}
+}  // namespace
 
 uint64_t process_start_time(pid_t pid) {
   char path[64], text[1024];
@@ -27,26 +40,22 @@ uint64_t process_start_time(pid_t pid) {
   text[n] = 0;
   const char* p = std::strrchr(text, ')');
   if (!p || p[1] != ' ' || p[2] == 'Z') return 0;
-  for (int field = 2; p && field < 22; ++field) p = std::strchr(p + 1, ' ');
+  for (int field = kStateField; p && field < kStartTimeField; ++field) p = std::strchr(p + 1, ' ');
   return p ? std::strtoull(p + 1, nullptr, 10) : 0;
 }
 
-LedgerFile* Ledger::map(const std::string& path, bool make) {
-  int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
+LedgerFile* Ledger::map(const std::string& path, bool create) {
+  int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT : 0), 0600);
   if (fd < 0) return nullptr;
   flock(fd, LOCK_EX);
   struct stat st;
-  bool ok = fstat(fd, &st) == 0 && (make || st.st_size >= (off_t)sizeof(LedgerFile));
+  bool ok = fstat(fd, &st) == 0 && (create || st.st_size >= (off_t)sizeof(LedgerFile));
   if (ok && st.st_size < (off_t)sizeof(LedgerFile)) ok = ftruncate(fd, sizeof(LedgerFile)) == 0;
   void* at = ok ? mmap(nullptr, sizeof(LedgerFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
                 : MAP_FAILED;
   auto* file = at == MAP_FAILED ? nullptr : (LedgerFile*)at;
-  if (file && make && (file->magic != kMagic || file->version != kVersion)) {
-    pthread_mutexattr_t a;
-    pthread_mutexattr_init(&a);
-    pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&file->mutex, &a);
+  if (file && create && (file->magic != kMagic || file->version != kVersion)) {
+    init_mutex(file->mutex);
     file->version = kVersion;
     file->magic = kMagic;
   }
@@ -59,11 +68,11 @@ LedgerFile* Ledger::map(const std::string& path, bool make) {
   return file;
 }
 
-Ledger* Ledger::create(const std::string& path, const uint64_t* limits, uint32_t partitions) {
+std::unique_ptr<Ledger> Ledger::create(const std::string& path, const uint64_t* limits,
+                                       uint32_t partitions) {
   LedgerFile* file = map(path, true);
   if (!file) return nullptr;
-  auto* l = new Ledger;
-  l->file_ = file;
+  std::unique_ptr<Ledger> l(new Ledger(file));
   l->lock();
   file->partitions = std::min(partitions, wire::kMaxDevices);
   std::copy(limits, limits + file->partitions, file->limit_bytes);
@@ -71,13 +80,12 @@ Ledger* Ledger::create(const std::string& path, const uint64_t* limits, uint32_t
   return l;
 }
 
-Ledger* Ledger::join(const std::string& path, uint32_t client_pid) {
+std::unique_ptr<Ledger> Ledger::join(const std::string& path, uint32_t client_pid) {
   LedgerFile* file = map(path, false);
   if (!file) return nullptr;
-  auto* l = new Ledger;
-  l->file_ = file;
+  std::unique_ptr<Ledger> l(new Ledger(file));
   l->lock();
-  l->reap();
+  l->free_dead_slots();
   for (uint32_t i = 0; i < kLedgerSessions && l->slot_ < 0; ++i)
     if (file->slots[i].pid == 0) {
       file->slots[i] = {getpid(), client_pid, process_start_time(getpid()), {}};
@@ -85,11 +93,7 @@ Ledger* Ledger::join(const std::string& path, uint32_t client_pid) {
       l->slot_ = (int)i;
     }
   l->unlock();
-  if (l->slot_ < 0) {
-    delete l;
-    return nullptr;
-  }
-  return l;
+  return l->slot_ < 0 ? nullptr : std::move(l);
 }
 
 Ledger::~Ledger() {
@@ -102,11 +106,10 @@ Ledger::~Ledger() {
 }
 
 void Ledger::lock() {
-  if (pthread_mutex_lock(&file_->mutex) == EOWNERDEAD)
-    pthread_mutex_consistent(&file_->mutex);  // totals are summed afresh each time
+  if (pthread_mutex_lock(&file_->mutex) == EOWNERDEAD) pthread_mutex_consistent(&file_->mutex);
 }
 
-void Ledger::reap() {
+void Ledger::free_dead_slots() {
   for (auto& s : file_->slots)
     if (s.pid && process_start_time(s.pid) != s.start_time) s = {};
 }
@@ -114,7 +117,7 @@ void Ledger::reap() {
 uint64_t Ledger::sum(uint32_t partition) const {
   uint64_t total = 0;
   for (auto& s : file_->slots)
-    if (s.pid) total += s.leased_bytes[partition];
+    if (s.pid) total += s.charged_bytes[partition];
   return total;
 }
 
@@ -127,35 +130,34 @@ bool Ledger::reserve(uint32_t partition, uint64_t bytes) {
   };
   bool ok = fits();
   if (!ok) {
-    reap();
+    free_dead_slots();
     ok = fits();
   }
-  if (ok) file_->slots[slot_].leased_bytes[partition] += bytes;
+  if (ok) file_->slots[slot_].charged_bytes[partition] += bytes;
   unlock();
   return ok;
 }
 
-void Ledger::give_back(uint32_t partition, uint64_t bytes) {
+void Ledger::release(uint32_t partition, uint64_t bytes) {
   if (partition >= file_->partitions) return;
   lock();
-  uint64_t& held = file_->slots[slot_].leased_bytes[partition];
-  held -= std::min(held, bytes);
+  uint64_t& charged = file_->slots[slot_].charged_bytes[partition];
+  charged -= std::min(charged, bytes);
   unlock();
 }
 
-void Ledger::note_refused(const std::string& name) {
+void Ledger::add_refused_call(const std::string& name) {
   lock();
   char* names = file_->refused[slot_].names;
-  std::string all = strnlen(names, kRefusedBytes - 1)
-                        ? std::string(names, strnlen(names, kRefusedBytes - 1)) + " "
-                        : "";
-  if ((" " + all).find(" " + name + " ") == std::string::npos &&
-      all.size() + name.size() < kRefusedBytes)
+  std::string all(names, strnlen(names, kRefusedBytes - 1));
+  bool known = (" " + all + " ").find(" " + name + " ") != std::string::npos;
+  if (!all.empty()) all += ' ';
+  if (!known && all.size() + name.size() < kRefusedBytes)
     std::snprintf(names, kRefusedBytes, "%s%s", all.c_str(), name.c_str());
   unlock();
 }
 
-std::string Ledger::refused(pid_t pid, uint64_t start_time) {
+std::string Ledger::refused_calls(pid_t pid, uint64_t start_time) {
   std::string names;
   lock();
   for (auto& r : file_->refused)
@@ -165,9 +167,9 @@ std::string Ledger::refused(pid_t pid, uint64_t start_time) {
   return names;
 }
 
-bool Ledger::holds(pid_t pid) {
+bool Ledger::has_session(pid_t pid) {
   lock();
-  reap();
+  free_dead_slots();
   bool found = std::any_of(std::begin(file_->slots), std::end(file_->slots),
                            [&](auto& s) { return s.pid == pid; });
   unlock();
@@ -177,16 +179,16 @@ bool Ledger::holds(pid_t pid) {
 std::vector<wire::NvmlProcess> Ledger::processes(uint32_t partition) {
   std::vector<wire::NvmlProcess> list;
   lock();
-  reap();
+  free_dead_slots();
   for (auto& s : file_->slots)
-    if (s.pid) list.push_back({s.client_pid, 0, s.leased_bytes[partition]});
+    if (s.pid) list.push_back({s.client_pid, 0, s.charged_bytes[partition]});
   unlock();
   return list;
 }
 
-uint64_t Ledger::leased(uint32_t partition) {
+uint64_t Ledger::charged(uint32_t partition) {
   lock();
-  reap();
+  free_dead_slots();
   uint64_t total = sum(partition);
   unlock();
   return total;

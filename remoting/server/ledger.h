@@ -1,10 +1,15 @@
-// What an allocation may use on this node and what its sessions hold of it: one file, mapped by the
-// launcher and each session server.
+// The account of the device memory that an allocation uses on this node: one file, mapped by the
+// launcher and by each session server of the allocation.
+//
+// Thread safety: any thread of any process. A robust mutex in the file guards all of it: if its
+// holder is killed, the next process continues, because totals are summed from the slots each time.
+// limit() and charged_here() read without the mutex.
 #pragma once
 #include <pthread.h>
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,56 +23,64 @@ constexpr size_t kRefusedBytes = 256;
 
 struct LedgerFile {
   uint32_t magic, version;
-  pthread_mutex_t mutex;  // robust: a killed session leaves its slot to the next who locks
+  pthread_mutex_t mutex;
   uint32_t partitions;
   uint64_t limit_bytes[wire::kMaxDevices];
   struct Slot {
-    pid_t pid;
+    pid_t pid;            // of the session server; 0: free
     uint32_t client_pid;  // of the program, on its own machine
-    uint64_t start_time;
-    uint64_t leased_bytes[wire::kMaxDevices];
+    uint64_t start_time;  // of the session server: a pid alone may belong to a later process
+    uint64_t charged_bytes[wire::kMaxDevices];
   } slots[kLedgerSessions];
-  struct Refused {
+  // Names of the unsupported calls of a slot's session. They stay when the session ends, until
+  // another session takes the slot.
+  struct RefusedCalls {
     pid_t pid;
     uint64_t start_time;
-    char names[kRefusedBytes];
-  } refused[kLedgerSessions];  // of the slot's session; stays when it ends
+    char names[kRefusedBytes];  // separated by spaces
+  } refused[kLedgerSessions];
 };
 
-uint64_t process_start_time(pid_t pid);  // 0: no such process
+// Returns the start time of a process in clock ticks since boot; 0 if there is none, or if it is a
+// zombie.
+uint64_t process_start_time(pid_t pid);
 
 class Ledger {
  public:
-  // Launcher: makes or updates the file. Null when it cannot be.
-  static Ledger* create(const std::string& path, const uint64_t* limits, uint32_t partitions);
-  // Session server: takes a slot.
-  static Ledger* join(const std::string& path, uint32_t client_pid);
+  // Launcher: creates the file or updates its limits. Null on failure.
+  static std::unique_ptr<Ledger> create(const std::string& path, const uint64_t* limits,
+                                        uint32_t partitions);
+  // Session server: opens the file and takes a slot for this process. Null without file or slot.
+  static std::unique_ptr<Ledger> join(const std::string& path, uint32_t client_pid);
   ~Ledger();
+  Ledger(const Ledger&) = delete;
 
-  bool reserve(uint32_t partition, uint64_t bytes);  // false: the allocation's memory is used up
-  void give_back(uint32_t partition, uint64_t bytes);
-  uint64_t limit(uint32_t partition) const { return file_->limit_bytes[partition]; }
-  uint64_t leased(uint32_t partition);  // by all live sessions
-  bool holds(pid_t pid);                // a session server of this allocation
-  std::vector<wire::NvmlProcess> processes(
-      uint32_t partition);  // programs of this allocation, and what they hold
-  // Calls that were refused, for the people who ask why a program fails: names with spaces between,
-  // no more than fit.
-  void note_refused(const std::string& name);  // session server
-  std::string refused(
-      pid_t pid,
-      uint64_t start_time);  // launcher: of a session server, even one that ended a moment ago
-  uint64_t leased_here(uint32_t partition) const {
-    return file_->slots[slot_].leased_bytes[partition];
+  // ---- of a session server ----
+  // Charges memory. False, and nothing is charged, if the limit would be exceeded.
+  bool reserve(uint32_t partition, uint64_t bytes);
+  void release(uint32_t partition, uint64_t bytes);
+  // Records the name of an unsupported call, once, while there is room.
+  void add_refused_call(const std::string& name);
+  uint64_t charged_here(uint32_t partition) const {
+    return file_->slots[slot_].charged_bytes[partition];
   }
 
+  // ---- of any process ----
+  uint64_t limit(uint32_t partition) const { return file_->limit_bytes[partition]; }
+  uint64_t charged(uint32_t partition);  // by all live sessions
+  bool has_session(pid_t pid);           // true if it is a session server of this allocation
+  std::vector<wire::NvmlProcess> processes(uint32_t partition);  // programs and their charges
+  // Returns the unsupported calls of a session server, even shortly after its end.
+  std::string refused_calls(pid_t pid, uint64_t start_time);
+
  private:
-  static LedgerFile* map(const std::string& path, bool make);
+  explicit Ledger(LedgerFile* file) : file_(file) {}
+  static LedgerFile* map(const std::string& path, bool create);
   void lock();
   void unlock() { pthread_mutex_unlock(&file_->mutex); }
-  void reap();
+  void free_dead_slots();
   uint64_t sum(uint32_t partition) const;
-  LedgerFile* file_ = nullptr;
+  LedgerFile* file_;
   int slot_ = -1;
 };
 

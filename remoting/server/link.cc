@@ -9,7 +9,14 @@
 #include <cstring>
 #include <thread>
 
+#include "transport/tcp.h"
+
 namespace busbar::server {
+
+namespace {
+constexpr int kWatchMs = 1000;
+constexpr size_t kWriteBytes = 256 << 10;
+}  // namespace
 
 Link::Link(transport::Tls tls)
     : tls_(std::move(tls)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -28,9 +35,9 @@ void Link::wake() {
   (void)!::write(wake_fd_, &one, 8);
 }
 
-// The connection carries nothing: whatever happens on it is its end.
+// Beside shared memory the connection carries no data: it becomes readable when it ends.
 void Link::watch_client() {
-  while (!transport::socket_ready(socket_, false, 1000)) {
+  while (!transport::socket_ready(socket_, false, kWatchMs)) {
   }
   alive_ = false;
   wake();
@@ -39,7 +46,7 @@ void Link::watch_client() {
 bool Link::receive_shared(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
   size_t before = buffer.size();
   for (bool waited = false;; waited = true) {
-    if (!shared_->records().take(buffer, most)) {
+    if (!shared_->records().read_records(buffer, most)) {
       alive_ = false;
       return false;
     }
@@ -47,15 +54,16 @@ bool Link::receive_shared(std::vector<uint8_t>& buffer, size_t most, int timeout
     if (buffer.size() > before) return true;
     if (!alive_) return false;
     if (waited || timeout_ms == 0 || woken_.exchange(false)) return true;
-    if (shared_->records().park() && !woken_) shared_->records().sleep(timeout_ms);
+    if (shared_->records().park() && !woken_ && !shared_->chunk_released())
+      shared_->records().wait_for_records(timeout_ms);
     shared_->records().unpark();
   }
 }
 
 void Link::flush() {
   while (sent_ < outbox_.size()) {
-    ssize_t n = tls_.write_some(outbox_.data() + sent_,
-                                std::min<size_t>(outbox_.size() - sent_, 256 << 10));
+    ssize_t n =
+        tls_.write_some(outbox_.data() + sent_, std::min(outbox_.size() - sent_, kWriteBytes));
     if (n < 0) {
       alive_ = false;
       outbox_.clear();
@@ -75,22 +83,24 @@ void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const voi
   wire::FrameHeader h{(uint32_t)(head_bytes + body_bytes), (uint16_t)kind, 0};
   std::lock_guard lock(mutex_);
   if (!alive_) return;
-  if (shared_) {
-    shared_->write(&h, sizeof h, alive_);
-    shared_->write(head, head_bytes, alive_);
-    if (body_bytes) shared_->write(body, body_bytes, alive_);
-    uint32_t error = 0;
-    if (kind == wire::Frame::completion)
-      std::memcpy(&error, (const uint8_t*)head + 4, sizeof error);
-    shared_->announce(kind == wire::Frame::completion && !error);
-    out_ += sizeof h + h.bytes;
-    return;
-  }
+  if (shared_) return send_shared(kind, h, head, head_bytes, body, body_bytes);
   outbox_.append((const char*)&h, sizeof h);
   outbox_.append((const char*)head, head_bytes);
   if (body_bytes) outbox_.append((const char*)body, body_bytes);
   flush();
-  if (!outbox_.empty()) wake();  // the executor's poll must watch for room
+  if (!outbox_.empty()) wake();  // receive() must poll for room in the socket
+}
+
+void Link::send_shared(wire::Frame kind, const wire::FrameHeader& h, const void* head,
+                       size_t head_bytes, const void* body, size_t body_bytes) {
+  shared_->write(&h, sizeof h, alive_);
+  shared_->write(head, head_bytes, alive_);
+  if (body_bytes) shared_->write(body, body_bytes, alive_);
+  // A sleeping client need not wake for a completion without an error.
+  uint32_t error = 0;
+  if (kind == wire::Frame::completion) std::memcpy(&error, (const uint8_t*)head + 4, sizeof error);
+  shared_->notify_reader(kind == wire::Frame::completion && !error);
+  out_ += sizeof h + h.bytes;
 }
 
 bool Link::receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {

@@ -1,5 +1,7 @@
-// The session's connection: records come in, frames go out. Reading is the executor's; any thread
-// may send.
+// The connection of a session: records in, frames out.
+//
+// Thread safety: one thread receives; any thread may send. mutex_ guards the TLS state and the
+// outbox. send() blocks only on shared memory, while the stream of frames is full.
 #pragma once
 #include <array>
 #include <atomic>
@@ -17,36 +19,39 @@ namespace busbar::server {
 class Link {
  public:
   explicit Link(transport::Tls tls);
-  // Records and frames go through shared memory, and the connection only says when the client is
-  // gone.
+  // Records and frames travel through shared memory; the end of the connection is the end of the
+  // client.
   Link(int socket, std::unique_ptr<transport::SharedMemory> shared);
 
-  // Appends received bytes to `buffer`; waits up to `timeout_ms` for some. False when the client is
-  // gone.
+  // Appends at most `most` received bytes to `buffer`. Waits for them up to `timeout_ms`, or until
+  // wake(). False when the client is gone.
   bool receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms);
 
-  // Queues a frame and sends what the socket takes now; the rest goes when the executor polls.
+  // Queues a frame and sends as much as the socket takes; receive() sends the rest.
   void send(wire::Frame kind, const void* head, size_t head_bytes, const void* body = nullptr,
             size_t body_bytes = 0);
 
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
-  void wake();  // ends a waiting receive()
+  void wake();  // ends a wait of receive()
+  // Null without shared memory.
   transport::SharedMemory* shared() { return shared_.get(); }
   uint64_t bytes_in() const { return in_; }
   uint64_t bytes_out() const { return out_; }
 
  private:
-  void flush();  // call with the lock
+  void flush();  // with the lock held
   bool receive_shared(std::vector<uint8_t>& buffer, size_t most, int timeout_ms);
   void watch_client();
-  std::mutex mutex_;  // guards tls_ and outbox_
+  void send_shared(wire::Frame kind, const wire::FrameHeader& h, const void* head,
+                   size_t head_bytes, const void* body, size_t body_bytes);
+  std::mutex mutex_;
   int socket_ = -1;
   transport::Tls tls_;
   std::unique_ptr<transport::SharedMemory> shared_;
   std::atomic<bool> woken_{false};
   std::string outbox_;
-  std::array<uint8_t, transport::kTlsRecordBytes> record_;  // the executor's
-  size_t sent_ = 0;
+  std::array<uint8_t, transport::kTlsRecordBytes> record_;  // of the receiving thread
+  size_t sent_ = 0;                                         // of the outbox
   int wake_fd_;
   std::atomic<bool> alive_{true};
   std::atomic<uint64_t> in_{0}, out_{0};

@@ -15,7 +15,10 @@
 namespace busbar::server {
 
 namespace {
-// Calls that a session never needs once its driver runs; they answer EPERM.
+constexpr unsigned kFirstX32Call = 0x40000000;
+constexpr rlim_t kMaxFiles = 4096;
+
+// System calls that a session never needs once its driver is initialised; they fail with EPERM.
 const int kDenied[] = {SYS_execve,
                        SYS_execveat,
                        SYS_ptrace,
@@ -56,8 +59,8 @@ bool install_filter() {
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0,
-               1),  // the x32 numbers would walk round the list
+      // The x32 variants have other numbers and would evade the list.
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kFirstX32Call, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
   };
   for (int nr : kDenied) {
@@ -73,18 +76,10 @@ bool install_filter() {
 Isolation enter_sandbox() {
   Isolation i;
   i.no_new_privs = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-  rlimit core{0, 0}, files{4096, 4096};
+  rlimit core{0, 0}, files{kMaxFiles, kMaxFiles};
   i.resource_limits = setrlimit(RLIMIT_CORE, &core) == 0 && setrlimit(RLIMIT_NOFILE, &files) == 0;
   i.seccomp = install_filter();
   return i;
-}
-
-std::string describe(const Isolation& i) {
-  auto flag = [](const char* name, bool v) {
-    return std::string(name) + "=" + (v ? "1 " : "0 ");
-  };
-  return flag("seccomp", i.seccomp) + flag("no_new_privs", i.no_new_privs) +
-         flag("rlimits", i.resource_limits);
 }
 
 }  // namespace busbar::server

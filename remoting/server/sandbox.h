@@ -1,15 +1,16 @@
-// What a session server gives up before it reads a client's first byte.
+// Privileges that a session server gives up before it reads the first byte of a client.
 #pragma once
-#include <string>
-
 namespace busbar::server {
 
+// The measures that are in effect.
 struct Isolation {
-  bool seccomp = false, no_new_privs = false, resource_limits = false;
+  bool seccomp = false;
+  bool no_new_privs = false;
+  bool resource_limits = false;
 };
 
-// After the driver is initialised: no new programs, no tracing, no mounts, no privileges.
+// Denies new programs, tracing, mounts and privileges to all threads. Called once, after the driver
+// is initialised. A measure that fails is missing in the result.
 Isolation enter_sandbox();
-std::string describe(const Isolation& i);  // one line for the launcher: "seccomp=1 …"
 
 }  // namespace busbar::server

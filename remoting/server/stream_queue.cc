@@ -1,92 +1,148 @@
 #include "server/stream_queue.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace busbar::server {
 
-bool StreamQueues::empty(uint32_t queue) const {
-  auto it = queues_.find(queue);
-  return it == queues_.end() || it->second.waiting.empty();
+namespace {
+constexpr uint64_t kNewest = std::numeric_limits<uint64_t>::max();
+}  // namespace
+
+StreamQueues::LegacyOrder StreamQueues::order_of(const StreamState& st) {
+  return {st.context, st.legacy, st.blocking && !st.legacy};
 }
+
+uint64_t StreamQueues::cost_of(const Record& record) {
+  return sizeof(Parked) + record.payload_bytes();
+}
+
 bool StreamQueues::held(uint32_t queue) const {
   auto it = queues_.find(queue);
-  return it != queues_.end() && it->second.held;
+  return it != queues_.end() && it->second.hold;
 }
-bool StreamQueues::busy(uint32_t queue) const {
-  return !empty(queue) || held(queue);
+
+bool StreamQueues::satisfied(const Dependencies& d) const {
+  if (d.transfer && !bulk_.has(d.transfer, d.bytes)) return false;
+  if (!d.sequence) return true;
+  auto it = queues_.find(d.queue);
+  return it == queues_.end() || it->second.first() > d.sequence;
 }
-uint64_t StreamQueues::tail(uint32_t queue) const {
+
+// True if every record that the legacy stream orders before `sequence` of this queue has run.
+bool StreamQueues::order_holds(const LegacyOrder& order, uint64_t sequence) const {
+  if (order.blocking) {
+    auto legacy = legacy_.find(order.context);
+    return legacy == legacy_.end() || queues_.at(legacy->second).first() > sequence;
+  }
+  return !order.legacy || std::none_of(queues_.begin(), queues_.end(), [&](auto& entry) {
+    const Queue& q = entry.second;
+    return q.order.blocking && q.order.context == order.context && q.first() < sequence;
+  });
+}
+
+bool StreamQueues::legacy_order_holds(const StreamState& st) const {
+  return order_holds(order_of(st), kNewest);
+}
+
+// True if every record before the barrier `sequence` has run.
+bool StreamQueues::barrier_holds(uint64_t sequence) const {
+  return std::none_of(queues_.begin(), queues_.end(), [&](auto& entry) {
+    return entry.first != kBarrier && entry.second.first() < sequence;
+  });
+}
+
+StreamQueues::Queue& StreamQueues::make_busy(uint32_t queue, const LegacyOrder& order) {
+  auto [it, added] = queues_.try_emplace(queue);
+  if (!added) return it->second;
+  it->second.order = order;
+  if (order.legacy) legacy_[order.context] = queue;
+  return it->second;
+}
+
+void StreamQueues::remove_if_idle(uint32_t queue) {
   auto it = queues_.find(queue);
-  return it == queues_.end() ? 0 : it->second.pushed;
+  if (it == queues_.end() || it->second.hold || !it->second.parked.empty()) return;
+  if (it->second.order.legacy) legacy_.erase(it->second.order.context);
+  queues_.erase(it);
 }
 
-bool StreamQueues::passed(const Gate& g) const {
-  if (g.transfer) return staging_.has(g.transfer, g.bytes);
-  auto it = queues_.find(g.queue);
-  if (it == queues_.end()) return true;
-  if (it->second.popped < g.place) return false;
-  return !(it->second.held && it->second.popped == g.place);  // its host function still runs
+uint64_t StreamQueues::append(uint32_t queue, const LegacyOrder& order, const Record& record,
+                              const Dependencies& dependencies) {
+  uint64_t cost = cost_of(record);
+  if (parked_bytes_ + cost > wire::kMaxParkedBytes) return 0;
+  parked_bytes_ += cost;
+  Queue& q = make_busy(queue, order);
+  Parked& p = q.parked.emplace_back();
+  p.sequence = ++last_sequence_;
+  p.record = record;
+  p.payload.assign(record.payload, record.payload + record.payload_bytes());
+  p.dependencies = dependencies;
+  return p.sequence;
 }
 
-uint64_t StreamQueues::park(uint32_t queue, const Record& record, std::vector<Gate> gates) {
-  if (parked_ >= wire::kMaxParallelRequests) return 0;
-  Queue& q = queues_[queue];
-  Waiting w;
-  w.bytes.assign(record.payload, record.payload + record.head.bytes - sizeof record.head);
-  w.record = record;
-  w.gates = std::move(gates);
-  q.waiting.push_back(std::move(w));
-  ++parked_;
-  return ++q.pushed;
+uint64_t StreamQueues::park(const StreamState& st, const Record& record,
+                            const Dependencies& dependencies) {
+  return append(st.id, order_of(st), record, dependencies);
 }
 
-std::vector<Gate> StreamQueues::all_tails() const {
-  std::vector<Gate> gates;
-  for (auto& [id, q] : queues_)
-    if (!q.waiting.empty() || q.held) gates.push_back({id, q.pushed, 0, 0});
-  return gates;
+uint64_t StreamQueues::park_barrier(const Record& record) {
+  return append(kBarrier, {}, record, {});
 }
 
-void StreamQueues::hold(uint32_t queue) {
-  Queue& q = queues_[queue];
-  if (!q.held) {
-    q.held = true;
-    ++parked_;
-  }
+// The function takes the place of its record in the order.
+void StreamQueues::hold(const StreamState& st) {
+  Queue& q = make_busy(st.id, order_of(st));
+  if (!q.hold) q.hold = running_sequence_ ? running_sequence_ : ++last_sequence_;
 }
+
 void StreamQueues::resume(uint32_t queue) {
-  Queue& q = queues_[queue];
-  if (q.held) {
-    q.held = false;
-    --parked_;
-  }
+  auto it = queues_.find(queue);
+  if (it == queues_.end()) return;
+  it->second.hold = 0;
+  remove_if_idle(queue);
 }
 
-void StreamQueues::forget(uint32_t queue) {
-  if (!busy(queue)) queues_.erase(queue);
+bool StreamQueues::ready(uint32_t id, const Queue& q) const {
+  if (q.hold || q.parked.empty()) return false;
+  const Parked& head = q.parked.front();
+  if (id == kBarrier) return barrier_holds(head.sequence);
+  return order_holds(q.order, head.sequence) && satisfied(head.dependencies);
 }
 
-bool StreamQueues::step(uint32_t, Queue& q) {
-  if (q.held || q.waiting.empty()) return false;
-  auto& gates = q.waiting.front().gates;
-  std::erase_if(gates, [&](const Gate& g) { return passed(g); });
-  if (!gates.empty()) return false;
-  Waiting w = std::move(q.waiting.front());
-  q.waiting.pop_front();
-  ++q.popped;
-  --parked_;
-  w.record.payload = w.bytes.data();
-  run_(w.record);
+// Runs the first record of a queue. Returns false if it must wait.
+bool StreamQueues::run_head(uint32_t id) {
+  auto it = queues_.find(id);
+  if (it == queues_.end() || !ready(id, it->second)) return false;
+  Parked& head = it->second.parked.front();
+  head.record.payload = head.payload.data();
+  running_sequence_ = head.sequence;
+  Outcome outcome = run_(head.record);
+  running_sequence_ = 0;
+  if (outcome == Outcome::waits) return false;
+  parked_bytes_ -= cost_of(head.record);
+  it->second.parked.pop_front();
+  remove_if_idle(id);
   return true;
 }
 
-void StreamQueues::progress() {
-  if (running_ || parked_ == 0) return;
+// Runs what is ready in every queue. Returns false if nothing was.
+bool StreamQueues::run_pass() {
+  pass_.clear();
+  for (auto& [id, q] : queues_) pass_.push_back(id);
+  auto begin = std::lower_bound(pass_.begin(), pass_.end(), first_of_pass_);
+  std::rotate(pass_.begin(), begin, pass_.end());
+  first_of_pass_ = pass_.front() + 1;
+  bool progress = false;
+  for (uint32_t id : pass_)
+    while (run_head(id)) progress = true;
+  return progress;
+}
+
+void StreamQueues::run_ready() {
+  if (running_) return;
   running_ = true;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (auto& [id, q] : queues_)
-      while (step(id, q)) moved = true;
+  while (!queues_.empty() && run_pass()) {
   }
   running_ = false;
 }

@@ -1,64 +1,99 @@
-// Records that wait. The ring fixes the order in which calls take effect; a stream whose head waits
-// is parked with whatever depends on it, and the rest goes on.
+// Records that wait for a dependency or a resource, one FIFO per stream. Other streams continue
+// meanwhile.
+//
+// Parked records have sequence numbers, which grow in the order of the link. A queue exists while
+// it is busy: it holds records, or a host function of its stream runs.
+//
+// Thread safety: executor thread only. No member blocks.
 #pragma once
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory>
+#include <unordered_map>
 #include <vector>
 
-#include "server/session.h"
+#include "server/bulk_transfers.h"
+#include "server/outcome.h"
+#include "server/record.h"
+#include "server/stream.h"
 
 namespace busbar::server {
 
-// What must have happened before a parked record may run.
-struct Gate {
-  uint32_t queue = 0;  // that queue has let go of `place`
-  uint64_t place = 0;
-  uint64_t transfer = 0, bytes = 0;  // or: these bulk bytes have come
+// The events and bytes that a record waits for.
+struct Dependencies {
+  uint32_t queue = 0;     // the record `sequence` of this queue has run; sequence 0: none
+  uint64_t sequence = 0;  //
+  uint64_t transfer = 0;  // so many bytes of this bulk transfer have arrived; 0: none
+  uint64_t bytes = 0;
 };
 
 class StreamQueues {
  public:
-  using Run = std::function<void(const Record&)>;
-  StreamQueues(Staging& staging, Run run) : staging_(staging), run_(std::move(run)) {}
+  // Runs a record whose dependencies are met.
+  using Run = std::function<Outcome(Record&)>;
+  StreamQueues(BulkTransfers& bulk, Run run) : bulk_(bulk), run_(std::move(run)) {}
 
-  static constexpr uint32_t kGlobal =
-      0;  // records of no stream that must follow all that is parked
+  static constexpr uint32_t kBarrier = 0;  // the queue of barrier records
 
-  bool idle() const { return parked_ == 0; }
-  bool empty(uint32_t queue) const;
+  bool idle() const { return queues_.empty(); }
+  bool busy(uint32_t queue) const { return queues_.count(queue); }
   bool held(uint32_t queue) const;
-  bool busy(uint32_t queue) const;      // something waits there, or a host function holds it
-  uint64_t tail(uint32_t queue) const;  // place of the newest record that was ever parked
-  bool passed(const Gate& g) const;
+  uint64_t parked_bytes() const { return parked_bytes_; }
+  bool satisfied(const Dependencies& d) const;
+  // True if nothing is parked that the legacy stream orders before new work of this stream.
+  bool legacy_order_holds(const StreamState& st) const;
 
-  // Copies the record behind what already waits. Returns its place, or 0 when too much is parked.
-  uint64_t park(uint32_t queue, const Record& record, std::vector<Gate> gates);
-  std::vector<Gate> all_tails() const;
+  // Parks a copy of the record. Returns its sequence number, or 0 when more than kMaxParkedBytes
+  // are parked.
+  uint64_t park(const StreamState& st, const Record& record, const Dependencies& dependencies);
+  // The same for a barrier, which runs after everything that is parked now.
+  uint64_t park_barrier(const Record& record);
 
-  void hold(uint32_t queue);  // a host function runs: nothing behind it goes on
+  // A host function of the program runs: the records behind it wait until resume().
+  void hold(const StreamState& st);
   void resume(uint32_t queue);
-  void forget(uint32_t queue);  // its stream is gone
-  void progress();              // runs every record whose gates are open
+
+  void run_ready();  // runs every record whose dependencies are met
 
  private:
-  struct Waiting {
-    std::vector<uint8_t> bytes;
+  struct Parked {
+    uint64_t sequence = 0;
     Record record;
-    std::vector<Gate> gates;
+    std::vector<uint8_t> payload;
+    Dependencies dependencies;
+  };
+  // Order of a queue relative to the legacy stream of its context.
+  struct LegacyOrder {
+    uint32_t context = 0;
+    bool legacy = false, blocking = false;
   };
   struct Queue {
-    std::deque<Waiting> waiting;
-    uint64_t pushed = 0, popped = 0;
-    bool held = false;
+    std::deque<Parked> parked;
+    uint64_t hold = 0;  // sequence number of the host function that runs; 0: none
+    LegacyOrder order;
+    // The lowest sequence number of the queue that has not run.
+    uint64_t first() const { return hold ? hold : parked.front().sequence; }
   };
-  bool step(uint32_t id, Queue& q);
-  Staging& staging_;
+  static LegacyOrder order_of(const StreamState& st);
+  static uint64_t cost_of(const Record& record);
+  bool order_holds(const LegacyOrder& order, uint64_t sequence) const;
+  bool barrier_holds(uint64_t sequence) const;
+  Queue& make_busy(uint32_t queue, const LegacyOrder& order);
+  uint64_t append(uint32_t queue, const LegacyOrder& order, const Record& record,
+                  const Dependencies& dependencies);
+  bool ready(uint32_t id, const Queue& q) const;
+  bool run_head(uint32_t id);
+  bool run_pass();
+  void remove_if_idle(uint32_t queue);
+  BulkTransfers& bulk_;
   Run run_;
-  std::map<uint32_t, Queue> queues_;
-  size_t parked_ = 0;
+  std::map<uint32_t, Queue> queues_;                   // busy ones
+  std::unordered_map<uint32_t, uint32_t> legacy_;      // by context: its legacy queue, if busy
+  std::vector<uint32_t> pass_;                         // queues of the current pass
+  uint64_t last_sequence_ = 0, running_sequence_ = 0;  // running: 0 while no parked record runs
+  uint64_t parked_bytes_ = 0;
+  uint32_t first_of_pass_ = 0;  // each pass starts at another queue
   bool running_ = false;
 };
 

@@ -1,21 +1,23 @@
-// The program's own virtual memory: ranges, physical memory and the mapping between them. Physical
-// memory counts from its creation until nothing names it and nothing is mapped to it.
-#include <algorithm>
-
+// Virtual memory of the program: address ranges, physical memory and mappings. Physical memory is
+// charged from its creation until it is released and no mapping is left.
+#include "server/handlers.h"
+#include "server/reply.h"
 #include "server/session.h"
 
 namespace busbar::server {
 
 namespace {
-bool reserved(Session& s, uint64_t at, uint64_t bytes) {
+// True if the range lies inside an address range of the program.
+bool inside_reserved(Session& s, uint64_t at, uint64_t bytes) {
   auto it = s.reserved.upper_bound(at);
   if (it == s.reserved.begin()) return false;
   --it;
   return bytes <= it->second && at - it->first <= it->second - bytes;
 }
 
-// Another tenant may have held this memory.
-CUresult scrub(Session& s, CUmemGenericAllocationHandle h, uint64_t bytes, CUdevice device) {
+// Clears new physical memory through a temporary mapping.
+CUresult clear_physical(Session& s, CUmemGenericAllocationHandle h, uint64_t bytes,
+                        CUdevice device) {
   if (s.cu.fresh_memory_is_zero) return CUDA_SUCCESS;
   CUdeviceptr at = 0;
   if (CUresult r = s.cu.cuMemAddressReserve(&at, bytes, 0, 0, 0)) return r;
@@ -24,29 +26,27 @@ CUresult scrub(Session& s, CUmemGenericAllocationHandle h, uint64_t bytes, CUdev
   CUresult r = s.cu.cuMemMap(at, bytes, 0, h, 0);
   if (!r) {
     r = s.cu.cuMemSetAccess(at, bytes, &access, 1);
-    CUstream own = nullptr;
-    if (!r) r = s.cu.cuStreamCreateWithPriority(&own, CU_STREAM_NON_BLOCKING, 0);
-    if (!r) r = s.cu.cuMemsetD8Async(at, 0, bytes, own);
-    if (!r) r = s.cu.cuStreamSynchronize(own);
-    if (own) s.cu.cuStreamDestroy(own);
+    if (!r) r = clear_mapped(s.cu, at, bytes);
     s.cu.cuMemUnmap(at, bytes);
   }
   s.cu.cuMemAddressFree(at, bytes);
   return r;
 }
 
-void settle(Session& s, uint64_t handle) {
+// Ends the charge of physical memory that is released and unmapped.
+void end_charge(Session& s, uint64_t handle) {
   auto it = s.physical.find(handle);
   if (it == s.physical.end() || !it->second.released || it->second.mappings) return;
-  s.ledger.give_back(it->second.partition, it->second.bytes);
+  s.ledger.release(it->second.partition, it->second.bytes);
   s.physical.erase(it);
 }
 }  // namespace
 
-// address, bytes. Takes the client's address or none.
-void reserve_addresses(Session& s, wire::Decoder in) {
+// address, bytes. Reserves exactly that address or fails.
+void handlers::reserve_addresses(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
-  if (!in.ok() || !bytes || bytes % wire::kGranularity || s.reserved.size() >= wire::kMaxListed)
+  if (!in.ok() || !bytes || bytes % wire::kGranularity ||
+      s.reserved.size() >= wire::kMaxListElements)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUdeviceptr got = 0;
   CUresult r = s.cu.cuMemAddressReserve(&got, bytes, wire::kGranularity, at, 0);
@@ -58,7 +58,8 @@ void reserve_addresses(Session& s, wire::Decoder in) {
   s.reply(reply, r);
 }
 
-void free_addresses(Session& s, wire::Decoder in) {
+// address, bytes
+void handlers::free_addresses(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
   auto it = s.reserved.find(at);
   if (!in.ok() || it == s.reserved.end() || it->second != bytes)
@@ -69,7 +70,7 @@ void free_addresses(Session& s, wire::Decoder in) {
 }
 
 // device, bytes -> handle
-void create_memory(Session& s, wire::Decoder in) {
+void handlers::create_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), device = in.get<uint64_t>(), bytes = in.get<uint64_t>();
   if (!in.ok() || device >= s.devices.size() || !bytes || bytes % wire::kGranularity)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
@@ -80,9 +81,9 @@ void create_memory(Session& s, wire::Decoder in) {
   p.location = {CU_MEM_LOCATION_TYPE_DEVICE, {d.device}};
   CUmemGenericAllocationHandle h = 0;
   CUresult r = s.cu.cuMemCreate(&h, bytes, &p, 0);
-  if (!r && (r = scrub(s, h, bytes, d.device))) s.cu.cuMemRelease(h);
+  if (!r && (r = clear_physical(s, h, bytes, d.device))) s.cu.cuMemRelease(h);
   if (r)
-    s.ledger.give_back(d.partition, bytes);
+    s.ledger.release(d.partition, bytes);
   else {
     s.objects.add(ObjectKind::memory, h);
     s.physical[h] = {bytes, d.partition, 0, false};
@@ -92,24 +93,25 @@ void create_memory(Session& s, wire::Decoder in) {
   s.reply(reply, r, out);
 }
 
-void release_memory(Session& s, wire::Decoder in) {
+// handle
+void handlers::release_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), h = in.get<uint64_t>();
-  if (!in.ok() || !s.objects.known(ObjectKind::memory, h))
+  if (!in.ok() || !s.objects.contains(ObjectKind::memory, h))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult r = s.cu.cuMemRelease(h);
   if (!r) {
-    s.objects.take(ObjectKind::memory, h);
+    s.objects.remove(ObjectKind::memory, h);
     s.physical[h].released = true;
-    settle(s, h);
+    end_charge(s, h);
   }
   s.reply(reply, r);
 }
 
 // address, bytes, handle
-void map_memory(Session& s, wire::Decoder in) {
+void handlers::map_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>(),
            h = in.get<uint64_t>();
-  if (!in.ok() || !reserved(s, at, bytes) || !s.objects.known(ObjectKind::memory, h))
+  if (!in.ok() || !inside_reserved(s, at, bytes) || !s.objects.contains(ObjectKind::memory, h))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult r = s.cu.cuMemMap(at, bytes, 0, h, 0);
   if (!r) {
@@ -119,8 +121,9 @@ void map_memory(Session& s, wire::Decoder in) {
   s.reply(reply, r);
 }
 
-// address, bytes. The client has waited for all work; this is a second lock on that door.
-void unmap_memory(Session& s, wire::Decoder in) {
+// address, bytes. The client has waited for all work; a hostile one may not have, so the server
+// synchronises as well.
+void handlers::unmap_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
   auto it = s.mapped.find(at);
   if (!in.ok() || it == s.mapped.end()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
@@ -130,16 +133,16 @@ void unmap_memory(Session& s, wire::Decoder in) {
     uint64_t h = it->second;
     s.mapped.erase(it);
     s.physical[h].mappings--;
-    settle(s, h);
+    end_charge(s, h);
   }
   s.reply(reply, r);
 }
 
 // address, bytes, device, flags
-void set_access(Session& s, wire::Decoder in) {
+void handlers::set_access(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>(),
            device = in.get<uint64_t>(), flags = in.get<uint64_t>();
-  if (!in.ok() || !reserved(s, at, bytes) || device >= s.devices.size())
+  if (!in.ok() || !inside_reserved(s, at, bytes) || device >= s.devices.size())
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {s.devices[device].device}},
                          (CUmemAccess_flags)flags};

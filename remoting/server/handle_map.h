@@ -1,5 +1,7 @@
-// Objects by the client's number. What was asked for lately is found without hashing: a launch asks
-// twice.
+// Objects by the client's id, with a small cache in front of the hash table: a launch looks up its
+// context and its stream, and finds both in the cache.
+//
+// Thread safety: none; one thread only. An object keeps its address until it is erased.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -8,8 +10,9 @@
 namespace busbar::server {
 
 template <typename T>
-class Numbered {
+class HandleMap {
  public:
+  // Null when there is no such id.
   T* find(uint32_t id) {
     auto& [known, object] = recent_[id % kRecent];
     if (object && known == id) return object;
@@ -18,9 +21,7 @@ class Numbered {
     known = id;
     return object = &it->second;
   }
-  T& put(uint32_t id, T object) {
-    return all_[id] = std::move(object);
-  }  // an object keeps its address until it is erased
+  T& put(uint32_t id, T object) { return all_[id] = std::move(object); }
   void erase(uint32_t id) {
     forget(id);
     all_.erase(id);

@@ -1,9 +1,9 @@
-// The answer to the software validity test: an HMAC with the hash of RFC 1319 (MD2), as public
-// projects document it (ZLUDA and Lupine; facts in docs/nvidia.md). The table is RFC 1319's, made
-// from the digits of pi.
+// The answer of the self-test: an HMAC with the hash of RFC 1319 (MD2), as documented by the public
+// projects ZLUDA and Lupine (see docs/nvidia.md). The table is that of RFC 1319, made from the
+// digits of pi.
 #include <cstring>
 
-#include "server/validity.h"
+#include "server/self_test.h"
 
 namespace busbar {
 
@@ -73,8 +73,8 @@ void append(Bytes& out, const T& v) {
 }
 }  // namespace
 
-std::array<uint64_t, 2> validity_answer(const ValidityQuestion& q,
-                                        const std::vector<ValidityDevice>& devices) {
+std::array<uint64_t, 2> self_test_answer(const SelfTestQuestion& q,
+                                         const std::vector<SelfTestDevice>& devices) {
   if (q.version % 10 == 0) return {0x3341181C03CB675C, 0x8ED383AA1F4CD1E8};
   if (q.version % 10 == 1) return {0x1841181C03CB675C, 0x8ED383AA1F4CD1E8};
   Bytes message;

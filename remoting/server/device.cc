@@ -1,16 +1,15 @@
-// What a client learns of its devices before its first record, and the addresses that both ends
-// keep for their memory.
-#include <algorithm>
+#include "server/device.h"
 
-#include "server/session.h"
+#include "server/reply.h"
+#include "wire/format.h"
 
 namespace busbar::server {
 
 namespace {
-// One of the client's addresses, or none: an address elsewhere would be of no use to it. What was
-// tried leaves the list.
+// Reserves an arena at one of the client's addresses and returns it, or 0. Another address would be
+// useless, because both ends must agree. Tried addresses leave the list.
 uint64_t reserve_arena(Driver& cu, DeviceState& d, std::vector<uint64_t>& offered, uint64_t bytes) {
-  for (uint32_t round = 0; round < wire::kArenaRounds && !offered.empty(); ++round) {
+  for (uint32_t round = 0; round < wire::kArenaAttempts && !offered.empty(); ++round) {
     uint64_t at = offered.front();
     offered.erase(offered.begin());
     CUdeviceptr got = 0;
@@ -35,8 +34,6 @@ void append_attributes(Driver& cu, CUdevice device, std::string& out) {
 }
 }  // namespace
 
-// version and kind of the driver, and for each device its name, UUID, memory, arena (0: none) and
-// attributes
 std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState>& devices,
                              std::vector<uint64_t> offered) {
   std::erase_if(offered, [](uint64_t at) { return !at || at % wire::kGranularity; });
@@ -52,8 +49,8 @@ std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState
     cu.cuDeviceGetName(name, sizeof name, d.device);
     cu.cuDeviceGetUuid(&uuid, d.device);
     uint64_t memory = ledger.limit(d.partition);
-    uint64_t bytes = (memory * wire::kArenaTimes + wire::kGranularity - 1) / wire::kGranularity *
-                     wire::kGranularity;
+    uint64_t bytes = (memory * wire::kArenaMemoryMultiple + wire::kGranularity - 1) /
+                     wire::kGranularity * wire::kGranularity;
     uint64_t arena = bytes <= wire::kArenaSlotBytes ? reserve_arena(cu, d, offered, bytes) : 0;
     out.append(name, sizeof name);
     out.append((const char*)&uuid, sizeof uuid);

@@ -1,0 +1,115 @@
+#include "server/control_server.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "control/log.h"
+#include "control/messages.h"
+#include "server/ipc.h"
+#include "transport/session_keys.h"
+
+namespace busbar::server {
+
+namespace {
+constexpr int kHandshakeMs = 5000;
+constexpr int kMaxHandshakes = 4;  // of bulk connections at a time
+
+std::atomic<int> g_handshakes{0};
+
+using control::Kind;
+
+bool send_status(const ControlServer& c, int fd) {
+  Session& s = c.session;
+  control::SessionStatus status{
+      s.link.bytes_in(), s.link.bytes_out(), s.launches, 0, c.isolation, 1, {}};
+  for (auto& d : s.devices) {
+    status.partition_bytes[d.partition] = s.ledger.charged_here(d.partition);
+    status.memory_bytes += status.partition_bytes[d.partition];
+  }
+  return control::send_message(fd, Kind::ok, &status, sizeof status);
+}
+
+// Reads a bulk connection on a thread of its own.
+void attach_bulk(const ControlServer& c, int connection) {
+  if (g_handshakes.fetch_add(1) >= kMaxHandshakes) {
+    --g_handshakes;
+    close(connection);
+    return;
+  }
+  std::thread([c, connection] {
+    transport::Tls tls;
+    std::string error;
+    transport::Secret key = transport::derive_key(c.key, transport::kBulkPurpose);
+    bool opened = transport::Tls::open_with_key(connection, transport::Role::server, key,
+                                                kHandshakeMs, tls, error);
+    --g_handshakes;
+    if (opened) c.session.bulk.receive(std::move(tls));
+    c.executor.wake();
+  }).detach();
+}
+
+void share_memory(const ControlServer& c, int fd, const wire::IpcToken& token) {
+  ucred peer{};
+  socklen_t n = sizeof peer;
+  int memory = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n)
+                   ? -1
+                   : export_shared_memory(c.session, token, peer.pid);
+  control::send_message(fd, memory < 0 ? Kind::refused : Kind::ok, nullptr, 0, memory);
+  if (memory >= 0) close(memory);
+}
+
+[[noreturn]] void end_session(const ControlServer& c, control::EndReason reason) {
+  reason.text[sizeof reason.text - 1] = 0;
+  struct {
+    uint32_t error;
+    char text[sizeof reason.text];
+  } body{CUDA_ERROR_DEVICE_UNAVAILABLE, {}};
+  std::memcpy(body.text, reason.text, sizeof body.text);
+  c.session.link.send(wire::Frame::session_error, &body, sizeof body);
+  end_process(reason.text, 0);
+}
+
+// Serves one connection until it ends or breaks the protocol.
+void serve(const ControlServer& c, int fd) {
+  union {
+    control::EndReason reason;
+    wire::IpcToken token;
+  } body{};
+  control::Header h;
+  int attached = -1;
+  while (control::receive_message(fd, h, &body, sizeof body, &attached)) {
+    if (h.kind == (uint32_t)Kind::status) {
+      if (!send_status(c, fd)) break;
+    } else if (h.kind == (uint32_t)Kind::attach && attached >= 0) {
+      attach_bulk(c, attached);
+    } else if (h.kind == (uint32_t)Kind::share && h.body_bytes == sizeof body.token) {
+      share_memory(c, fd, body.token);
+    } else if (h.kind == (uint32_t)Kind::end) {
+      end_session(c, body.reason);
+    }
+  }
+}
+}  // namespace
+
+void start_control_server(const ControlServer& server) {
+  std::thread([server] {
+    for (;;) {
+      int fd = accept4(server.listener, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd < 0) continue;
+      serve(server, fd);
+      close(fd);
+    }
+  }).detach();
+}
+
+void end_process(const std::string& reason, int code) {
+  control::log_line("session server", "ended", "pid " + std::to_string(getpid()), reason);
+  std::_Exit(code);
+}
+
+}  // namespace busbar::server

@@ -1,0 +1,27 @@
+// The control socket of a session server. The launcher, this one or one that is started later,
+// reads the status, passes bulk connections and ends the session; other session servers of the
+// allocation request shared memory.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "server/executor.h"
+#include "transport/tls.h"
+
+namespace busbar::server {
+
+struct ControlServer {
+  int listener;
+  Session& session;
+  Executor& executor;
+  transport::Secret key;  // of the session's TLS
+  uint32_t isolation;     // bits of control::SessionStatus
+};
+
+// Serves the socket on a thread of its own until the process ends.
+void start_control_server(const ControlServer& server);
+
+// Ends the process at once: threads may still wait for the driver, and the kernel frees everything.
+[[noreturn]] void end_process(const std::string& reason, int code);
+
+}  // namespace busbar::server

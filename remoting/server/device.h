@@ -1,0 +1,28 @@
+// The devices of a session and their description, which the client receives before it sends its
+// first record.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/driver.h"
+#include "server/ledger.h"
+
+namespace busbar::server {
+
+struct DeviceState {
+  CUdevice device = 0;
+  uint32_t partition = 0;
+  std::vector<std::pair<uint64_t, uint64_t>> arenas;  // reserved ranges: address, bytes
+};
+
+// Reserves an arena for each device at one of the `offered` addresses and describes the devices:
+// version and kind of the driver, and for each device its name, UUID, memory, arena (0: none) and
+// attributes.
+std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState>& devices,
+                             std::vector<uint64_t> offered);
+
+}  // namespace busbar::server

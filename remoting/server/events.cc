@@ -1,0 +1,85 @@
+// Events of the program.
+#include "server/event.h"
+
+#include "server/capture.h"
+#include "server/handlers.h"
+#include "server/pipeline.h"
+#include "server/reply.h"
+
+namespace busbar::server {
+
+// event, flags
+bool handlers::create_event(Pipeline& p, const Record& r) {
+  constexpr uint32_t kDriverFlags = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
+  wire::Decoder in = r.decoder();
+  uint32_t id = in.get<uint32_t>(), flags = in.get<uint32_t>();
+  if (p.session.events.size() >= wire::kMaxObjects) return false;
+  EventState e;
+  e.context = r.head.context;
+  e.flags = flags & kDriverFlags;
+  p.session.events[id] = std::move(e);
+  return in.ok();
+}
+
+// event
+void handlers::destroy_event(Session& s, wire::Decoder in) {
+  s.events.erase(in.get<uint32_t>());
+}
+
+// event. The fence is recorded first: a stream that waits for the event has then waited for the
+// fence, and completions are published in causal order.
+Outcome handlers::record_event(Pipeline& p, Record& r, StreamState& st) {
+  if (r.event) p.fences.check(r.event->error);
+  if (!st.capturing) p.fences.record(st, r.position);
+  if (r.event && r.event->handle)
+    p.fences.check(p.session.cu.cuEventRecord(r.event->handle, st.handle), st);
+  return Outcome::done;
+}
+
+// event. A stream joins a capture by waiting for an event of the capture.
+Outcome handlers::wait_event(Pipeline& p, Record& r, StreamState& st) {
+  Session& s = p.session;
+  if (r.event && r.event->handle)
+    p.fences.check(s.cu.cuStreamWaitEvent(st.handle, r.event->handle, 0), st);
+  if (s.active_captures && !st.capturing) {
+    update_capturing(s, st);
+    if (st.capturing) st.last_fence = st.last_work;  // the wait is part of the capture, not work
+  }
+  return Outcome::done;
+}
+
+// event, event -> milliseconds
+void handlers::elapsed_time(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  auto start = s.events.find(in.get<uint32_t>()), end = s.events.find(in.get<uint32_t>());
+  if (start == s.events.end() || end == s.events.end() || !start->second.current ||
+      !end->second.current)
+    return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+  CUevent a = start->second.current->handle, b = end->second.current->handle;
+  float ms = 0;
+  CUresult r = s.cu.cuEventElapsedTime(&ms, a, b);
+  if (r == CUDA_ERROR_NOT_READY) {  // their fences have completed, the events are next
+    s.cu.cuEventSynchronize(a);
+    s.cu.cuEventSynchronize(b);
+    r = s.cu.cuEventElapsedTime(&ms, a, b);
+  }
+  std::string out;
+  append(out, ms);
+  s.reply(reply, r, out);
+}
+
+// event -> its state, for an event that a graph records: it has no completion fence. Not ready
+// while any record is parked, which may be the launch of that graph.
+bool handlers::query_event(Pipeline& p, const Record& r) {
+  Session& s = p.session;
+  wire::Decoder in = r.decoder();
+  uint64_t reply = in.get<uint64_t>();
+  auto it = s.events.find(in.get<uint32_t>());
+  CUresult status = CUDA_ERROR_INVALID_HANDLE;
+  if (it != s.events.end() && it->second.current)
+    status = p.queues.idle() ? s.cu.cuEventQuery(it->second.current->handle) : CUDA_ERROR_NOT_READY;
+  s.reply(reply, status);
+  return true;
+}
+
+}  // namespace busbar::server

@@ -1,0 +1,23 @@
+// Functions of modules, as the client learns them.
+//
+// Thread safety: any thread.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+#include <string>
+
+#include "server/session.h"
+
+namespace busbar::server {
+
+// Loads the function, so that no launch loads code, and appends its attributes and the layout of
+// its parameters.
+CUresult describe_function(Session& s, CUfunction f, std::string& out);
+
+// Describes each function of a module with at most wire::kFunctionsInLoadReply functions, as
+// get_function does: number, name, description. The client has reserved the ids from `first_id` on
+// (0: none). Functions that fail are left out.
+std::string describe_small_module(Session& s, CUmodule m, uint32_t first_id);
+
+}  // namespace busbar::server

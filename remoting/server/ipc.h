@@ -1,0 +1,16 @@
+// Memory that one session shares with another session of the same allocation.
+//
+// Thread safety: any thread.
+#pragma once
+#include <sys/types.h>
+
+#include "server/session.h"
+#include "wire/format.h"
+
+namespace busbar::server {
+
+// Returns a descriptor of the memory that `token` names, for the session server `requester`. -1 if
+// the token is unknown or the process holds no session of this allocation.
+int export_shared_memory(Session& s, const wire::IpcToken& token, pid_t requester);
+
+}  // namespace busbar::server

@@ -1,0 +1,60 @@
+// Links images of the program.
+#include <cstring>
+
+#include "server/handlers.h"
+#include "server/jit_options.h"
+#include "server/module_image.h"
+#include "server/session.h"
+
+namespace busbar::server {
+
+namespace {
+constexpr uint32_t kMaxInputs = 256;
+
+// Receives `count` inputs and adds them to the link. The images must outlive it.
+CUresult add_inputs(Session& s, wire::Decoder& in, uint32_t count, CUlinkState state,
+                    std::vector<std::string>& images) {
+  for (uint32_t i = 0; i < count; ++i) {
+    auto type = (CUjitInputType)in.get<uint32_t>();
+    in.get<uint32_t>();
+    uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
+    if (!in.ok() || bytes > wire::kMaxImageBytes || !s.bulk.wait(transfer, bytes, kUploadTimeoutMs))
+      return CUDA_ERROR_INVALID_VALUE;
+    images.push_back(join_transfer(s, transfer));
+    std::string& image = images.back();
+    s.credit(image.size());
+    if (CUresult r = s.cu.cuLinkAddData(state, type, image.data(), image.size(), "input", 0,
+                                        nullptr, nullptr))
+      return r;
+  }
+  return CUDA_SUCCESS;
+}
+}  // namespace
+
+// number of inputs, number of options, options; then type, 0, bytes, transfer of each input
+// -> the linked image, or the log
+void handlers::link(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t count = in.get<uint32_t>();
+  uint32_t option_count = in.get<uint32_t>();
+  JitOptions options;
+  if (!options.read(in, option_count) || count == 0 || count > kMaxInputs)
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  std::string log(kJitLogBytes, '\0');
+  options.log_to(log);
+  CUlinkState state;
+  if (CUresult r = s.cu.cuLinkCreate(options.count(), options.names(), options.values(), &state))
+    return s.reply(reply, r);
+  std::vector<std::string> images;
+  images.reserve(count);
+  CUresult r = add_inputs(s, in, count, state, images);
+  void* image = nullptr;
+  size_t bytes = 0;
+  if (!r) r = s.cu.cuLinkComplete(state, &image, &bytes);
+  log.resize(std::strlen(log.c_str()));
+  if (!r && bytes > wire::kMaxFrameBytes - 64) r = CUDA_ERROR_OUT_OF_MEMORY;
+  s.reply(reply, r, r ? log : std::string((const char*)image, bytes));
+  s.cu.cuLinkDestroy(state);
+}
+
+}  // namespace busbar::server

@@ -1,0 +1,41 @@
+// Device memory of a session. Everything here is charged to the ledger of the allocation.
+//
+// Thread safety: the types have no lock of their own. clear_mapped() blocks until the driver is
+// done; a context must be current.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "server/driver.h"
+
+namespace busbar::server {
+
+// Bytes of a partition that a driver object uses.
+struct Charge {
+  uint64_t bytes = 0;
+  uint32_t partition = 0;
+};
+
+// A range of device memory granted to the client.
+struct MemoryLease {
+  uint64_t bytes = 0;
+  uint32_t device = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  bool outside_arena = false;  // allocated by the driver at an address of its choice
+};
+
+// Physical memory that the program created with cuMemCreate. It is charged until it is released and
+// no mapping is left.
+struct PhysicalMemory {
+  uint64_t bytes;
+  uint32_t partition;
+  uint32_t mappings;
+  bool released;
+};
+
+// Clears mapped memory, which another tenant may have used, and waits for the end. Does nothing if
+// the driver provides cleared memory.
+CUresult clear_mapped(Driver& cu, uint64_t at, uint64_t bytes);
+
+}  // namespace busbar::server

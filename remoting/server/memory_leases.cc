@@ -1,0 +1,142 @@
+// Memory leases of the client.
+#include <algorithm>
+#include <cstring>
+
+#include "server/handlers.h"
+#include "server/reply.h"
+#include "server/session.h"
+
+namespace busbar::server {
+
+namespace {
+constexpr uint64_t kMaxAllocationBytes = 1ull << 46;
+constexpr uint64_t kChargeUnitBytes = 512;
+
+CUmemAllocationProp properties(CUdevice device) {
+  CUmemAllocationProp p{};
+  p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  // Another session of the allocation may open it; see ipc.cc.
+  p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return p;
+}
+
+bool inside_arena(const DeviceState& d, uint64_t at, uint64_t bytes) {
+  return std::any_of(d.arenas.begin(), d.arenas.end(), [&](auto& a) {
+    return at >= a.first && bytes <= a.second && at - a.first <= a.second - bytes;
+  });
+}
+
+// Creates physical memory that can be shared, or private memory if the driver cannot share.
+CUresult create_physical(Session& s, CUdevice device, uint64_t bytes,
+                         CUmemGenericAllocationHandle* handle) {
+  CUmemAllocationProp p = properties(device);
+  CUresult r = s.cu.cuMemCreate(handle, bytes, &p, 0);
+  if (r != CUDA_ERROR_NOT_SUPPORTED && r != CUDA_ERROR_INVALID_VALUE) return r;
+  p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  return s.cu.cuMemCreate(handle, bytes, &p, 0);
+}
+
+// Maps fresh physical memory at an address inside the arena. Leaves nothing behind on failure.
+CUresult map_fresh(Session& s, const DeviceState& d, uint64_t at, uint64_t bytes,
+                   CUmemGenericAllocationHandle* handle) {
+  if (CUresult r = create_physical(s, d.device, bytes, handle)) return r;
+  if (CUresult r = s.cu.cuMemMap(at, bytes, 0, *handle, 0)) {
+    s.cu.cuMemRelease(*handle);
+    return r;
+  }
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {d.device}},
+                         CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUresult r = s.cu.cuMemSetAccess(at, bytes, &access, 1);
+  if (!r) r = clear_mapped(s.cu, at, bytes);
+  if (r) {
+    s.cu.cuMemUnmap(at, bytes);
+    s.cu.cuMemRelease(*handle);
+  }
+  return r;
+}
+}  // namespace
+
+// device, 0, address inside the arena, bytes
+void handlers::lease_memory(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t device = in.get<uint32_t>();
+  in.get<uint32_t>();
+  uint64_t at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
+  if (!in.ok() || device >= s.devices.size() || !bytes || bytes % wire::kGranularity ||
+      !inside_arena(s.devices[device], at, bytes))
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  DeviceState& d = s.devices[device];
+  if (!s.ledger.reserve(d.partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  MemoryLease lease{bytes, device, 0, false};
+  CUresult r = map_fresh(s, d, at, bytes, &lease.handle);
+  if (r)
+    s.ledger.release(d.partition, bytes);
+  else
+    s.leases[at] = lease;
+  s.reply(reply, r);
+}
+
+// address of a lease inside the arena. The client returns memory when its work is complete; a
+// hostile one may not, so the server synchronises as well.
+void handlers::return_memory(Session& s, wire::Decoder in) {
+  auto it = s.leases.find(in.get<uint64_t>());
+  if (!in.ok() || it == s.leases.end() || it->second.outside_arena) return;
+  s.cu.cuCtxSynchronize();
+  s.cu.cuMemUnmap(it->first, it->second.bytes);
+  {
+    std::lock_guard lock(s.shared_mutex);
+    std::erase_if(s.shared, [&](auto& e) { return e.second == it->second.handle; });
+  }
+  s.cu.cuMemRelease(it->second.handle);
+  s.ledger.release(s.devices[it->second.device].partition, it->second.bytes);
+  s.leases.erase(it);
+}
+
+// device, 0, bytes -> address, which the driver chooses. Used when there is no arena.
+void handlers::allocate(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t device = in.get<uint32_t>();
+  in.get<uint32_t>();
+  uint64_t bytes = in.get<uint64_t>();
+  if (!in.ok() || device >= s.devices.size() || !bytes || bytes > kMaxAllocationBytes)
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  uint32_t partition = s.devices[device].partition;
+  uint64_t charged = (bytes + kChargeUnitBytes - 1) / kChargeUnitBytes * kChargeUnitBytes;
+  if (!s.ledger.reserve(partition, charged)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  CUdeviceptr at = 0;
+  CUresult r = s.cu.cuMemAlloc(&at, bytes);
+  if (!r && !s.cu.fresh_memory_is_zero) {
+    r = s.cu.cuMemsetD8Async(at, 0, bytes, CU_STREAM_PER_THREAD);
+    if (!r) r = s.cu.cuStreamSynchronize(CU_STREAM_PER_THREAD);
+  }
+  if (r)
+    s.ledger.release(partition, charged);
+  else
+    s.leases[at] = {charged, device, 0, true};
+  s.reply(reply, r, std::string((const char*)&at, sizeof at));
+}
+
+// address of a lease outside the arena
+void handlers::release(Session& s, wire::Decoder in) {
+  auto it = s.leases.find(in.get<uint64_t>());
+  if (!in.ok() || it == s.leases.end() || !it->second.outside_arena) return;
+  s.cu.cuMemFree(it->first);
+  s.ledger.release(s.devices[it->second.device].partition, it->second.bytes);
+  s.leases.erase(it);
+}
+
+// device -> limit of the partition, bytes charged to the allocation, bytes charged to this session
+void handlers::memory_info(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t device = in.get<uint32_t>();
+  if (!in.ok() || device >= s.devices.size()) return s.reply(reply, CUDA_ERROR_INVALID_DEVICE);
+  uint32_t p = s.devices[device].partition;
+  std::string out;
+  append<uint64_t>(out, s.ledger.limit(p));
+  append<uint64_t>(out, s.ledger.charged(p));
+  append<uint64_t>(out, s.ledger.charged_here(p));
+  s.reply(reply, CUDA_SUCCESS, out);
+}
+
+}  // namespace busbar::server

@@ -1,0 +1,79 @@
+#include "server/record_order.h"
+
+#include "server/operations.h"
+
+namespace busbar::server {
+
+using wire::Op;
+
+EventState* RecordOrder::named_event(const Record& r) const {
+  Op op = r.operation->op;
+  if (op != Op::record_event && op != Op::wait_event) return nullptr;
+  auto it = s_.events.find(r.decoder().get<uint32_t>());
+  return it == s_.events.end() ? nullptr : &it->second;
+}
+
+// Without what is already satisfied.
+Dependencies RecordOrder::dependencies_of(const Record& r) const {
+  Dependencies d;
+  if (TransferOf transfer_of = r.operation->transfer) {
+    Transfer t = transfer_of(r);
+    bool over_bulk = t.id && !(t.id & wire::kSharedChunkFlag);
+    if (over_bulk && !s_.bulk.has(t.id, t.bytes)) {
+      d.transfer = t.id;
+      d.bytes = t.bytes;
+    }
+  }
+  EventState* e = r.operation->op == Op::wait_event && !queues_.idle() ? named_event(r) : nullptr;
+  if (!e) return d;
+  Dependencies event{e->stream, e->sequence, 0, 0};
+  if (queues_.satisfied(event)) return d;
+  d.queue = event.queue;
+  d.sequence = event.sequence;
+  return d;
+}
+
+Admission RecordOrder::admit(Record& r) {
+  StreamState* st = r.head.stream == wire::kNoStream ? nullptr : s_.stream(r.head.stream);
+  if (!st) return Admission::rejected;
+  bind_event(r);
+  Dependencies d = dependencies_of(r);
+  bool ready = !d.transfer && !d.sequence;
+  if (ready && (queues_.idle() || (!queues_.busy(st->id) && queues_.legacy_order_holds(*st))))
+    return Admission::run;
+  return park(r, *st, d);
+}
+
+Admission RecordOrder::park(const Record& r) {
+  return park(r, *s_.stream(r.head.stream), {});
+}
+
+Admission RecordOrder::park(const Record& r, const StreamState& st, const Dependencies& d) {
+  uint64_t sequence = queues_.park(st, r, d);
+  if (!sequence) return Admission::rejected;
+  if (r.operation->op == Op::record_event)
+    if (EventState* e = named_event(r)) e->sequence = sequence;
+  return Admission::parked;
+}
+
+Admission RecordOrder::admit_barrier(const Record& r) {
+  if (queues_.idle()) return Admission::run;
+  return queues_.park_barrier(r) ? Admission::parked : Admission::rejected;
+}
+
+// A record of an event creates its next version; a wait names the newest version. Both are bound
+// here, in the order of the link, and not when the stream gets there.
+void RecordOrder::bind_event(Record& r) {
+  EventState* e = named_event(r);
+  if (!e) return;
+  if (r.operation->op == Op::record_event) {
+    bool in_use = e->current && e->current.use_count() > 1;
+    if (!e->current || (in_use && !e->in_graph))
+      e->current = std::make_shared<DriverEvent>(s_.cu, e->flags);
+    e->stream = r.head.stream;
+    e->sequence = 0;
+  }
+  r.event = e->current;
+}
+
+}  // namespace busbar::server

@@ -1,0 +1,37 @@
+// The second stage of the executor: decides whether a record runs now or waits in a stream queue.
+//
+// Records of one stream run in order. A barrier record runs after everything that is parked. A
+// record also waits for the bulk bytes that it needs, for parked records of streams that the legacy
+// stream orders with its own, and for the parked record of an event that it names.
+//
+// Thread safety: executor thread only.
+#pragma once
+#include "server/record.h"
+#include "server/session.h"
+#include "server/stream_queue.h"
+
+namespace busbar::server {
+
+enum class Admission { run, parked, rejected };  // rejected: malformed, or too much is parked
+
+class RecordOrder {
+ public:
+  RecordOrder(Session& session, StreamQueues& queues) : s_(session), queues_(queues) {}
+
+  // Binds the event that a stream record names, and parks the record if it must wait.
+  Admission admit(Record& r);
+  // The same for a barrier record.
+  Admission admit_barrier(const Record& r);
+  // Parks a stream record that was admitted and waits for a resource.
+  Admission park(const Record& r);
+
+ private:
+  EventState* named_event(const Record& r) const;  // null: the record names none that exists
+  void bind_event(Record& r);
+  Dependencies dependencies_of(const Record& r) const;
+  Admission park(const Record& r, const StreamState& st, const Dependencies& dependencies);
+  Session& s_;
+  StreamQueues& queues_;
+};
+
+}  // namespace busbar::server

@@ -1,0 +1,27 @@
+// A stream of the program.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "server/stream_use.h"
+
+namespace busbar::server {
+
+struct StreamState {
+  CUstream handle = nullptr;
+  uint32_t id = 0;
+  uint32_t context = 0;
+  bool blocking = true;  // ordered with the legacy stream of its context
+  bool legacy = false;
+  uint64_t last_work = 0;   // position up to which work is submitted
+  uint64_t last_fence = 0;  // position of the newest completion fence
+  bool listed = false;      // in the fence recorder's list of streams
+  // While a stream is captured its calls become graph nodes, and no completion fence is recorded.
+  bool capturing = false;
+  CUresult capture_error = CUDA_SUCCESS;  // first error of the capture
+  std::shared_ptr<StreamUse> use = std::make_shared<StreamUse>();
+};
+
+}  // namespace busbar::server

@@ -1,0 +1,15 @@
+// Resources of the session server that the unfinished work of one stream holds.
+//
+// Thread safety: any thread. The executor adds; the thread that publishes a completion subtracts.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+namespace busbar::server {
+
+struct StreamUse {
+  std::atomic<uint64_t> staging_bytes{0};  // of the pinned pool
+  std::atomic<uint32_t> chunks{0};         // of shared memory, to the client
+};
+
+}  // namespace busbar::server

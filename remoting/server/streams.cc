@@ -1,0 +1,90 @@
+// Contexts and streams of the program.
+#include "server/handlers.h"
+#include "server/pipeline.h"
+
+namespace busbar::server {
+
+namespace {
+constexpr size_t kMaxContexts = 64;
+}  // namespace
+
+// context, device, legacy stream
+void handlers::create_context(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t id = in.get<uint32_t>(), device = in.get<uint32_t>(), legacy = in.get<uint32_t>();
+  if (!in.ok() || device >= s.devices.size() || s.contexts.size() >= kMaxContexts)
+    return s.reply(reply, CUDA_ERROR_INVALID_DEVICE);
+  // Id 0 is the queue of barrier records, which must not end with a context.
+  if (legacy == wire::kNoStream) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  ContextState c;
+  c.device = device;
+  CUresult r = s.cu.cuDevicePrimaryCtxRetain(&c.handle, s.devices[device].device);
+  if (r) return s.reply(reply, r);
+  s.cu.cuCtxSetCurrent(c.handle);
+  s.current = c.handle;
+  StreamState st;
+  st.handle = CU_STREAM_LEGACY;
+  st.id = legacy;
+  st.context = id;
+  st.legacy = true;
+  s.contexts.put(id, c);
+  s.streams.put(legacy, st);
+  s.reply(reply, CUDA_SUCCESS);
+}
+
+// Ends a context of the client. The primary context of the device lives as long as the session.
+bool handlers::destroy_context(Pipeline& p, const Record& r) {
+  Session& s = p.session;
+  uint32_t context = r.head.context;
+  for (auto& [id, st] : s.streams)
+    if (st.context == context) p.fences.record_last(st);
+  s.streams.erase_if([&](auto& entry) {
+    if (entry.second.context != context) return false;
+    if (!entry.second.legacy) s.cu.cuStreamDestroy(entry.second.handle);
+    return true;
+  });
+  std::erase_if(s.events, [&](auto& e) { return e.second.context == context; });
+  if (ContextState* c = s.context(context))
+    for (CUevent e : c->idle_events) s.cu.cuEventDestroy(e);
+  s.contexts.erase(context);
+  return true;
+}
+
+// stream, flags, priority
+bool handlers::create_stream(Pipeline& p, const Record& r) {
+  Session& s = p.session;
+  wire::Decoder in = r.decoder();
+  StreamState st;
+  st.id = in.get<uint32_t>();
+  uint32_t flags = in.get<uint32_t>();
+  int32_t priority = in.get<int32_t>();
+  if (!in.ok() || st.id < wire::kFirstStream || s.streams.size() >= wire::kMaxObjects) return false;
+  st.context = r.head.context;
+  st.blocking = !(flags & CU_STREAM_NON_BLOCKING);
+  p.fences.check(s.cu.cuStreamCreateWithPriority(&st.handle, flags, priority));
+  s.streams.put(st.id, st);
+  return true;
+}
+
+// stream
+bool handlers::destroy_stream(Pipeline& p, const Record& r) {
+  StreamState* st = p.session.stream(r.decoder().get<uint32_t>());
+  if (!st || st->legacy) return true;
+  p.fences.record_last(*st);
+  p.session.cu.cuStreamDestroy(st->handle);
+  p.session.streams.erase(st->id);
+  return true;
+}
+
+// Publishes the completion of everything on the stream as soon as possible.
+Outcome handlers::completion_fence(Pipeline& p, Record& r, StreamState& st) {
+  if (!st.capturing) p.fences.record(st, r.position);
+  return Outcome::done;
+}
+
+bool handlers::end_session(Pipeline& p, const Record&) {
+  p.leaving = true;
+  return true;
+}
+
+}  // namespace busbar::server

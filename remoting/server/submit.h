@@ -1,0 +1,12 @@
+// The third stage of the executor: runs a record whose dependencies are met.
+//
+// Thread safety: executor thread only.
+#pragma once
+#include "server/pipeline.h"
+
+namespace busbar::server {
+
+// Runs a stream record or a barrier record. A stream that was destroyed meanwhile is no error.
+Outcome submit(Pipeline& p, Record& r);
+
+}  // namespace busbar::server
