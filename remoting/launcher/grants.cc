@@ -1,27 +1,33 @@
 #include "launcher/grants.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
+#include <vector>
+
+#include "control/hex.h"
 
 namespace busbar::launcher {
 
+using control::hex;
+
 namespace {
-int64_t monotonic_seconds() {
+constexpr int64_t kClockToleranceSeconds = 60;
+
+int64_t boottime_seconds() {
   timespec t;
   clock_gettime(CLOCK_BOOTTIME, &t);
   return t.tv_sec;
 }
 
-// Before the message in the file: when it came, so that a launcher started later goes on with the
-// appliance's clock.
+// Precedes the message in the file. A launcher that starts later in the same boot continues the
+// clock of the appliance from it.
 struct Received {
   char boot[40];
-  int64_t monotonic;
+  int64_t boottime;
 };
 
 Received received_now() {
@@ -30,51 +36,67 @@ Received received_now() {
     if (!std::fgets(r.boot, sizeof r.boot, f)) r.boot[0] = 0;
     std::fclose(f);
   }
-  r.monotonic = monotonic_seconds();
+  r.boottime = boottime_seconds();
   return r;
 }
 
+// Replaces the file atomically.
 bool write_file(const std::string& path, const Received& head, const void* p, size_t n) {
-  std::string fresh = path + ".new";
-  int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  std::string temporary = path + ".new";
+  int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return false;
   bool ok = write(fd, &head, sizeof head) == (ssize_t)sizeof head &&
             write(fd, p, n) == (ssize_t)n && fsync(fd) == 0;
   close(fd);
-  return ok && rename(fresh.c_str(), path.c_str()) == 0;
+  return ok && rename(temporary.c_str(), path.c_str()) == 0;
+}
+
+bool older(uint64_t epoch, uint64_t counter, const control::Allocation& a) {
+  return epoch < a.fence_epoch || (epoch == a.fence_epoch && counter < a.fence_counter);
 }
 }  // namespace
-
-std::string hex(const uint8_t* p, size_t n) {
-  std::string s;
-  char two[3];
-  for (size_t i = 0; i < n; ++i) {
-    std::snprintf(two, sizeof two, "%02x", p[i]);
-    s += two;
-  }
-  return s;
-}
 
 bool Grants::load() {
   FILE* f = std::fopen((runtime_ + "/grants").c_str(), "rb");
   if (!f) return false;
   Received then{}, now = received_now();
   std::vector<uint8_t> bytes(control::kMaxMessageBytes);
-  bytes.resize(
-      std::fread(&then, sizeof then, 1, f) == 1 ? std::fread(bytes.data(), 1, bytes.size(), f) : 0);
+  bool has_head = std::fread(&then, sizeof then, 1, f) == 1;
+  bytes.resize(has_head ? std::fread(bytes.data(), 1, bytes.size(), f) : 0);
   std::fclose(f);
   std::lock_guard lock(mutex_);
   if (!apply(bytes.data(), bytes.size())) return false;
-  // Another boot: how long the machine was off is not known, and the clock stands where it was
-  // until the agent speaks.
-  if (!std::memcmp(then.boot, now.boot, sizeof now.boot) && then.monotonic <= now.monotonic)
-    received_monotonic_ = then.monotonic;
+  // After a reboot the length of the outage is unknown: the clock continues from its last value
+  // until the agent sends a new one.
+  if (!std::memcmp(then.boot, now.boot, sizeof now.boot) && then.boottime <= now.boottime)
+    received_boottime_ = then.boottime;
   return true;
 }
 
 bool Grants::replace(const uint8_t* p, size_t n) {
   std::lock_guard lock(mutex_);
   return apply(p, n) && write_file(runtime_ + "/grants", received_now(), p, n);
+}
+
+bool Grants::create_ledger(const std::string& id, Grant& grant) {
+  const control::Allocation& a = grant.allocation;
+  if (a.partitions == 0 || a.partitions > wire::kMaxDevices) return false;
+  grant.ledger_path = runtime_ + "/ledgers/" + id;
+  uint64_t limits[wire::kMaxDevices];
+  for (uint32_t k = 0; k < a.partitions; ++k) limits[k] = a.partition[k].memory_bytes;
+  ledgers_[id] = server::Ledger::create(grant.ledger_path, limits, a.partitions);
+  return ledgers_[id] != nullptr;
+}
+
+void Grants::remove_other_ledgers(const std::map<std::string, Grant>& kept) {
+  for (auto it = ledgers_.begin(); it != ledgers_.end();) {
+    if (kept.count(it->first)) {
+      ++it;
+      continue;
+    }
+    unlink((runtime_ + "/ledgers/" + it->first).c_str());
+    it = ledgers_.erase(it);
+  }
 }
 
 bool Grants::apply(const uint8_t* p, size_t n) {
@@ -84,87 +106,67 @@ bool Grants::apply(const uint8_t* p, size_t n) {
   if (head.key_count > control::kMaxKeys || head.allocation_count > control::kMaxAllocations ||
       n != sizeof head + head.allocation_count * sizeof(control::Allocation))
     return false;
-  std::map<std::string, Grant> fresh;
+  std::map<std::string, Grant> grants;
   for (uint32_t i = 0; i < head.allocation_count; ++i) {
     Grant g;
     std::memcpy(&g.allocation, p + sizeof head + i * sizeof g.allocation, sizeof g.allocation);
-    if (g.allocation.partitions == 0 || g.allocation.partitions > wire::kMaxDevices) return false;
     std::string id = hex(g.allocation.id, 16);
-    g.ledger_path = runtime_ + "/ledgers/" + id;
-    uint64_t limits[wire::kMaxDevices];
-    for (uint32_t k = 0; k < g.allocation.partitions; ++k)
-      limits[k] = g.allocation.partition[k].memory_bytes;
-    ledgers_[id].reset(server::Ledger::create(g.ledger_path, limits, g.allocation.partitions));
-    if (!ledgers_[id]) return false;
-    fresh[id] = g;
+    if (!create_ledger(id, g)) return false;
+    grants[id] = g;
   }
-  for (auto it = ledgers_.begin(); it != ledgers_.end();) {
-    if (fresh.count(it->first)) {
-      ++it;
-      continue;
-    }
-    unlink((runtime_ + "/ledgers/" + it->first).c_str());
-    it = ledgers_.erase(it);
-  }
-  by_allocation_ = std::move(fresh);
+  remove_other_ledgers(grants);
+  by_allocation_ = std::move(grants);
   head_ = head;
-  received_monotonic_ = monotonic_seconds();
-  known_ = true;
+  received_boottime_ = boottime_seconds();
+  received_ = true;
   return true;
 }
 
-// The appliance's clock, carried on from the last message; the node's own wall clock is never
-// asked.
+// The clock of the appliance, continued from the newest message. The wall clock of the node is not
+// used, because it may be wrong.
 int64_t Grants::appliance_seconds() const {
-  return head_.appliance_seconds + monotonic_seconds() - received_monotonic_;
+  return head_.appliance_seconds + boottime_seconds() - received_boottime_;
 }
 
-bool Grants::admit(const uint8_t* ticket, size_t n, Ticket& out, Grant& grant, std::string& why) {
-  std::lock_guard lock(mutex_);
-  if (!read_ticket(ticket, n, head_.keys, head_.key_count, out, why)) return false;
-  const TicketBody& b = out.body;
-  if (std::memcmp(b.node, head_.node_id, 16)) {
-    why = "the ticket is for another node";
-    return false;
-  }
+// Returns why a ticket with a valid signature is refused; empty if it is not.
+std::string Grants::reason_against(const Ticket& ticket) const {
+  const TicketBody& b = ticket.body;
+  if (std::memcmp(b.node, head_.node_id, 16)) return "the ticket is for another node";
   int64_t now = appliance_seconds();
-  if (now > b.expires_seconds || now + 60 < b.issued_seconds) {
-    why = "the ticket has expired";
-    return false;
-  }
+  if (now > b.expires_seconds || now + kClockToleranceSeconds < b.issued_seconds)
+    return "the ticket has expired";
   auto it = by_allocation_.find(hex(b.allocation, 16));
-  if (it == by_allocation_.end()) {
-    why = "the ticket's allocation is not granted here";
-    return false;
-  }
+  if (it == by_allocation_.end()) return "the ticket's allocation is not granted on this node";
   const control::Allocation& a = it->second.allocation;
-  if (b.fence_epoch < a.fence_epoch ||
-      (b.fence_epoch == a.fence_epoch && b.fence_counter < a.fence_counter)) {
-    why = "the ticket is older than the allocation's fence";
-    return false;
-  }
+  if (older(b.fence_epoch, b.fence_counter, a))
+    return "the ticket is older than the allocation's fence";
   if (b.partitions != a.partitions ||
-      std::memcmp(out.partition, a.partition, b.partitions * sizeof(control::Partition))) {
-    why = "the ticket's partitions differ from the grant's";
-    return false;
-  }
-  grant = it->second;
+      std::memcmp(ticket.partition, a.partition, b.partitions * sizeof(control::Partition)))
+    return "the ticket's partitions differ from the grant's";
+  return "";
+}
+
+bool Grants::admit(const uint8_t* ticket, size_t n, Ticket& out, Grant& grant,
+                   std::string& reason) {
+  std::lock_guard lock(mutex_);
+  if (!read_ticket(ticket, n, head_.keys, head_.key_count, out, reason)) return false;
+  reason = reason_against(out);
+  if (!reason.empty()) return false;
+  grant = by_allocation_[hex(out.body.allocation, 16)];
   return true;
 }
 
-bool Grants::holds(const uint8_t* allocation, uint64_t epoch, uint64_t counter) {
+bool Grants::permits(const uint8_t* allocation, uint64_t epoch, uint64_t counter) {
   std::lock_guard lock(mutex_);
-  if (!known_) return true;  // nothing was said yet: sessions go on
+  if (!received_) return true;  // sessions continue until the first message
   auto it = by_allocation_.find(hex(allocation, 16));
-  if (it == by_allocation_.end()) return false;
-  const control::Allocation& a = it->second.allocation;
-  return epoch > a.fence_epoch || (epoch == a.fence_epoch && counter >= a.fence_counter);
+  return it != by_allocation_.end() && !older(epoch, counter, it->second.allocation);
 }
 
-std::string Grants::refused(const uint8_t* allocation, pid_t pid, uint64_t start_time) {
+std::string Grants::refused_calls(const uint8_t* allocation, pid_t pid, uint64_t start_time) {
   std::lock_guard lock(mutex_);
   auto it = ledgers_.find(hex(allocation, 16));
-  return it == ledgers_.end() ? "" : it->second->refused(pid, start_time);
+  return it == ledgers_.end() ? "" : it->second->refused_calls(pid, start_time);
 }
 
 uint64_t Grants::generation() {

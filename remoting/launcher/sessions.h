@@ -1,5 +1,7 @@
-// The session servers of this node: started here, or found after a restart by their records and
-// control sockets.
+// The session servers of this node: started by this launcher, or adopted from an earlier one.
+//
+// Thread safety: any thread; mutex_ guards the sessions and the spare process. It is not held while
+// a session server is requested to do something, except in watch().
 #pragma once
 #include <map>
 #include <mutex>
@@ -16,52 +18,74 @@ struct Settings {
   int port = 8445;
 };
 
-// A session as the launcher keeps it, and as it lies on disk.
+// A session in memory and, with the same layout, on disk.
 struct Session {
   control::SessionRecord record{};
-  uint64_t start_time = 0;  // of the process: a pid alone may be somebody else's
-  uint64_t fence_epoch = 0, fence_counter = 0;
-  uint32_t mine = 0, reserved = 0;  // a child of this launcher: its exit is collected here
-  uint64_t closed_monotonic = 0;
+  uint64_t start_time = 0;  // of the process: a pid alone may belong to a later process
+  uint64_t fence_epoch = 0;
+  uint64_t fence_counter = 0;
+  uint32_t is_child = 0;  // started by this launcher, which must collect its exit status
+  uint32_t reserved = 0;
+  uint64_t closed_boottime = 0;  // CLOCK_BOOTTIME, in seconds
+  uint64_t bulk_counter = 0;     // of the newest bulk connection
+  transport::Secret attach_key{};
 };
 
 class Sessions {
  public:
   Sessions(const Settings& settings, Grants& grants);
 
-  // spawn.cc: forks a session server for the client behind `tls` and hands the connection over.
+  // Opens a session for the client behind `tls`: starts a session server, hands the connection over
+  // and replies to the client. Blocks until the server is ready. Defined in open.cc.
   void open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
             const wire::OpenRequest& request, const std::string& client_address);
-  bool attach(const uint8_t* session, int client_fd);  // a bulk connection for a running session
+  // Checks that the client of a bulk connection holds the key of the session, and that its request
+  // is not a repeated one.
+  bool admit_bulk(const wire::BulkRequest& request);
+  // Passes a bulk connection to a running session. False if there is none.
+  bool attach(const uint8_t* id, int client_fd);
 
-  void keep_spare();  // starts the process of the next session, so that nobody waits for its driver
+  // Starts a spare session server, so that the next session does not wait for the driver. Defined
+  // in spawn.cc, as is take_spare().
+  void start_spare();
 
-  // adopt.cc: sessions that an earlier launcher started and that still run.
+  // Takes over the sessions that an earlier launcher started. A record counts only if its process
+  // is the same. Returns their number. Defined in adopt.cc.
   unsigned adopt();
 
-  void watch();  // ends what the grants no longer hold, notices what died; every half second
+  // Closes sessions whose process has ended, and ends sessions that the grants no longer permit.
+  void watch();
+  // Returns all sessions, including those that ended in the last two minutes.
   std::vector<control::SessionRecord> list();
   void end_all(const char* reason);
 
  private:
-  struct Waiting {
+  struct Process {
     pid_t pid = -1;
-    int fd = -1;
+    int fd = -1;  // its start socket; -1: no process
   };
-  Waiting spawn() const;
-  Waiting take_spare();
+  Process spawn() const;
+  Process take_spare();
+  control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request) const;
+  void add(const Session& s);
+  void set_running(const std::string& id);
   void save(const Session& s) const;
-  void learn_refused(Session& s);
+  void update_refused_calls(Session& s);
   void close_session(Session& s, const std::string& reason);
+  std::vector<Session> copy_sessions();
+  bool refresh(Session& s);
+  void adopt_record(const std::string& path, unsigned& adopted);
   std::string socket_path(const uint8_t* id) const;
   std::string record_path(const uint8_t* id) const;
-  bool ask(const Session& s, control::Kind kind, const void* body, uint32_t bytes, int attached,
-           control::SessionStatus* answer) const;
+  // Sends a message to a session server and receives the status if `status` is given.
+  bool request(const Session& s, control::Kind kind, const void* body, uint32_t bytes,
+               int attached = -1, control::SessionStatus* status = nullptr) const;
+  void end(const Session& s, const char* text) const;
   const Settings& settings_;
   Grants& grants_;
   std::mutex mutex_;
   std::map<std::string, Session> sessions_;  // by id in hexadecimal
-  Waiting spare_;
+  Process spare_;
 };
 
 }  // namespace busbar::launcher

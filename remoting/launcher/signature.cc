@@ -1,4 +1,4 @@
-// Ed25519 of the appliance's keys.
+// Verification of the appliance's Ed25519 signatures.
 #include <openssl/evp.h>
 
 #include <memory>

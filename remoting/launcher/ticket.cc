@@ -5,8 +5,8 @@
 namespace busbar::launcher {
 
 bool read_ticket(const uint8_t* p, size_t n, const control::TicketKey* keys, uint32_t key_count,
-                 Ticket& out, std::string& why) {
-  why = "the ticket is malformed";
+                 Ticket& out, std::string& reason) {
+  reason = "the ticket is malformed";
   if (n < sizeof(TicketBody) + kSignatureBytes) return false;
   std::memcpy(&out.body, p, sizeof out.body);
   uint32_t count = out.body.partitions;
@@ -15,10 +15,10 @@ bool read_ticket(const uint8_t* p, size_t n, const control::TicketKey* keys, uin
   size_t signed_bytes = sizeof(TicketBody) + count * sizeof(control::Partition);
   if (n != signed_bytes + kSignatureBytes) return false;
   std::memcpy(out.partition, p + sizeof(TicketBody), count * sizeof(control::Partition));
-  why = "the ticket's key is not one of the appliance's";
+  reason = "the ticket's key is unknown";
   for (uint32_t i = 0; i < key_count; ++i) {
     if (std::memcmp(keys[i].id, out.body.key_id, sizeof keys[i].id)) continue;
-    why = "the ticket's signature is wrong";
+    reason = "the ticket's signature is wrong";
     return signed_by(keys[i], p, signed_bytes, p + signed_bytes);
   }
   return false;

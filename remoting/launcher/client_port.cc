@@ -1,0 +1,173 @@
+#include "launcher/client_port.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "control/hex.h"
+#include "control/log.h"
+#include "launcher/reception.h"
+#include "launcher/work_queue.h"
+#include "transport/clock.h"
+
+namespace busbar::launcher {
+
+namespace {
+constexpr int kHandshakeMs = 10'000;  // from the ticket to the request inside TLS
+constexpr WorkQueue::Limits kWorkLimits{256, 32, 256};
+constexpr int kPortAttempts = 100;
+constexpr int kBacklog = 1024;
+
+// Returns a reference to the TLS context, which is read again when its files have changed: the
+// certificate is renewed daily. Null with a reason on failure.
+SSL_CTX* current_context(const Settings& settings, std::string& reason) {
+  static std::mutex mutex;
+  static SSL_CTX* cached = nullptr;
+  static timespec cached_times[2] = {};
+  struct stat now[2] = {};
+  std::lock_guard lock(mutex);
+  if (stat(settings.certificate.c_str(), &now[0]) || stat(settings.key.c_str(), &now[1])) {
+    reason = "the files of the certificate are missing";
+    return nullptr;
+  }
+  auto unchanged = [&](int i) {
+    return now[i].st_mtim.tv_sec == cached_times[i].tv_sec &&
+           now[i].st_mtim.tv_nsec == cached_times[i].tv_nsec;
+  };
+  if (!cached || !unchanged(0) || !unchanged(1)) {
+    if (cached) SSL_CTX_free(cached);
+    cached = transport::launcher_context(settings.certificate, settings.key, reason);
+    for (int i = 0; i < 2; ++i) cached_times[i] = now[i].st_mtim;
+  }
+  if (cached) SSL_CTX_up_ref(cached);
+  return cached;
+}
+
+void log_refusal(const std::string& client, const std::string& reason) {
+  control::log_line("launcher", "connection refused", client, reason);
+}
+
+int milliseconds_until(int64_t deadline_ms) {
+  return (int)std::max<int64_t>(0, deadline_ms - transport::now_ms());
+}
+
+// Performs the TLS handshake and checks that the client holds the key of its ticket. Takes over the
+// socket. Returns the reason of a failure; empty on success.
+std::string authenticate(int fd, const Settings& settings, const Ticket& ticket,
+                         int64_t deadline_ms, transport::Tls& tls) {
+  std::string reason;
+  SSL_CTX* context = current_context(settings, reason);
+  if (!context) {
+    close(fd);
+    return reason;
+  }
+  bool accepted =
+      transport::Tls::accept_client(fd, context, milliseconds_until(deadline_ms), tls, reason);
+  SSL_CTX_free(context);
+  if (!accepted) return "the handshake failed: " + reason;
+  transport::Secret peer;
+  if (!tls.peer_public_key(peer) || std::memcmp(peer.data(), ticket.body.client_key, peer.size()))
+    return "the client does not hold the ticket's key";
+  return "";
+}
+
+// A connection whose ticket is valid.
+struct Opening {
+  int fd;
+  std::string client;
+  Ticket ticket;
+  Grant grant;
+};
+
+void open_session(const Opening& o, const Settings& settings, Sessions& sessions) {
+  transport::Tls tls;
+  int64_t deadline_ms = transport::now_ms() + kHandshakeMs;
+  std::string reason = authenticate(o.fd, settings, o.ticket, deadline_ms, tls);
+  if (!reason.empty()) return log_refusal(o.client, reason);
+  wire::OpenRequest request;
+  if (tls.read_all(&request, sizeof request, milliseconds_until(deadline_ms)) &&
+      request.protocol == wire::kProtocolVersion)
+    sessions.open(std::move(tls), o.ticket, o.grant, request, o.client);
+  else
+    log_refusal(o.client, "the client has another protocol version");
+}
+
+class ClientPort {
+ public:
+  ClientPort(const Settings& settings, Grants& grants, Sessions& sessions)
+      : settings_(settings), grants_(grants), sessions_(sessions), work_(kWorkLimits) {}
+
+  // Serves a connection with complete first bytes. Sends no byte before they are valid.
+  void receive(const PendingConnection& c) {
+    wire::Preamble head;
+    std::memcpy(&head, c.bytes.data(), sizeof head);
+    const uint8_t* body = c.bytes.data() + sizeof head;
+    bool taken = false;
+    if (head.purpose == (uint32_t)wire::Purpose::open)
+      taken = receive_ticket(c, body, head.bytes);
+    else if (head.purpose == (uint32_t)wire::Purpose::bulk)
+      taken = receive_bulk(c, body, head.bytes);
+    if (!taken) close(c.fd);
+  }
+
+ private:
+  bool receive_ticket(const PendingConnection& c, const uint8_t* ticket, size_t n) {
+    std::string reason;
+    auto opening = std::make_shared<Opening>(Opening{c.fd, c.client, {}, {}});
+    if (!grants_.admit(ticket, n, opening->ticket, opening->grant, reason)) {
+      log_refusal(c.client, reason);
+      return false;
+    }
+    std::string allocation = control::hex(opening->ticket.body.allocation, 16);
+    return work_.submit(allocation,
+                        [this, opening] { open_session(*opening, settings_, sessions_); });
+  }
+
+  bool receive_bulk(const PendingConnection& c, const uint8_t* body, size_t n) {
+    wire::BulkRequest request;
+    if (n != sizeof request) return false;
+    std::memcpy(&request, body, sizeof request);
+    if (!sessions_.admit_bulk(request)) {
+      log_refusal(c.client, "the proof of the bulk connection is wrong");
+      return false;
+    }
+    return work_.submit(control::hex(request.session, 16), [this, request, fd = c.fd] {
+      sessions_.attach(request.session, fd);
+      close(fd);
+    });
+  }
+
+  const Settings& settings_;
+  Grants& grants_;
+  Sessions& sessions_;
+  WorkQueue work_;
+};
+}  // namespace
+
+int listen_on_port(const std::string& address, int& port) {
+  for (int attempt = 0; attempt < kPortAttempts; ++attempt, ++port) {
+    addrinfo hints{}, *list = nullptr;
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_PASSIVE;
+    if (getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &list)) return -1;
+    int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    bool ok =
+        fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, kBacklog) == 0;
+    freeaddrinfo(list);
+    if (ok) return fd;
+    if (fd >= 0) close(fd);
+  }
+  return -1;
+}
+
+void serve_clients(int listener, const Settings& settings, Grants& grants, Sessions& sessions) {
+  ClientPort port(settings, grants, sessions);
+  Reception(listener, [&port](const PendingConnection& c) { port.receive(c); }).run();
+}
+
+}  // namespace busbar::launcher

@@ -1,0 +1,137 @@
+#include <openssl/rand.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "control/hex.h"
+#include "launcher/sessions.h"
+#include "transport/session_keys.h"
+
+namespace busbar::launcher {
+
+using control::SessionState;
+
+namespace {
+constexpr int kReplyMs = 5000;
+
+enum Status : uint32_t { kOpened = 0, kNoResources = 1, kNotStarted = 2 };
+
+void copy_text(char* to, size_t room, const std::string& from) {
+  std::snprintf(to, room, "%s", from.c_str());
+}
+
+bool refuse(transport::Tls& tls, Status status, const char* reason) {
+  wire::OpenReply reply{};
+  reply.status = status;
+  copy_text(reply.message, sizeof reply.message, reason);
+  return tls.write_all(&reply, sizeof reply, kReplyMs);
+}
+
+// Sends the start message to a session server. Returns its reply, or null if it does not start.
+std::unique_ptr<control::SessionReady> start_server(int fd, const control::SessionStart& start,
+                                                    int client) {
+  auto ready = std::make_unique<control::SessionReady>();
+  control::Header h{};
+  bool ok = control::send_message(fd, control::Kind::start, &start, sizeof start, client) &&
+            control::receive_message(fd, h, ready.get(), sizeof *ready) &&
+            h.kind == (uint32_t)control::Kind::ok &&
+            h.body_bytes == offsetof(control::SessionReady, description) + ready->bytes;
+  return ok ? std::move(ready) : nullptr;
+}
+
+Session new_session(const control::SessionStart& start, const transport::Secret& key,
+                    const Ticket& ticket, pid_t pid, const wire::OpenRequest& request,
+                    const std::string& client_address) {
+  Session s;
+  std::memcpy(s.record.id, start.id, sizeof s.record.id);
+  std::memcpy(s.record.allocation, ticket.body.allocation, sizeof s.record.allocation);
+  s.record.pid = (uint32_t)pid;
+  s.record.state = (uint32_t)SessionState::opening;
+  s.record.opened_seconds = (uint64_t)time(nullptr);
+  s.record.client_pid = request.pid;
+  std::memcpy(s.record.program, request.program, sizeof s.record.program);
+  s.record.program[sizeof s.record.program - 1] = 0;
+  copy_text(s.record.client_address, sizeof s.record.client_address, client_address);
+  s.start_time = server::process_start_time(pid);
+  s.fence_epoch = ticket.body.fence_epoch;
+  s.fence_counter = ticket.body.fence_counter;
+  s.is_child = 1;
+  s.attach_key = transport::derive_key(key, transport::kAttachPurpose);
+  return s;
+}
+}  // namespace
+
+// Without id and key.
+control::SessionStart Sessions::start_message(const Grant& grant,
+                                              const wire::OpenRequest& request) const {
+  control::SessionStart start{};
+  start.partitions = grant.allocation.partitions;
+  std::memcpy(start.partition, grant.allocation.partition, sizeof start.partition);
+  std::string images = settings_.runtime + "/images/" + control::hex(grant.allocation.tenant, 16);
+  mkdir(images.c_str(), 0700);
+  start.client_pid = request.pid;
+  std::memcpy(start.rendezvous, request.rendezvous, sizeof start.rendezvous);
+  std::memcpy(start.free_addresses, request.free_addresses, sizeof start.free_addresses);
+  copy_text(start.ledger_path, sizeof start.ledger_path, grant.ledger_path);
+  copy_text(start.image_folder, sizeof start.image_folder, images);
+  copy_text(start.driver, sizeof start.driver, settings_.driver);
+  return start;
+}
+
+void Sessions::add(const Session& s) {
+  std::lock_guard lock(mutex_);
+  sessions_[control::hex(s.record.id, 16)] = s;
+  save(s);
+}
+
+void Sessions::set_running(const std::string& id) {
+  std::lock_guard lock(mutex_);
+  auto it = sessions_.find(id);
+  if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::opening) return;
+  it->second.record.state = (uint32_t)SessionState::running;
+  save(it->second);
+}
+
+void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
+                    const wire::OpenRequest& request, const std::string& client_address) {
+  control::SessionStart start = start_message(grant, request);
+  transport::Secret key;
+  if (RAND_bytes(start.id, sizeof start.id) != 1 || !tls.export_key(wire::kExporterLabel, key)) {
+    refuse(tls, kNoResources, "no session key could be created");
+    return;
+  }
+  std::memcpy(start.key, key.data(), key.size());
+  copy_text(start.socket_path, sizeof start.socket_path, socket_path(start.id));
+  Process process = take_spare();
+  if (process.fd < 0) {
+    refuse(tls, kNoResources, "the node is out of descriptors or processes");
+    return;
+  }
+  add(new_session(start, key, ticket, process.pid, request, client_address));
+  auto ready = start_server(process.fd, start, tls.fd());
+  if (!ready) {
+    ::close(process.fd);
+    refuse(tls, kNotStarted,
+           "the session server could not start; see the launcher's log on the node");
+    kill(process.pid, SIGKILL);
+    return;
+  }
+  set_running(control::hex(start.id, 16));
+  wire::OpenReply reply{};
+  std::memcpy(reply.session, start.id, sizeof start.id);
+  reply.shared = ready->shared;
+  reply.description_bytes = ready->bytes;
+  if (tls.write_all(&reply, sizeof reply, kReplyMs))
+    tls.write_all(ready->description, ready->bytes, kReplyMs);
+  ::close(process.fd);        // the session server takes over the connection
+  ::close(tls.release_fd());  // and holds a descriptor of its own
+  start_spare();
+}
+
+}  // namespace busbar::launcher

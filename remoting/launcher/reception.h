@@ -1,0 +1,30 @@
+// Receives the first bytes of all connections on one thread: preamble, and ticket or proof. Only
+// complete ones reach a thread of their own.
+//
+// Thread safety: one thread.
+#pragma once
+#include <functional>
+
+#include "launcher/pending_connections.h"
+
+namespace busbar::launcher {
+
+// Receives a connection with complete first bytes and takes over its descriptor.
+using Receiver = std::function<void(PendingConnection)>;
+
+class Reception {
+ public:
+  Reception(int listener, Receiver receiver);
+  [[noreturn]] void run();
+
+ private:
+  void accept_connections();
+  void add(int fd);
+  void read(int fd);
+  void close_connection(int fd);
+  int listener_, epoll_;
+  Receiver receiver_;
+  PendingConnections pending_;
+};
+
+}  // namespace busbar::launcher

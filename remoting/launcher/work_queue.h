@@ -1,0 +1,43 @@
+// Threads for connections whose ticket or proof is valid. Each holder has a limit of threads, so
+// that connections of one allocation, which may stall, do not delay those of others.
+//
+// Thread safety: any thread; mutex_ guards everything. Jobs run without it.
+#pragma once
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace busbar::launcher {
+
+class WorkQueue {
+ public:
+  struct Limits {
+    size_t threads, threads_by_holder, waiting_by_holder;
+  };
+  explicit WorkQueue(Limits limits) : limits_(limits) {}
+
+  // Runs the job on a thread, now or when one is free. Returns false if too many jobs of the holder
+  // wait.
+  bool submit(const std::string& holder, std::function<void()> job);
+
+ private:
+  struct Job {
+    std::string holder;
+    std::function<void()> run;
+  };
+  struct Holder {
+    size_t running = 0, waiting = 0;
+  };
+  void run_jobs(Job job);
+  bool may_run(const Holder& holder) const;
+  bool take_next(Job& job);
+  Limits limits_;
+  std::mutex mutex_;
+  size_t threads_ = 0;
+  std::list<Job> waiting_;
+  std::map<std::string, Holder> holders_;
+};
+
+}  // namespace busbar::launcher
