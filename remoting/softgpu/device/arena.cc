@@ -4,11 +4,13 @@
 
 #include <atomic>
 
+#include "checked_size.h"
+
 namespace softgpu {
 
 namespace {
 std::atomic<uint64_t> g_private{kPrivateBase},
-    g_reserve{kReserveBase};  // addresses are plentiful: never reused within a process
+    g_reserve{kReserveBase};  // next free address; addresses are never reused
 
 bool map_at(uint64_t at, uint64_t bytes, int protection) {
   void* p = mmap((void*)at, bytes, protection,
@@ -21,19 +23,26 @@ bool map_at(uint64_t at, uint64_t bytes, int protection) {
   return true;
 }
 
-uint64_t round_up(uint64_t v, uint64_t a) {
-  return (v + a - 1) & ~(a - 1);
+// Take addresses below `end` and a gap behind them, so that an overrun faults. Return 0 if there
+// are none left.
+uint64_t take(std::atomic<uint64_t>& next, uint64_t end, uint64_t bytes) {
+  CheckedSize room = CheckedSize(bytes).rounded_up(kGranularity) + kGranularity;
+  uint64_t at = next.load();
+  do {
+    if (!(room + at).within(end)) return 0;
+  } while (!next.compare_exchange_weak(at, (room + at).value()));
+  return at;
 }
+
+constexpr uint64_t kWindowEnd = SOFTGPU_WINDOW_BASE + SOFTGPU_WINDOW_BYTES;
 }  // namespace
 
-uint64_t reserve_addresses(uint64_t bytes, uint64_t wish) {
-  bool inside = wish >= SOFTGPU_WINDOW_BASE &&
-                wish + bytes <= SOFTGPU_WINDOW_BASE + SOFTGPU_WINDOW_BYTES && wish + bytes >= wish;
-  if (wish && inside && map_at(wish, bytes, PROT_NONE)) return wish;
+uint64_t reserve_addresses(uint64_t bytes, uint64_t hint) {
+  bool inside = hint >= SOFTGPU_WINDOW_BASE && (CheckedSize(hint) + bytes).within(kWindowEnd);
+  if (hint && inside && map_at(hint, bytes, PROT_NONE)) return hint;
   for (int tries = 0; tries < 16; ++tries) {
-    uint64_t at = g_reserve.fetch_add(round_up(bytes, kGranularity) + kGranularity);
-    if (at + bytes > SOFTGPU_WINDOW_BASE + SOFTGPU_WINDOW_BYTES) return 0;
-    if (map_at(at, bytes, PROT_NONE)) return at;
+    uint64_t at = take(g_reserve, kWindowEnd, bytes);
+    if (!at || map_at(at, bytes, PROT_NONE)) return at;
   }
   return 0;
 }
@@ -44,9 +53,8 @@ void release_addresses(uint64_t at, uint64_t bytes) {
 
 uint64_t map_private(uint64_t bytes) {
   for (int tries = 0; tries < 16; ++tries) {
-    uint64_t at = g_private.fetch_add(round_up(bytes, kGranularity) +
-                                      kGranularity);  // a gap: an overrun faults
-    if (map_at(at, bytes, PROT_READ | PROT_WRITE)) return at;
+    uint64_t at = take(g_private, kReserveBase, bytes);
+    if (!at || map_at(at, bytes, PROT_READ | PROT_WRITE)) return at;
   }
   return 0;
 }

@@ -7,8 +7,9 @@ namespace softgpu {
 
 namespace {
 std::mutex g_mutex;
-auto* g_values = new std::unordered_map<uint64_t, uint32_t>;  // leaked, as all driver state
-uint64_t g_next = 0x434f4e44ull << 32;  // no number that a program would guess by mistake
+auto* g_values =
+    new std::unordered_map<uint64_t, uint32_t>;  // never destroyed, as all driver state
+uint64_t g_next = 0x434f4e44ull << 32;           // "COND": unlikely as an accidental value
 }  // namespace
 
 uint64_t make_condition(uint32_t value) {
@@ -16,7 +17,7 @@ uint64_t make_condition(uint32_t value) {
   (*g_values)[++g_next] = value;
   return g_next;
 }
-void forget_condition(uint64_t handle) {
+void delete_condition(uint64_t handle) {
   std::lock_guard lock(g_mutex);
   g_values->erase(handle);
 }

@@ -1,5 +1,5 @@
-/* What the driver and a compiled kernel share. C, because the kernel is C; part of the cache key.
- */
+/* Interface between the driver and compiled kernels. It is C, as the kernels are, and part of their
+ * cache key. */
 #ifndef SOFTGPU_CTA_H
 #define SOFTGPU_CTA_H
 #include <stdint.h>
@@ -13,53 +13,60 @@ enum {
   FAULT_SHARED = 6
 };
 
-/* All device memory, shared memory and stacks lie in this window, so one compare tells them from
- * host memory. */
-#ifdef BUSBAR_SMALL_WINDOW /* ThreadSanitizer keeps its own memory where the window lies otherwise \
-                            */
+/* All device memory, shared memory and stacks lie in this window, so one comparison distinguishes
+ * them from host memory. ThreadSanitizer has its own memory where the large window lies. Tests of
+ * the checks define a small one. */
+#ifndef SOFTGPU_WINDOW_BASE
+#ifdef BUSBAR_SMALL_WINDOW
 #define SOFTGPU_WINDOW_BASE 0x1000000000ULL
 #define SOFTGPU_WINDOW_BYTES 0x6000000000ULL
 #else
 #define SOFTGPU_WINDOW_BASE 0x200000000000ULL
 #define SOFTGPU_WINDOW_BYTES 0x100000000000ULL
 #endif
+#endif
 
-/* What softgpu_kernel returns: only a cooperative launch has blocks that stop before their end. */
+/* Results of softgpu_kernel. Only blocks of cooperative launches stop before their end. */
 enum { CTA_DONE = 0, CTA_YIELDED = 1, CTA_AT_GRID_BARRIER = 2 };
 
 struct Cta;
+/* Functions of the driver that kernels call. */
 typedef struct Host {
   void (*fault)(struct Cta* c, int kind, uint64_t address) __attribute__((noreturn));
   uint32_t (*print)(struct Cta* c, uint64_t format, uint64_t arguments);
-  uint64_t (*allocate)(struct Cta* c, uint64_t bytes); /* malloc and free of kernels */
+  uint64_t (*allocate)(struct Cta* c, uint64_t bytes); /* malloc of kernels; 0: no room */
   void (*release)(struct Cta* c, uint64_t address);
   void (*assertion)(struct Cta* c, uint64_t message, uint64_t file, uint32_t line,
                     uint64_t function, uint32_t x, uint32_t y, uint32_t z)
       __attribute__((noreturn));
   void (*texture)(struct Cta* c, uint64_t handle, int dimensions, const double* at, uint32_t* out);
-  uint8_t* (*outside)(struct Cta* c, uint64_t address,
-                      uint32_t bytes); /* registered host memory, or a fault */
-  void (*condition)(struct Cta* c, uint64_t handle, uint32_t value); /* of a graph */
+  uint8_t* (*host_pointer)(struct Cta* c, uint64_t address,
+                           uint32_t bytes); /* registered host memory; faults otherwise */
+  void (*condition)(struct Cta* c, uint64_t handle, uint32_t value); /* sets a graph condition */
 } Host;
 
+/* The running thread, for called functions. */
 typedef struct Thread {
-  uint32_t x, y, z, lane, warp, depth;
-  uint8_t *local, *local_end;
+  uint32_t x, y, z, lane, warp;
+  uint32_t depth;             /* of calls */
+  uint8_t *local, *local_end; /* stack */
 } Thread;
 
+/* A thread block (cooperative thread array). */
 typedef struct Cta {
   const Host* host;
   const uint8_t* params;
   const uint64_t* globals;
-  uint64_t shared_base, local_base, local_span;
+  uint64_t shared_base, local_base; /* window addresses */
+  uint64_t local_span;              /* bytes of the stacks of all threads */
   uint32_t shared_bytes, dynamic_shared_bytes;
   uint32_t ntid[3], nctaid[3], ctaid[3];
   uint32_t threads, worker, workers, grid_id;
-  uint64_t local_bytes; /* stack of one thread */
-  void* frames;         /* softgpu_frame_bytes() for this many threads */
-  uint32_t arrived[16]; /* bar.arrive, in threads */
-  volatile int* stop;   /* set when the launch is to end early */
-  void* owner;          /* the driver's own */
+  uint64_t local_bytes; /* stack of one thread, in bytes */
+  void* frames;         /* memory of softgpu_frame_bytes(threads) bytes */
+  uint32_t arrived[16]; /* threads that executed bar.arrive, by barrier */
+  volatile int* stop;   /* not 0: end the launch early */
+  void* owner;          /* the GridRunner */
   uint64_t workspace; /* of a cooperative launch: its size and one barrier word, in device memory */
   uint32_t cooperative, started, grid_waiting, grid_release;
 } Cta;

@@ -77,7 +77,8 @@ uint64_t process_start_time(pid_t pid) {
   return p ? std::strtoull(p + 1, nullptr, 10) : 0;
 }
 
-Engine* Engine::open(int index, const DeviceConfig& config, bool take_slot) {
+// Map the shared file of a device; create and initialise it if necessary. Return null on failure.
+static SharedDevice* map_device(int index, const DeviceConfig& config) {
   std::string dir = state_directory();
   ::mkdir(dir.c_str(), 0700);
   std::string path = dir + "/gpu" + std::to_string(index);
@@ -93,39 +94,46 @@ Engine* Engine::open(int index, const DeviceConfig& config, bool take_slot) {
     ::close(fd);
     return nullptr;
   }
-  auto* engine = new Engine;
-  engine->shared_ = (SharedDevice*)at;
-  if (engine->shared_->magic != kMagic || engine->shared_->version != kVersion)
-    initialise(engine->shared_, config);
+  auto* device = (SharedDevice*)at;
+  if (device->magic != kMagic || device->version != kVersion) initialise(device, config);
   flock(fd, LOCK_UN);
   ::close(fd);
-  if (!take_slot) return engine;
-  engine->lock();
-  engine->reap();
-  for (uint32_t i = 0; i < kSlots && engine->slot_ < 0; ++i)
-    if (engine->shared_->slots[i].pid == 0) {
-      Slot& s = engine->shared_->slots[i];
-      s.start_time = process_start_time(getpid());
-      s.memory_bytes = 0;
-      s.busy_nanoseconds = 0;
-      s.turns = 0;
-      s.granted = 0;
-      s.pid = getpid();
-      engine->slot_ = (int)i;
-    }
-  engine->unlock();
-  if (engine->slot_ < 0) {
-    munmap(at, sizeof(SharedDevice));
-    delete engine;
-    return nullptr;
+  return device;
+}
+
+Engine* Engine::open(int index, const DeviceConfig& config, bool take_slot) {
+  SharedDevice* device = map_device(index, config);
+  if (!device) return nullptr;
+  auto* engine = new Engine;
+  engine->shared_ = device;
+  if (!take_slot || engine->take_slot()) return engine;
+  munmap(device, sizeof(SharedDevice));
+  delete engine;
+  return nullptr;
+}
+
+bool Engine::take_slot() {
+  lock();
+  reap();
+  for (uint32_t i = 0; i < kSlots && slot_ < 0; ++i) {
+    Slot& s = shared_->slots[i];
+    if (s.pid != 0) continue;
+    s.start_time = process_start_time(getpid());
+    s.memory_bytes = 0;
+    s.busy_nanoseconds = 0;
+    s.turns = 0;
+    s.granted = 0;
+    s.pid = getpid();
+    slot_ = (int)i;
   }
-  return engine;
+  unlock();
+  return slot_ >= 0;
 }
 
 void Engine::lock() {
   if (pthread_mutex_lock(&shared_->mutex) != EOWNERDEAD) return;
   pthread_mutex_consistent(
-      &shared_->mutex);  // every field is repaired by reap(), which trusts only live processes
+      &shared_->mutex);  // reap() repairs the members: it trusts live processes only
   reap();
 }
 
@@ -152,11 +160,11 @@ void Engine::reap() {
     leave_queue((int)i);
     s.pid = 0;
     s.memory_bytes = 0;
-    if (shared_->holder == (int)i) hand_on();
+    if (shared_->holder == (int)i) grant_next();
   }
 }
 
-void Engine::hand_on() {
+void Engine::grant_next() {
   shared_->holder = -1;
   if (shared_->queue_length == 0) return;
   uint32_t next = shared_->queue[shared_->queue_head];
@@ -183,12 +191,12 @@ void Engine::acquire() {
   __atomic_store_n(&shared_->queue_length, shared_->queue_length + 1, __ATOMIC_RELAXED);
   unlock();
   while (me.granted.load() == 0) {
-    timespec patience{0, 50'000'000};
-    futex(&me.granted, FUTEX_WAIT, 0, &patience);
+    timespec timeout{0, 50'000'000};
+    futex(&me.granted, FUTEX_WAIT, 0, &timeout);
     if (me.granted.load()) break;
-    lock();  // the holder may have been killed
+    lock();  // the process that holds the engine may have been killed
     reap();
-    if (shared_->holder == -1) hand_on();
+    if (shared_->holder == -1) grant_next();
     unlock();
   }
 }
@@ -197,7 +205,7 @@ void Engine::release(uint64_t busy) {
   shared_->slots[slot_].busy_nanoseconds += busy;
   shared_->busy_nanoseconds += busy;
   lock();
-  if (shared_->holder == slot_) hand_on();
+  if (shared_->holder == slot_) grant_next();
   unlock();
 }
 

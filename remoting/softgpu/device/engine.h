@@ -1,5 +1,8 @@
-// The machine-wide side of a software GPU: one file per device, mapped by every process that uses
-// it.
+// The part of a software GPU that all processes share: one file for each device, mapped by every
+// process that uses it. It grants the engine in turns and accounts for memory.
+//
+// Thread safety: SharedDevice::mutex guards all members that are not atomic. All functions of
+// Engine take it, except reap, whose caller holds it. Only acquire blocks for long.
 #pragma once
 #include <pthread.h>
 #include <sys/types.h>
@@ -10,26 +13,27 @@
 
 namespace softgpu {
 
-constexpr uint32_t kSlots = 256;  // processes on one device at a time
+constexpr uint32_t kSlots = 256;  // processes on one device at the same time
 constexpr uint64_t kSliceNanoseconds = 2'000'000;
 constexpr int kMaxDevices = 16;
 
-struct Slot {  // one process on one device; guarded by SharedDevice::mutex unless atomic
-  pid_t pid;
-  uint64_t start_time;  // of the process, so that a reused pid is not mistaken for it
+// One process on one device.
+struct Slot {
+  pid_t pid;            // 0: the slot is free
+  uint64_t start_time;  // of the process, to detect a reused pid
   uint64_t memory_bytes;
   std::atomic<uint64_t> busy_nanoseconds;
-  std::atomic<uint64_t> turns;    // times it was given the engine
-  std::atomic<uint32_t> granted;  // futex word: 1 when the engine is its own
+  std::atomic<uint64_t> turns;    // times that it held the engine
+  std::atomic<uint32_t> granted;  // futex word: 1 while it holds the engine
 };
 
 struct SharedDevice {
   uint32_t magic, version;
-  pthread_mutex_t mutex;  // robust and shared
+  pthread_mutex_t mutex;  // robust, shared between processes
   uint64_t memory_bytes;
   uint32_t multiprocessors, compute_major, compute_minor;
-  int32_t holder;  // slot that has the engine, or -1
-  uint32_t queue[kSlots], queue_head, queue_length;
+  int32_t holder;                                    // slot that holds the engine; -1: none
+  uint32_t queue[kSlots], queue_head, queue_length;  // slots that wait for the engine, in order
   std::atomic<uint64_t> busy_nanoseconds;
   Slot slots[kSlots];
 };
@@ -40,36 +44,42 @@ struct DeviceConfig {
   uint32_t multiprocessors = 16, compute_major = 12, compute_minor = 0;
 };
 
-// Environment BUSBAR_SOFTGPU_{DEVICES,MEMORY_BYTES,MULTIPROCESSORS,COMPUTE_CAPABILITY,DIR}; the
-// defaults above where unset.
+// Read BUSBAR_SOFTGPU_{DEVICES,MEMORY_BYTES,MULTIPROCESSORS,COMPUTE_CAPABILITY} with the defaults
+// above.
 DeviceConfig config_from_environment();
+// Return the folder of the device files: BUSBAR_SOFTGPU_DIR, or one of this user in /dev/shm.
 std::string state_directory();
 
-uint64_t process_start_time(pid_t pid);  // 0 when there is no such process
+// Return the start time of a process in clock ticks; 0 if there is no such process.
+uint64_t process_start_time(pid_t pid);
 
-// This process's place on one device. Blocking only in acquire().
+// The access of this process to one device.
 class Engine {
  public:
-  // Null when the file cannot be made or belongs to somebody else.
+  // Open a device. Return null if its file cannot be created or belongs to another user, or if all
+  // slots are taken.
   static Engine* open(int index, const DeviceConfig& config, bool take_slot);
 
-  bool charge(uint64_t bytes);  // false: not that much memory is free on the device
+  // Charge memory to this process. Return false if the device does not have as much free memory.
+  bool charge(uint64_t bytes);
   void refund(uint64_t bytes);
-  uint64_t used_bytes();  // by every live process
+  uint64_t used_bytes();  // of all live processes
   uint64_t total_bytes() const { return shared_->memory_bytes; }
 
-  void acquire();  // waits its turn, in order of arrival
+  void acquire();  // blocks until the engine is granted, in order of arrival
   void release(uint64_t busy_nanoseconds);
   bool contended() const { return __atomic_load_n(&shared_->queue_length, __ATOMIC_RELAXED) != 0; }
 
   SharedDevice* shared() { return shared_; }
-  void lock();  // for readers such as NVML
+  void lock();  // for readers of shared() such as NVML
   void unlock();
-  void reap();  // frees what dead processes held; call locked
+  // Free the slots of processes that have ended. The caller holds the lock.
+  void reap();
 
  private:
+  bool take_slot();  // false: all slots are taken
   void leave_queue(int slot);
-  void hand_on();
+  void grant_next();
   SharedDevice* shared_ = nullptr;
   int slot_ = -1;
 };

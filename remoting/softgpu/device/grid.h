@@ -1,5 +1,8 @@
-// Runs the thread blocks of one launch on a fixed number of worker threads, in turns with other
-// processes.
+// Runs the thread blocks of launches on a fixed number of worker threads, in slices that alternate
+// with those of other processes.
+//
+// Thread safety: run may be called from several threads; one grid runs at a time. stop may be
+// called from any thread.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,15 +10,17 @@
 
 #include "softgpu/device/cta.h"
 #include "softgpu/device/engine.h"
+#include "softgpu/device/faults.h"
 #include "softgpu/device/heap.h"
 
 namespace softgpu {
 
+// A compiled kernel that is loaded in this process. Sizes in bytes, except registers.
 struct CompiledKernel {
   int (*run)(Cta*) = nullptr;
   uint64_t (*frame_bytes)(uint32_t threads) = nullptr;
   uint64_t static_shared_bytes = 0, local_bytes = 0, constant_bytes = 0, registers = 0;
-  std::vector<uint64_t> globals;
+  std::vector<uint64_t> globals;  // addresses of module variables
 };
 
 struct Launch {
@@ -23,24 +28,20 @@ struct Launch {
   std::string name;
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   uint32_t dynamic_shared_bytes = 0;
-  bool cooperative = false;  // all blocks are alive at once
+  bool cooperative = false;  // all blocks are resident at the same time
   std::vector<uint8_t> params;
-};
-
-struct Fault {
-  int kind = 0;  // FAULT_* of cta.h, 0 for none
-  uint64_t address = 0;
 };
 
 class GridRunner {
  public:
-  struct HostMemory {  // what kernels reach that is the driver's to look up
+  // Look-ups in the tables of the driver. Worker threads call them.
+  struct HostMemory {
     bool (*registered)(uint64_t address, uint32_t bytes);
     bool (*sample)(uint64_t texture, int dimensions, const double* at, uint32_t* out);
   };
   GridRunner(Engine* engine, unsigned workers, const HostMemory& host);
-  Fault run(const Launch& launch);  // blocks until the grid is done; one grid at a time
-  void stop();                      // ends a running launch early, from another thread
+  Fault run(const Launch& launch);  // blocks until the grid is complete
+  void stop();                      // ends a running launch early
   KernelHeap& heap() { return heap_; }
   bool registered(uint64_t address, uint32_t bytes) const {
     return host_.registered(address, bytes);
@@ -53,16 +54,16 @@ class GridRunner {
   struct Worker;
   struct Job;
   void work(Worker& w, Job& job);
-  Cta block_of(const Launch& l, uint64_t shared_base, uint64_t local_base, void* frames,
-               uint32_t worker);
+  Cta make_block(const Launch& l, uint64_t shared_base, uint64_t local_base, void* frames,
+                 uint32_t worker);
   static uint32_t shared_bytes(const Launch& l);
   Fault run_cooperative(const Launch& l);
-  void take_turns(const CompiledKernel& k, std::vector<Cta>& blocks, uint64_t& begin);
+  void run_slices(const CompiledKernel& k, std::vector<Cta>& blocks, uint64_t& begin);
   void thread_main(Worker* w);
   Engine* engine_;
   std::vector<Worker*> workers_;
-  struct Gate;
-  Gate* gate_;
+  struct Rendezvous;
+  Rendezvous* rendezvous_;
   KernelHeap heap_;
   HostMemory host_;
   volatile int stop_ = 0;

@@ -1,4 +1,6 @@
-// malloc and free of kernels: one heap per device and process, in device memory.
+// The heap of malloc and free in kernels: one for each device and process, in device memory.
+//
+// Thread safety: allocate and release may be called from any thread; limit before the first launch.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -8,17 +10,18 @@ namespace softgpu {
 
 class KernelHeap {
  public:
-  void limit(uint64_t bytes) {
-    limit_ = bytes;
-  }  // CU_LIMIT_MALLOC_HEAP_SIZE; counts until the first allocation
-  uint64_t allocate(
-      uint64_t bytes);  // 16-byte aligned; 0 when the heap is full, as malloc in a kernel does
-  void release(uint64_t address);  // of something that was not allocated: nothing happens
+  // CU_LIMIT_MALLOC_HEAP_SIZE. Has no effect after the first allocation.
+  void limit(uint64_t bytes) { limit_ = bytes; }
+  // Return an address with an alignment of 16 bytes; 0 if the heap is full.
+  uint64_t allocate(uint64_t bytes);
+  // Ignores addresses that are not allocated.
+  void release(uint64_t address);
 
  private:
   std::mutex mutex_;
-  uint64_t limit_ = 8 << 20, base_ = 0;
-  std::map<uint64_t, uint64_t> free_;  // address to bytes, never adjacent
+  uint64_t limit_ = 8 << 20;           // bytes
+  uint64_t base_ = 0;                  // 0 before the first allocation
+  std::map<uint64_t, uint64_t> free_;  // address to bytes; ranges are never adjacent
   std::map<uint64_t, uint64_t> used_;
 };
 

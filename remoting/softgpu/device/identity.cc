@@ -6,7 +6,7 @@
 
 namespace softgpu {
 
-// "softgpu", a hash of the machine id, the index.
+// The UUID: "softgpu", a hash of the machine ID, the index.
 std::array<unsigned char, 16> uuid_of(int index) {
   std::array<unsigned char, 16> out{};
   std::memcpy(out.data(), "softgpu", 7);

@@ -11,8 +11,7 @@ namespace softgpu {
 namespace {
 constexpr size_t kMaxFormat = 4096;
 
-// Kernels name addresses: only what lies in device memory is read. An unmapped page of it faults
-// the kernel.
+// Addresses come from kernels: only device memory is read. An unmapped page faults the kernel.
 bool readable(uint64_t at, uint64_t bytes) {
   return at >= SOFTGPU_WINDOW_BASE && at - SOFTGPU_WINDOW_BASE <= SOFTGPU_WINDOW_BYTES - bytes;
 }
@@ -40,8 +39,9 @@ void append(std::string& out, const std::string& spec, T value) {
   if (n > 0) out.append(buffer, std::min<size_t>((size_t)n, sizeof buffer - 1));
 }
 
-// Rebuilds one conversion with a length that is right for this machine; `*` widths are not taken.
-bool convert(std::string& out, std::string spec, char conversion, int longs, Arguments& a) {
+// Append one conversion with the length modifier of this machine. Return false for a `*` width and
+// for unknown conversions.
+bool convert(std::string& out, const std::string& spec, char conversion, int longs, Arguments& a) {
   if (spec.find('*') != std::string::npos || spec.size() > 16) return false;
   switch (conversion) {
     case 'd':

@@ -1,4 +1,4 @@
-// softgpu-status: one line of JSON a device, for people and tests.
+// softgpu-status: prints one line of JSON for each device.
 #include <cstdio>
 
 #include "softgpu/device/engine.h"
@@ -10,7 +10,8 @@ int main() {
   for (int i = 0; i < config.count; ++i) {
     Engine* e = Engine::open(i, config, false);
     if (!e) {
-      std::fprintf(stderr, "device %d cannot be opened\n", i);
+      std::fprintf(stderr, "softgpu-status: device %d cannot be opened in %s\n", i,
+                   state_directory().c_str());
       return 1;
     }
     e->lock();

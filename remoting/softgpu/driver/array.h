@@ -1,22 +1,31 @@
-// Arrays and textures: memory of one to three dimensions and the ways to read it.
+// Arrays: memory of one to three dimensions that textures and copies use.
+//
+// Thread safety: an array does not change after its creation.
 #pragma once
-#include "softgpu/driver/state.h"
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "checked_size.h"
 
 namespace softgpu {
 
 struct ArrayState {
-  CUDA_ARRAY3D_DESCRIPTOR descriptor = {};
+  CUDA_ARRAY3D_DESCRIPTOR descriptor = {};  // sizes in elements
   uint64_t base = 0, bytes = 0;
-  int ordinal = 0;
-  unsigned element_bytes() const;  // of one channel
-  uint64_t pitch() const { return descriptor.Width * element_bytes() * descriptor.NumChannels; }
+  int ordinal = 0;  // device
+  unsigned channel_bytes() const;
+  // Bytes from one row to the next.
+  CheckedSize pitch() const {
+    return CheckedSize(descriptor.Width) * channel_bytes() * descriptor.NumChannels;
+  }
   uint64_t rows() const { return descriptor.Height ? descriptor.Height : 1; }
   uint64_t slices() const { return descriptor.Depth ? descriptor.Depth : 1; }
 };
 
-const ArrayState* array_of(CUarray a);  // null: not an array
-
-// What `tex` reads: four channels as raw 32-bit values. False: the handle is no texture.
-bool sample_texture(uint64_t handle, int dimensions, const double* at, uint32_t out[4]);
+// Return the array of a handle, or null.
+const ArrayState* array_of(CUarray a);
+// Return the size of one channel in bytes; 0 if the format is not supported.
+unsigned channel_bytes(CUarray_format format);
 
 }  // namespace softgpu

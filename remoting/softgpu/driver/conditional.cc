@@ -1,5 +1,5 @@
-// Nodes that run graphs of their own while, if or when a value says so; kernels set the value.
-#include "softgpu/device/conditions.h"
+#include "softgpu/driver/conditional.h"
+
 #include "softgpu/driver/graph.h"
 
 namespace softgpu {
@@ -12,30 +12,7 @@ bool has_conditional(const GraphState* g) {
   return false;
 }
 
-std::function<CUresult()> conditional_runner(const NodeParams& p) {
-  std::vector<std::function<CUresult()>> bodies;
-  for (auto* b : p.bodies) bodies.push_back(child_runner(b));
-  uint64_t handle = p.conditional.handle;
-  switch (p.conditional.type) {
-    case CU_GRAPH_COND_TYPE_WHILE:
-      return [=] {
-        while (condition(handle))
-          if (CUresult r = bodies[0]()) return r;
-        return CUDA_SUCCESS;
-      };
-    case CU_GRAPH_COND_TYPE_IF:
-      return [=] {
-        return condition(handle) ? bodies[0]() : bodies.size() > 1 ? bodies[1]() : CUDA_SUCCESS;
-      };
-    default:
-      return [=] {
-        uint32_t v = condition(handle);
-        return v < bodies.size() ? bodies[v]() : CUDA_SUCCESS;
-      };
-  }
-}
-
-static bool fits(const CUDA_CONDITIONAL_NODE_PARAMS& p) {
+static bool is_valid(const CUDA_CONDITIONAL_NODE_PARAMS& p) {
   switch (p.type) {
     case CU_GRAPH_COND_TYPE_WHILE: return p.size == 1;
     case CU_GRAPH_COND_TYPE_IF: return p.size == 1 || p.size == 2;
@@ -46,9 +23,9 @@ static bool fits(const CUDA_CONDITIONAL_NODE_PARAMS& p) {
 
 CUresult add_conditional(CUgraphNode* out, GraphState* g, const std::vector<GraphNode*>& after,
                          CUDA_CONDITIONAL_NODE_PARAMS& p) {
-  bool ours = false;
-  for (auto& c : g->conditions) ours |= c.handle == p.handle;
-  if (!ours || !fits(p)) return CUDA_ERROR_INVALID_VALUE;
+  bool own_condition = false;
+  for (auto& c : g->conditions) own_condition |= c.handle == p.handle;
+  if (!own_condition || !is_valid(p)) return CUDA_ERROR_INVALID_VALUE;
   NodeParams q;
   q.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   q.conditional = p;
@@ -60,19 +37,3 @@ CUresult add_conditional(CUgraphNode* out, GraphState* g, const std::vector<Grap
 }
 
 }  // namespace softgpu
-
-using namespace softgpu;
-
-API CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* out, CUgraph h, CUcontext,
-                                            unsigned value, unsigned flags) {
-  Context* c;
-  if (CUresult r = current_context(c)) return r;
-  auto* g = (GraphState*)h;
-  if (!out || !g || !known(g) || flags > CU_GRAPH_COND_ASSIGN_DEFAULT)
-    return CUDA_ERROR_INVALID_VALUE;
-  *out = make_condition(value);
-  g->conditions.push_back(
-      {*out, value, flags == CU_GRAPH_COND_ASSIGN_DEFAULT,
-       std::shared_ptr<void>(g, [handle = *out](void*) { forget_condition(handle); })});
-  return CUDA_SUCCESS;
-}

@@ -1,9 +1,9 @@
-// Finds the PTX in what a program hands over: text, a fatbin (plain, LZ4, zstd) or its wrapper.
+// Finds PTX in images: text, a fatbin (plain, LZ4 or zstd) or its wrapper.
+#include "softgpu/driver/image.h"
+
 #include <dlfcn.h>
 
 #include <cstring>
-
-#include "softgpu/driver/state.h"
 
 namespace softgpu {
 
@@ -19,7 +19,7 @@ T at(const uint8_t* p) {
   return v;
 }
 
-// Both libraries are part of every Debian; loaded when an image needs one.
+// Decompression libraries: part of every Debian, loaded when an image needs one.
 template <typename F>
 F symbol(const char* library, const char* name) {
   void* h = dlopen(library, RTLD_NOW | RTLD_LOCAL);
@@ -41,7 +41,7 @@ std::string inflate(const uint8_t* data, uint64_t bytes, uint64_t plain_bytes, u
              : "";
 }
 
-// Entries follow each other; the PTX of the highest architecture wins.
+// Entries follow each other. Return the PTX of the highest architecture.
 std::string ptx_of_fatbin(const uint8_t* p, bool& binary) {
   uint16_t header = at<uint16_t>(p + 6);
   uint64_t total = at<uint64_t>(p + 8);

@@ -1,217 +1,214 @@
 // add sub mul mad fma div rem abs neg min max, carries, square roots and the approximate functions.
-#include "softgpu/emit/emitter.h"
+#include "softgpu/emit/instructions.h"
 
 namespace softgpu::emit {
 
 using ptx::Instruction;
+using ptx::Operand;
 using ptx::Type;
 
-static std::string rounding(const Instruction& ins) {
+namespace {
+
+struct Operator {
+  const char* name;
+  const char* symbol;
+};
+constexpr Operator kAdd{"add", "+"}, kSubtract{"sub", "-"}, kMultiply{"mul", "*"},
+    kDivide{"div", "/"};
+
+// Operations on one float: opcode to the fn_ function of the runtime.
+const std::map<std::string, std::string> kFloatFunctions = {
+    {"sqrt", "sqrt"}, {"rsqrt", "rsqrt_"}, {"rcp", "rcp_"}, {"sin", "sin"},
+    {"cos", "cos"},   {"ex2", "exp2"},     {"lg2", "log2"}, {"tanh", "tanh"}};
+
+std::string rounding(const Instruction& ins) {
   for (const char* m : {"rz", "rm", "rp"})
     if (ins.has(m)) return m;
   return "rn";
 }
 
-static bool extended(const Instruction& ins) {
+bool uses_carry(const Instruction& ins) {
   return ins.has("cc") || ins.op == "addc" || ins.op == "subc" || ins.op == "madc";
 }
 
-namespace {
-struct Names {
-  const char* op;
-  const char* function;
+// One scalar instruction; its results are expressions of the destination's type.
+class Arithmetic {
+ public:
+  Arithmetic(const FunctionScope& scope, const Instruction& ins)
+      : scope_(scope), ins_(ins), type_(last_type(ins)), c_(c_type(type_)) {}
+
+  Expr result() const;
+  void with_carry(Code& out) const;
+
+ private:
+  bool flushes() const { return type_ == kF32 && ins_.has("ftz"); }
+  Expr arg(size_t i) const;
+  Expr finish(Expr value) const;
+  Expr binary(Operator op) const;
+  Expr product(const Expr& a, const Expr& b) const;
+  Expr multiply() const;
+  Expr multiply_add() const;
+  Expr divide() const;
+  Expr extreme() const;
+  Expr negate() const;
+  Expr absolute() const;
+  Expr absolute_difference() const;
+  Expr in_24_bits() const;
+
+  const FunctionScope& scope_;
+  const Instruction& ins_;
+  const Type type_;
+  const std::string c_;  // C type of type_
 };
-constexpr Names kFloatFunctions[] = {{"sqrt", "sqrt"}, {"rsqrt", "rsqrt_"}, {"rcp", "rcp_"},
-                                     {"sin", "sin"},   {"cos", "cos"},      {"ex2", "exp2"},
-                                     {"lg2", "log2"},  {"tanh", "tanh"}};
+
+Expr Arithmetic::arg(size_t i) const {
+  if (i >= ins_.operands.size()) scope_.reject("too few operands");
+  Expr value = scope_.read(ins_.operands[i], type_);
+  return flushes() ? expr(type_, "ftz({})", value) : value;
+}
+
+Expr Arithmetic::finish(Expr value) const {
+  if (!type_.is_float()) return value;
+  if (flushes()) value = expr(type_, "ftz({})", value);
+  if (ins_.has("sat")) value = expr(type_, "sat_{}({})", c_, value);
+  if (ins_.has("relu")) value = expr(type_, "relu_{}({})", c_, value);
+  return value;
+}
+
+Expr Arithmetic::binary(Operator op) const {
+  Expr a = arg(1), b = arg(2);
+  if (type_.is_float()) {
+    std::string mode = rounding(ins_);
+    if (mode != "rn") return expr(type_, "{}_{}_{}({}, {})", op.name, mode, c_, a, b);
+    return expr(type_, "({})({} {} {})", c_, a, op.symbol, b);
+  }
+  if (ins_.has("sat") && type_ == kS32) return expr(type_, "{}_sat_s32({}, {})", op.name, a, b);
+  std::string u = storage(type_);
+  return expr(type_, "({})(({}){} {} ({}){})", c_, u, a, op.symbol, u, b);
+}
+
+// Return the part of an integer product that the instruction names.
+Expr Arithmetic::product(const Expr& a, const Expr& b) const {
+  if (ins_.has("wide")) {
+    Type wide{type_.kind, type_.bits * 2};
+    std::string c = c_type(wide);
+    return expr(wide, "({})(({}){} * ({}){})", c, c, a, c, b);
+  }
+  if (ins_.has("hi")) return expr(type_, "mulhi_{}({}, {})", c_, a, b);
+  std::string u = type_.bits == 16 ? "u32" : storage(type_);
+  return expr(type_, "({})(({}){} * ({}){})", c_, u, a, u, b);
+}
+
+Expr Arithmetic::multiply() const {
+  return type_.is_float() ? finish(binary(kMultiply)) : product(arg(1), arg(2));
+}
+
+Expr Arithmetic::multiply_add() const {
+  if (type_.is_float()) {
+    std::string mode = rounding(ins_);
+    std::string function = "fma_" + (mode == "rn" ? "" : mode + "_") + c_;
+    return finish(expr(type_, "{}({}, {}, {})", function, arg(1), arg(2), arg(3)));
+  }
+  Expr value = product(arg(1), arg(2));
+  Expr addend = scope_.read(ins_.operands.at(3), value.type);
+  if (ins_.has("sat")) return expr(value.type, "add_sat_s32({}, {})", value, addend);
+  std::string u = storage(value.type);
+  return expr(value.type, "({}){} + ({}){}", u, value, u, addend);
+}
+
+// add.cc addc sub.cc subc mad.cc madc: the carry is a register of the function.
+void Arithmetic::with_carry(Code& out) const {
+  std::string u = storage(type_), wide = type_.bits == 32 ? "u64" : "u128";
+  Expr carry_flag = scope_.reg("%cc");
+  bool multiplies = ins_.op[0] == 'm';
+  Expr a = multiplies ? product(arg(1), arg(2)) : arg(1);
+  Expr b = arg(multiplies ? 3 : 2);
+  std::string carry = ins_.op.back() == 'c' ? carry_flag.text : "0";
+  const char* sign = ins_.op[0] == 's' ? "-" : "+";
+  auto block = out.block("");
+  out.add("{} sum = ({})({}){} {} ({}){} {} ({}){}", wide, wide, u, a, sign, u, b, sign, wide,
+          carry);
+  scope_.assign(out, ins_.operands[0], expr({'u', type_.bits}, "({})sum", u));
+  if (ins_.has("cc")) out.add("{} = (u32)((sum >> {}) & 1)", carry_flag, type_.bits);
+}
+
+Expr Arithmetic::divide() const {
+  if (type_.is_float()) return finish(binary(kDivide));
+  return expr(type_, "div_{}({}, {})", c_, arg(1), arg(2));
+}
+
+Expr Arithmetic::extreme() const {
+  std::string function = ins_.op + "_" + c_ + (ins_.has("NaN") ? "_nan" : "");
+  Expr value = expr(type_, "{}({}, {})", function, arg(1), arg(2));
+  if (ins_.operands.size() > 3) value = expr(type_, "{}({}, {})", function, value, arg(3));
+  return finish(value);
+}
+
+Expr Arithmetic::negate() const {
+  if (type_.is_float()) return finish(expr(type_, "-{}", arg(1)));
+  return expr(type_, "({})(0 - ({}){})", c_, storage(type_), arg(1));
+}
+
+Expr Arithmetic::absolute() const {
+  if (type_.is_float()) return finish(expr(type_, "fabs_{}({})", c_, arg(1)));
+  std::string u = storage(type_);
+  Expr a = arg(1);
+  return expr(type_, "({})({} < 0 ? 0 - ({}){} : ({}){})", c_, a, u, a, u, a);
+}
+
+Expr Arithmetic::absolute_difference() const {
+  Expr a = arg(1), b = arg(2);
+  return expr(type_, "({} + ({} < {} ? {} - {} : {} - {}))", arg(3), a, b, b, a, a, b);
+}
+
+Expr Arithmetic::in_24_bits() const {
+  if (!ins_.has("lo")) scope_.refuse();
+  if (ins_.op == "mad24") return expr(type_, "mad24_{}({}, {}, {})", c_, arg(1), arg(2), arg(3));
+  return expr(type_, "mul24_{}({}, {})", c_, arg(1), arg(2));
+}
+
+Expr Arithmetic::result() const {
+  const std::string& op = ins_.op;
+  if (auto it = kFloatFunctions.find(op); it != kFloatFunctions.end())
+    return finish(expr(type_, "fn_{}_{}({})", it->second, c_, arg(1)));
+  if (op == "add") return finish(binary(kAdd));
+  if (op == "sub") return finish(binary(kSubtract));
+  if (op == "mul") return multiply();
+  if (op == "mad" || op == "fma") return multiply_add();
+  if (op == "div") return divide();
+  if (op == "rem") return expr(type_, "rem_{}({}, {})", c_, arg(1), arg(2));
+  if (op == "min" || op == "max") return extreme();
+  if (op == "abs") return absolute();
+  if (op == "neg") return negate();
+  if (op == "copysign") return expr(type_, "copysign_{}({}, {})", c_, arg(2), arg(1));
+  if (op == "sad") return absolute_difference();
+  return in_24_bits();
+}
+
+// f16x2, bf16x2 and f32x2: both elements at once, by functions of the runtime.
+void emit_packed(const FunctionScope& scope, const Instruction& ins, const std::string& kind,
+                 Code& out) {
+  static const std::set<std::string> kSupported = {"add", "sub", "mul", "fma", "neg", "min", "max"};
+  if (!kSupported.count(ins.op)) scope.refuse();
+  Type whole{'b', kind == "f32x2" ? 64 : 32};
+  std::string arguments;
+  for (size_t i = 1; i < ins.operands.size(); ++i)
+    arguments += (i > 1 ? ", " : "") + scope.read(ins.operands[i], whole).text;
+  std::string element = kind.substr(0, kind.size() - 2);
+  scope.assign(out, ins.operands[0], expr(whole, "pk_{}_{}({})", ins.op, element, arguments));
+}
+
 }  // namespace
 
-struct Arithmetic {
-  FunctionEmitter& e;
-  const Instruction& ins;
-  Type t;
-
-  std::string arg(size_t i) const {
-    if (i >= ins.operands.size()) e.refuse(ins, "too few operands");
-    std::string v = e.read(ins.operands[i], t);
-    return t.is_float() && ins.has("ftz") && t.bits == 32 ? "ftz(" + v + ")" : v;
-  }
-  std::string finish(std::string v) const {
-    if (t.is_float() && ins.has("ftz") && t.bits == 32) v = "ftz(" + v + ")";
-    if (t.is_float() && ins.has("sat")) v = "sat_" + c_type(t) + "(" + v + ")";
-    if (t.is_float() && ins.has("relu")) v = "relu_" + c_type(t) + "(" + v + ")";
-    return v;
-  }
-  std::string binary(const char* op) const {
-    std::string a = arg(1), b = arg(2);
-    if (t.is_float()) {
-      std::string r = rounding(ins);
-      if (r != "rn")
-        return std::string(op[0] == '+'   ? "add"
-                           : op[0] == '-' ? "sub"
-                           : op[0] == '*' ? "mul"
-                                          : "div") +
-               "_" + r + "_" + c_type(t) + "(" + a + ", " + b + ")";
-      return "(" + c_type(t) + ")(" + a + " " + op + " " + b + ")";
-    }
-    std::string u = storage(t);
-    if (ins.has("sat") && t == Type{'s', 32})
-      return std::string(op[0] == '+' ? "add" : "sub") + "_sat_s32(" + a + ", " + b + ")";
-    return "(" + c_type(t) + ")((" + u + ")" + a + " " + op + " (" + u + ")" + b + ")";
-  }
-  // The chosen part of an integer product, as the type that is written.
-  std::string product(const std::string& a, const std::string& b, Type& result) const {
-    if (ins.has("wide")) {
-      result = {t.kind, t.bits * 2};
-      return "(" + c_type(result) + ")((" + c_type(result) + ")" + a + " * (" + c_type(result) +
-             ")" + b + ")";
-    }
-    if (ins.has("hi")) return "mulhi_" + c_type(t) + "(" + a + ", " + b + ")";
-    std::string u = t.bits == 16 ? "u32" : storage(t);
-    return "(" + c_type(t) + ")((" + u + ")" + a + " * (" + u + ")" + b + ")";
-  }
-  std::string multiply() const {
-    Type result = t;
-    if (t.is_float()) return e.write(ins.operands[0], t, finish(binary("*")));
-    std::string v = product(arg(1), arg(2), result);
-    return e.write(ins.operands[0], result, v);
-  }
-  std::string multiply_add() const {
-    if (t.is_float()) {
-      std::string r = rounding(ins), f = "fma_" + (r == "rn" ? "" : r + "_") + c_type(t);
-      return e.write(ins.operands[0], t,
-                     finish(f + "(" + arg(1) + ", " + arg(2) + ", " + arg(3) + ")"));
-    }
-    Type result = t;
-    std::string v = product(arg(1), arg(2), result);
-    std::string c = e.read(ins.operands.at(3), result);
-    if (ins.has("sat"))
-      return e.write(ins.operands[0], result, "add_sat_s32(" + v + ", " + c + ")");
-    return e.write(ins.operands[0], result,
-                   "(" + storage(result) + ")" + v + " + (" + storage(result) + ")" + c);
-  }
-  // add.cc addc sub.cc subc mad.cc madc: the carry is a register of the function.
-  std::string with_carry() const {
-    std::string u = storage(t), wide = t.bits == 32 ? "u64" : "u128", cc = e.reg("%cc");
-    bool reads = ins.op.back() == 'c', subtracts = ins.op[0] == 's', multiplies = ins.op[0] == 'm';
-    Type result = t;
-    std::string a = multiplies ? product(arg(1), arg(2), result) : arg(1);
-    std::string b = arg(multiplies ? 3 : 2);
-    std::string carry = reads ? cc : "0";
-    std::string sum =
-        subtracts
-            ? "(" + wide + ")(" + u + ")" + a + " - (" + u + ")" + b + " - (" + wide + ")" + carry
-            : "(" + wide + ")(" + u + ")" + a + " + (" + u + ")" + b + " + (" + wide + ")" + carry;
-    std::string out = "{ " + wide + " sum = " + sum + ";\n" +
-                      e.write(ins.operands[0], {'u', t.bits}, "(" + u + ")sum");
-    if (ins.has("cc")) out += cc + " = (u32)((sum >> " + std::to_string(t.bits) + ") & 1);\n";
-    return out + "}\n";
-  }
-  std::string division() const {
-    if (t.is_float()) return finish(binary("/"));
-    return "div_" + c_type(t) + "(" + arg(1) + ", " + arg(2) + ")";
-  }
-  std::string extreme() const {
-    std::string f = ins.op + "_" + c_type(t) + (ins.has("NaN") ? "_nan" : "");
-    std::string v = f + "(" + arg(1) + ", " + arg(2) + ")";
-    if (ins.operands.size() > 3) v = f + "(" + v + ", " + arg(3) + ")";
-    return finish(v);
-  }
-  std::string unary() const {
-    if (ins.op == "neg")
-      return t.is_float() ? finish("-" + arg(1))
-                          : "(" + c_type(t) + ")(0 - (" + storage(t) + ")" + arg(1) + ")";
-    if (t.is_float()) return finish("fabs_" + c_type(t) + "(" + arg(1) + ")");
-    return "(" + c_type(t) + ")(" + arg(1) + " < 0 ? 0 - (" + storage(t) + ")" + arg(1) + " : (" +
-           storage(t) + ")" + arg(1) + ")";
-  }
-};
-
-// Two halves at once: f16x2, bf16x2, f32x2 by way of the scalar operation.
-static bool packed(const Instruction& ins, std::string& kind) {
+void emit_arithmetic(FunctionScope& scope, const Instruction& ins, Code& out) {
   for (auto& m : ins.mods)
-    if (m == "f16x2" || m == "bf16x2" || m == "f32x2") {
-      kind = m;
-      return true;
-    }
-  return false;
-}
-
-static bool packed_operation(FunctionEmitter& e, const Instruction& ins, const std::string& kind,
-                             std::string& out, auto read, auto write) {
-  static const std::map<std::string, std::string> ops = {
-      {"add", "+"},   {"sub", "-"},   {"mul", "*"},  {"fma", "fma"},
-      {"neg", "neg"}, {"min", "min"}, {"max", "max"}};
-  auto it = ops.find(ins.op);
-  if (it == ops.end()) return false;
-  (void)e;
-  std::string element = kind == "f16x2" ? "f16" : kind == "bf16x2" ? "bf16" : "f32";
-  int bits = kind == "f32x2" ? 64 : 32;
-  Type whole{'b', bits};
-  std::string call = "pk_" + ins.op + "_" + element + "(";
-  for (size_t i = 1; i < ins.operands.size(); ++i)
-    call += (i > 1 ? ", " : "") + read(ins.operands[i], whole);
-  out += write(ins.operands[0], whole, call + ")");
-  return true;
-}
-
-bool FunctionEmitter::arithmetic(const Instruction& ins, std::string& out) {
-  static const std::set<std::string> ops = {
-      "add", "sub", "mul",  "mad",  "fma",   "div",   "rem",   "abs",     "neg",
-      "min", "max", "addc", "subc", "madc",  "sqrt",  "rsqrt", "rcp",     "sin",
-      "cos", "ex2", "lg2",  "tanh", "mul24", "mad24", "sad",   "copysign"};
-  if (!ops.count(ins.op)) return false;
-  std::string kind;
-  if (packed(ins, kind)) {
-    auto r = [&](const ptx::Operand& o, Type t) {
-      return read(o, t);
-    };
-    auto w = [&](const ptx::Operand& o, Type t, const std::string& v) {
-      return write(o, t, v);
-    };
-    if (!packed_operation(*this, ins, kind, out, r, w)) refuse(ins);
-    return true;
-  }
-  Arithmetic a{*this, ins, last_type(ins)};
-  const ptx::Operand& d = ins.operands.at(0);
-  for (auto& name : kFloatFunctions)
-    if (ins.op == name.op) {
-      out += write(
-          d, a.t,
-          a.finish("fn_" + std::string(name.function) + "_" + c_type(a.t) + "(" + a.arg(1) + ")"));
-      return true;
-    }
-  if (extended(ins))
-    out += a.with_carry();
-  else if (ins.op == "add")
-    out += write(d, a.t, a.finish(a.binary("+")));
-  else if (ins.op == "sub")
-    out += write(d, a.t, a.finish(a.binary("-")));
-  else if (ins.op == "mul")
-    out += a.multiply();
-  else if (ins.op == "mad" || ins.op == "fma")
-    out += a.multiply_add();
-  else if (ins.op == "div")
-    out += write(d, a.t, a.division());
-  else if (ins.op == "rem")
-    out += write(d, a.t, "rem_" + c_type(a.t) + "(" + a.arg(1) + ", " + a.arg(2) + ")");
-  else if (ins.op == "min" || ins.op == "max")
-    out += write(d, a.t, a.extreme());
-  else if (ins.op == "abs" || ins.op == "neg")
-    out += write(d, a.t, a.unary());
-  else if (ins.op == "copysign")
-    out += write(d, a.t, "copysign_" + c_type(a.t) + "(" + a.arg(2) + ", " + a.arg(1) + ")");
-  else if (ins.op == "sad")
-    out += write(d, a.t,
-                 "(" + a.arg(3) + " + (" + a.arg(1) + " < " + a.arg(2) + " ? " + a.arg(2) + " - " +
-                     a.arg(1) + " : " + a.arg(1) + " - " + a.arg(2) + "))");
-  else if (!ins.has("lo"))
-    refuse(ins);
+    if (m == "f16x2" || m == "bf16x2" || m == "f32x2") return emit_packed(scope, ins, m, out);
+  Arithmetic arithmetic(scope, ins);
+  const Operand& to = ins.operands.at(0);
+  if (uses_carry(ins) && !kFloatFunctions.count(ins.op))
+    arithmetic.with_carry(out);
   else
-    out += write(d, a.t,
-                 std::string(ins.op) + "_" + c_type(a.t) + "(" + a.arg(1) + ", " + a.arg(2) +
-                     (ins.op == "mad24" ? ", " + a.arg(3) : "") + ")");
-  return true;
+    scope.assign(out, to, arithmetic.result());
 }
 
 }  // namespace softgpu::emit

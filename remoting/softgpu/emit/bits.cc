@@ -1,142 +1,151 @@
-// Logic, shifts and bit fields.
-#include "softgpu/emit/emitter.h"
+// Logic, shifts, bit fields, permutations and dot products of bytes.
+#include "softgpu/emit/instructions.h"
 
 namespace softgpu::emit {
 
 using ptx::Instruction;
+using ptx::Operand;
+using ptx::OperandKind;
 using ptx::Type;
 
-static bool logic(const Instruction& ins, Type t, std::string& v, auto in) {
-  static const std::map<std::string, std::string> ops = {{"and", "&"}, {"or", "|"}, {"xor", "^"}};
-  if (auto it = ops.find(ins.op); it != ops.end()) {
-    v = in(1, t) + " " + it->second + " " + in(2, t);
-    return true;
+namespace {
+
+class BitOperation {
+ public:
+  BitOperation(const FunctionScope& scope, const Instruction& ins) : scope_(scope), ins_(ins) {}
+
+  Expr in(size_t i, Type t) const {
+    if (i >= ins_.operands.size()) scope_.reject("too few operands");
+    return scope_.read(ins_.operands[i], t);
   }
-  if (ins.op == "not") {
-    v = t.kind == 'p' ? "!" + in(1, t) : "~" + in(1, t);
-    return true;
-  }
-  if (ins.op == "cnot") {
-    v = "(" + in(1, t) + " == 0)";
-    return true;
-  }
-  return false;
+  Expr result() const;
+
+ private:
+  Expr logic(Type t) const;
+  Expr shift(Type t) const;
+  Expr field(Type t) const;
+  Expr count(Type t) const;
+
+  const FunctionScope& scope_;
+  const Instruction& ins_;
+};
+
+Expr BitOperation::logic(Type t) const {
+  if (ins_.op == "and") return expr(t, "{} & {}", in(1, t), in(2, t));
+  if (ins_.op == "or") return expr(t, "{} | {}", in(1, t), in(2, t));
+  if (ins_.op == "xor") return expr(t, "{} ^ {}", in(1, t), in(2, t));
+  if (ins_.op == "cnot") return expr(t, "({} == 0)", in(1, t));
+  return t.kind == 'p' ? expr(t, "!{}", in(1, t)) : expr(t, "~{}", in(1, t));
 }
 
-// Shift counts above the width clamp, as PTX has it.
-static bool shift(const Instruction& ins, Type t, std::string& v, auto in) {
-  const Type count{'u', 32};
-  std::string bits = std::to_string(t.bits);
-  if (ins.op == "shl")
-    v = "(" + in(2, count) + " >= " + bits + " ? 0 : (" + storage(t) + ")" + in(1, t) + " << (" +
-        in(2, count) + " & " + std::to_string(t.bits - 1) + "))";
-  else if (ins.op == "shr")
-    v = "(" + in(1, t) + " >> (" + in(2, count) + " >= " + bits + " ? " +
-        std::to_string(t.bits - 1) + " : " + in(2, count) + ")" +
-        (t.is_signed() ? ")" : " & -(" + storage(t) + ")(" + in(2, count) + " < " + bits + "))");
-  else if (ins.op == "shf")
-    v = std::string("shf_") + (ins.has("l") ? "l" : "r") + (ins.has("wrap") ? "_wrap" : "_clamp") +
-        "(" + in(1, count) + ", " + in(2, count) + ", " + in(3, count) + ")";
-  else
-    return false;
-  return true;
+// Shift counts above the width clamp (PTX ISA, shl and shr).
+Expr BitOperation::shift(Type t) const {
+  std::string u = storage(t);
+  int last = t.bits - 1;
+  if (ins_.op == "shf") {
+    const char* direction = ins_.has("l") ? "l" : "r";
+    const char* overflow = ins_.has("wrap") ? "wrap" : "clamp";
+    return expr(t, "shf_{}_{}({}, {}, {})", direction, overflow, in(1, kU32), in(2, kU32),
+                in(3, kU32));
+  }
+  Expr a = in(1, t), n = in(2, kU32);
+  if (ins_.op == "shl")
+    return expr(t, "({} >= {} ? 0 : ({}){} << ({} & {}))", n, t.bits, u, a, n, last);
+  if (t.is_signed()) return expr(t, "({} >> ({} >= {} ? {} : {}))", a, n, t.bits, last, n);
+  return expr(t, "({} >> ({} >= {} ? {} : {}) & -({})({} < {}))", a, n, t.bits, last, n, u, n,
+              t.bits);
 }
 
-static bool field(const Instruction& ins, Type& t, std::string& v, auto in) {
-  const Type u32{'u', 32};
-  if (ins.op == "bfe")
-    v = "bfe_" + c_type(t) + "(" + in(1, t) + ", " + in(2, u32) + ", " + in(3, u32) + ")";
-  else if (ins.op == "bfi")
-    v = "bfi_" + storage(t) + "(" + in(1, t) + ", " + in(2, t) + ", " + in(3, u32) + ", " +
-        in(4, u32) + ")";
-  else if (ins.op == "bfind") {
-    v = "bfind_" + c_type(t) + "(" + in(1, t) + ", " + (ins.has("shiftamt") ? "1" : "0") + ")";
-    t = u32;
-  } else if (ins.op == "popc") {
-    v = "(u32)__builtin_popcountll((u64)" + in(1, t) + ")";
-    t = u32;
-  } else if (ins.op == "clz") {
-    v = "clz_" + storage(t) + "(" + in(1, t) + ")";
-    t = u32;
-  } else if (ins.op == "brev")
-    v = "brev_" + storage(t) + "(" + in(1, t) + ")";
-  else if (ins.op == "fns") {
-    v = "fns(" + in(1, u32) + ", " + in(2, u32) + ", " + in(3, {'s', 32}) + ")";
-    t = u32;
-  } else if (ins.op == "bmsk")
-    v = std::string(ins.has("wrap") ? "bmsk_wrap" : "bmsk_clamp") + "(" + in(1, u32) + ", " +
-        in(2, u32) + ")";
-  else if (ins.op == "szext")
-    v = std::string("szext_") + c_type(t) + (ins.has("wrap") ? "_wrap" : "_clamp") + "(" +
-        in(1, t) + ", " + in(2, u32) + ")";
-  else
-    return false;
-  return true;
+Expr BitOperation::field(Type t) const {
+  const std::string& op = ins_.op;
+  const char* overflow = ins_.has("wrap") ? "wrap" : "clamp";
+  if (op == "bfe")
+    return expr(t, "bfe_{}({}, {}, {})", c_type(t), in(1, t), in(2, kU32), in(3, kU32));
+  if (op == "bfi")
+    return expr(t, "bfi_{}({}, {}, {}, {})", storage(t), in(1, t), in(2, t), in(3, kU32),
+                in(4, kU32));
+  if (op == "brev") return expr(t, "brev_{}({})", storage(t), in(1, t));
+  if (op == "bmsk") return expr(t, "bmsk_{}({}, {})", overflow, in(1, kU32), in(2, kU32));
+  return expr(t, "szext_{}_{}({}, {})", c_type(t), overflow, in(1, t), in(2, kU32));
 }
 
-bool FunctionEmitter::bits(const Instruction& ins, std::string& out) {
-  if (ins.op == "vabsdiff2" || ins.op == "vabsdiff4") {
-    const Type u32{'u', 32};
-    if (ins.mods.size() < 3 || ins.mods.size() > 4 ||
-        (ins.mods.size() == 4 && ins.mods[3] != "add"))
-      refuse(ins);
-    std::string list;
-    for (size_t i = 1; i < 4; ++i) list += read(ins.operands[i], u32) + ", ";
-    list += std::string(ins.op == "vabsdiff2" ? "16, " : "8, ") +
-            (ins.mods[1] == "s32" ? "1, " : "0, ") + (ins.mods[2] == "s32" ? "1, " : "0, ") +
-            (ins.mods.size() == 4 ? "1" : "0");
-    out += write(ins.operands[0], u32, "absdiff(" + list + ")");
-    return true;
+// Results are 32-bit numbers for operands of any type.
+Expr BitOperation::count(Type t) const {
+  const std::string& op = ins_.op;
+  if (op == "bfind")
+    return expr(kU32, "bfind_{}({}, {})", c_type(t), in(1, t), ins_.has("shiftamt") ? 1 : 0);
+  if (op == "popc") return expr(kU32, "(u32)__builtin_popcountll((u64){})", in(1, t));
+  if (op == "clz") return expr(kU32, "clz_{}({})", storage(t), in(1, t));
+  return expr(kU32, "fns({}, {}, {})", in(1, kU32), in(2, kU32), in(3, kS32));
+}
+
+Expr BitOperation::result() const {
+  static const std::set<std::string> kLogic = {"and", "or", "xor", "not", "cnot"};
+  static const std::set<std::string> kShifts = {"shl", "shr", "shf"};
+  static const std::set<std::string> kCounts = {"bfind", "popc", "clz", "fns"};
+  Type t = last_type(ins_);
+  if (kLogic.count(ins_.op)) return logic(t);
+  if (kShifts.count(ins_.op)) return shift(t);
+  if (kCounts.count(ins_.op)) return count(t);
+  return field(t);
+}
+
+}  // namespace
+
+void emit_bit_field(FunctionScope& scope, const Instruction& ins, Code& out) {
+  scope.assign(out, ins.operands.at(0), BitOperation(scope, ins).result());
+}
+
+void emit_video_difference(FunctionScope& scope, const Instruction& ins, Code& out) {
+  size_t words = ins.mods.size();
+  if (words < 3 || words > 4 || (words == 4 && ins.mods[3] != "add")) scope.refuse();
+  BitOperation bits(scope, ins);
+  scope.assign(out, ins.operands[0],
+               expr(kU32, "absdiff({}, {}, {}, {}, {}, {}, {})", bits.in(1, kU32), bits.in(2, kU32),
+                    bits.in(3, kU32), ins.op == "vabsdiff2" ? 16 : 8, ins.mods[1] == "s32" ? 1 : 0,
+                    ins.mods[2] == "s32" ? 1 : 0, words == 4 ? 1 : 0));
+}
+
+void emit_permute(FunctionScope& scope, const Instruction& ins, Code& out) {
+  static const std::map<std::string, int> kModes = {{"f4e", 1}, {"b4e", 2}, {"rc8", 3},
+                                                    {"ecl", 4}, {"ecr", 5}, {"rc16", 6}};
+  int mode = 0;
+  for (auto& m : ins.mods)
+    if (auto it = kModes.find(m); it != kModes.end()) mode = it->second;
+  BitOperation bits(scope, ins);
+  scope.assign(out, ins.operands.at(0),
+               expr(kU32, "prmt({}, {}, {}, {})", bits.in(1, kU32), bits.in(2, kU32),
+                    bits.in(3, kU32), mode));
+}
+
+void emit_lop3(FunctionScope& scope, const Instruction& ins, Code& out) {
+  BitOperation bits(scope, ins);
+  Expr value = expr(kU32, "lop3({}, {}, {}, {})", bits.in(1, kU32), bits.in(2, kU32),
+                    bits.in(3, kU32), bits.in(4, kU32));
+  const Operand& to = ins.operands.at(0);
+  if (to.kind != OperandKind::pair) {
+    scope.assign(out, to, value);
+    return;
   }
-  const Type u32{'u', 32};
-  auto in = [&](size_t i, Type t) -> std::string {
-    if (i >= ins.operands.size()) refuse(ins, "too few operands");
-    return read(ins.operands[i], t);
-  };
-  std::string v;
-  if (ins.op == "prmt") {
-    std::string mode = "0";
-    static const std::map<std::string, std::string> modes = {
-        {"f4e", "1"}, {"b4e", "2"}, {"rc8", "3"}, {"ecl", "4"}, {"ecr", "5"}, {"rc16", "6"}};
-    for (auto& m : ins.mods)
-      if (auto it = modes.find(m); it != modes.end()) mode = it->second;
-    out += write(ins.operands.at(0), u32,
-                 "prmt(" + in(1, u32) + ", " + in(2, u32) + ", " + in(3, u32) + ", " + mode + ")");
-    return true;
-  }
-  if (ins.op == "lop3") {
-    std::string value =
-        "lop3(" + in(1, u32) + ", " + in(2, u32) + ", " + in(3, u32) + ", " + in(4, u32) + ")";
-    const ptx::Operand& d = ins.operands.at(0);
-    if (d.kind != ptx::OperandKind::pair) {
-      out += write(d, u32, value);
-      return true;
-    }
-    std::string joined = std::string("v != 0 ") + (ins.has("and") ? "&& " : "|| ") +
-                         in(5, {'p', 8});  // d|p: whether the result is not zero, joined with q
-    out += "{ u32 v = " + value + ";\n" + write(d.elements[0], u32, "v") +
-           write(d.elements[1], {'p', 8}, joined) + "}\n";
-    return true;
-  }
-  if (ins.op == "dp4a" || ins.op == "dp2a") {
-    std::string call = ins.op;
-    for (auto& m : ins.mods) call += "_" + m;
-    bool is_signed = call.find("s32") != std::string::npos;
-    if (ins.op == "dp2a")
-      call = std::string("dp2a_") + (ins.has("lo") ? "lo" : "hi") +
-             call.substr(std::string("dp2a_lo").size());
-    out += write(ins.operands.at(0), {is_signed ? 's' : 'u', 32},
-                 call + "(" + in(1, u32) + ", " + in(2, u32) + ", " + in(3, u32) + ")");
-    return true;
-  }
-  static const std::set<std::string> ops = {"and", "or",   "xor", "not",  "cnot",  "shl",
-                                            "shr", "shf",  "bfe", "bfi",  "bfind", "popc",
-                                            "clz", "brev", "fns", "bmsk", "szext"};
-  if (!ops.count(ins.op)) return false;
-  Type t = last_type(ins);
-  if (!logic(ins, t, v, in) && !shift(ins, t, v, in) && !field(ins, t, v, in)) refuse(ins);
-  out += write(ins.operands.at(0), t, v);
-  return true;
+  // d|p: p is whether the result is not zero, joined with q.
+  Expr q = bits.in(5, kPredicate);
+  auto block = out.block("");
+  out.add("u32 v = {}", value);
+  scope.assign(out, to.elements[0], Expr{"v", kU32});
+  scope.assign(out, to.elements[1],
+               expr(kPredicate, "v != 0 {} {}", ins.has("and") ? "&&" : "||", q));
+}
+
+void emit_dot_product(FunctionScope& scope, const Instruction& ins, Code& out) {
+  std::string types;
+  for (auto& m : ins.mods)
+    if (m != "lo" && m != "hi") types += "_" + m;
+  std::string function = ins.op == "dp4a" ? "dp4a" : ins.has("lo") ? "dp2a_lo" : "dp2a_hi";
+  Type type = types.find("s32") != std::string::npos ? kS32 : kU32;
+  BitOperation bits(scope, ins);
+  scope.assign(out, ins.operands.at(0),
+               expr(type, "{}{}({}, {}, {})", function, types, bits.in(1, kU32), bits.in(2, kU32),
+                    bits.in(3, kU32)));
 }
 
 }  // namespace softgpu::emit

@@ -1,5 +1,5 @@
 // setp set selp slct testp
-#include "softgpu/emit/emitter.h"
+#include "softgpu/emit/instructions.h"
 
 namespace softgpu::emit {
 
@@ -8,114 +8,103 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
-// The comparison as a C expression of 0 or 1. Unordered float forms are true for NaN.
-static std::string comparison(const std::string& op, const std::string& a, const std::string& b) {
-  static const std::map<std::string, std::string> plain = {
-      {"eq", "=="}, {"lt", "<"},  {"le", "<="}, {"gt", ">"}, {"ge", ">="},
-      {"lo", "<"},  {"ls", "<="}, {"hi", ">"},  {"hs", ">="}};
-  static const std::map<std::string, std::string> unordered = {
-      {"equ", "=="}, {"ltu", "<"}, {"leu", "<="}, {"gtu", ">"}, {"geu", ">="}};
-  if (auto it = plain.find(op); it != plain.end())
-    return "(" + a + " " + it->second + " " + b + ")";
-  std::string nan = "(" + a + " != " + a + " || " + b + " != " + b + ")";
-  if (auto it = unordered.find(op); it != unordered.end())
-    return "(" + a + " " + it->second + " " + b + " || " + nan + ")";
-  if (op == "neu") return "(" + a + " != " + b + ")";
-  if (op == "nan") return nan;
-  if (op == "num") return "(!" + nan + ")";
-  return "";
+namespace {
+
+// Comparisons that are false for NaN, and those that are true.
+const std::map<std::string, std::string> kOrdered = {{"eq", "=="}, {"lt", "<"},  {"le", "<="},
+                                                     {"gt", ">"},  {"ge", ">="}, {"lo", "<"},
+                                                     {"ls", "<="}, {"hi", ">"},  {"hs", ">="}};
+const std::map<std::string, std::string> kUnordered = {
+    {"equ", "=="}, {"ltu", "<"}, {"leu", "<="}, {"gtu", ">"}, {"geu", ">="}};
+
+// Return the comparison `op` as an expression of 0 or 1; nullopt if there is no such comparison.
+std::optional<Expr> comparison(const std::string& op, const Expr& a, const Expr& b) {
+  if (op == "ne" && a.type.is_float()) return expr(kPredicate, "({} < {} || {} > {})", a, b, a, b);
+  if (op == "ne" || op == "neu") return expr(kPredicate, "({} != {})", a, b);
+  if (auto it = kOrdered.find(op); it != kOrdered.end())
+    return expr(kPredicate, "({} {} {})", a, it->second, b);
+  std::string nan = render("({} != {} || {} != {})", a, a, b, b);
+  if (auto it = kUnordered.find(op); it != kUnordered.end())
+    return expr(kPredicate, "({} {} {} || {})", a, it->second, b, nan);
+  if (op == "nan") return Expr{nan, kPredicate};
+  if (op == "num") return expr(kPredicate, "(!{})", nan);
+  return std::nullopt;
 }
 
-static std::string compared(const Instruction& ins, Type t, const std::string& a,
-                            const std::string& b) {
-  for (auto& m : ins.mods) {
-    if (m == "ne")
-      return t.is_float() ? "(" + a + " < " + b + " || " + a + " > " + b + ")"
-                          : "(" + a + " != " + b + ")";
-    std::string c = comparison(m, a, b);
-    if (!c.empty()) return c;
+Expr compared(const FunctionScope& scope, const Instruction& ins) {
+  Type t = last_type(ins);
+  for (auto& m : ins.mods)
+    if (m == "f16x2" || m == "bf16x2") scope.refuse();
+  Expr a = scope.read(ins.operands.at(1), t), b = scope.read(ins.operands.at(2), t);
+  if (ins.has("ftz") && t == kF32) {
+    a = expr(t, "ftz({})", a);
+    b = expr(t, "ftz({})", b);
   }
-  return "";
+  for (auto& m : ins.mods)
+    if (auto c = comparison(m, a, b)) return *c;
+  scope.reject("it names no known comparison");
 }
 
-static std::string combined(const Instruction& ins, const std::string& value,
-                            const std::string& other) {
-  if (ins.has("and")) return "(" + value + " & (" + other + " != 0))";
-  if (ins.has("or")) return "(" + value + " | (" + other + " != 0))";
-  if (ins.has("xor")) return "(" + value + " ^ (" + other + " != 0))";
+// Return `value` joined with the third source operand, if there is one.
+Expr combined(const FunctionScope& scope, const Instruction& ins, const Expr& value) {
+  if (ins.operands.size() <= 3) return value;
+  Expr other = scope.read(ins.operands[3], kPredicate);
+  if (ins.has("and")) return expr(kPredicate, "({} & ({} != 0))", value, other);
+  if (ins.has("or")) return expr(kPredicate, "({} | ({} != 0))", value, other);
+  if (ins.has("xor")) return expr(kPredicate, "({} ^ ({} != 0))", value, other);
   return value;
 }
 
-static Type first_type(const Instruction& ins) {
-  for (auto& m : ins.mods) {
-    bool known;
-    Type t = type_of(m, known);
-    if (known) return t;
+void emit_setp(const FunctionScope& scope, const Instruction& ins, const Expr& c, Code& out) {
+  const Operand& to = ins.operands[0];
+  auto block = out.block("");
+  out.add("u8 q = (u8){}", c);
+  Expr first = combined(scope, ins, {"q", kPredicate});
+  if (to.kind != OperandKind::pair) {
+    scope.assign(out, to, first);
+    return;
   }
-  return last_type(ins);
+  // Both are computed before either is written: a destination may be a source.
+  out.add("u8 first = (u8){}, second = (u8){}", first,
+          combined(scope, ins, {"(q ^ 1)", kPredicate}));
+  scope.assign(out, to.elements[0], {"first", kPredicate});
+  scope.assign(out, to.elements[1], {"second", kPredicate});
 }
 
-bool FunctionEmitter::compare(const Instruction& ins, std::string& out) {
-  const Type predicate{'p', 8};
-  if (ins.op == "selp") {
-    Type t = last_type(ins);
-    if (t.is_float()) t.kind = 'b';
-    std::string choice = read(ins.operands.at(3), predicate);
-    out += write(ins.operands[0], t,
-                 "(" + choice + " ? " + read_bits(ins.operands[1], t) + " : " +
-                     read_bits(ins.operands[2], t) + ")");
-    return true;
-  }
-  if (ins.op == "slct") {
-    Type t = first_type(ins), c = last_type(ins);
-    if (t.is_float()) t.kind = 'b';
-    out += write(ins.operands.at(0), t,
-                 "(" + read(ins.operands.at(3), c) + " >= 0 ? " + read_bits(ins.operands[1], t) +
-                     " : " + read_bits(ins.operands[2], t) + ")");
-    return true;
-  }
-  if (ins.op == "testp") {
-    Type t = last_type(ins);
-    for (auto& m : ins.mods)
-      for (const char* test : {"finite", "infinite", "number", "notanumber", "normal", "subnormal"})
-        if (m == test) {
-          out += write(ins.operands.at(0), predicate,
-                       "test_" + m + "(" + read(ins.operands.at(1), t) + ")");
-          return true;
-        }
-    refuse(ins);
-  }
-  if (ins.op != "setp" && ins.op != "set") return false;
+}  // namespace
+
+void emit_compare(FunctionScope& scope, const Instruction& ins, Code& out) {
+  Expr c = compared(scope, ins);
+  if (ins.op == "setp") return emit_setp(scope, ins, c, out);
+  Type t = first_type(ins);
+  Expr value = combined(scope, ins, c);
+  scope.assign(
+      out, ins.operands[0],
+      t.is_float() ? expr(t, "({} ? 1.0f : 0.0f)", value) : expr(t, "({} ? -1 : 0)", value));
+}
+
+void emit_select(FunctionScope& scope, const Instruction& ins, Code& out) {
+  bool by_sign = ins.op == "slct";
+  Type t = by_sign ? first_type(ins) : last_type(ins);
+  if (t.is_float()) t.kind = 'b';
+  Expr choice = scope.read(ins.operands.at(3), by_sign ? last_type(ins) : kPredicate);
+  Expr yes = scope.read_bits(ins.operands[1], t), no = scope.read_bits(ins.operands[2], t);
+  scope.assign(out, ins.operands[0],
+               by_sign ? expr(t, "({} >= 0 ? {} : {})", choice, yes, no)
+                       : expr(t, "({} ? {} : {})", choice, yes, no));
+}
+
+void emit_test_property(FunctionScope& scope, const Instruction& ins, Code& out) {
+  static const std::set<std::string> kTests = {"finite",     "infinite", "number",
+                                               "notanumber", "normal",   "subnormal"};
   Type t = last_type(ins);
   for (auto& m : ins.mods)
-    if (m == "f16x2" || m == "bf16x2") refuse(ins);
-  std::string a = read(ins.operands.at(1), t), b = read(ins.operands.at(2), t);
-  if (ins.has("ftz") && t.bits == 32 && t.is_float()) {
-    a = "ftz(" + a + ")";
-    b = "ftz(" + b + ")";
-  }
-  std::string c = compared(ins, t, a, b);
-  if (c.empty()) refuse(ins, "unknown comparison");
-  std::string third = ins.operands.size() > 3 ? read(ins.operands[3], predicate) : "";
-  if (ins.op == "set") {
-    Type d = first_type(ins);
-    std::string v = third.empty() ? c : combined(ins, c, third);
-    out += d.is_float() ? write(ins.operands[0], d, "(" + v + " ? 1.0f : 0.0f)")
-                        : write(ins.operands[0], d, "(" + v + " ? -1 : 0)");
-    return true;
-  }
-  out += "{ u8 q = (u8)" + c + ";\n";
-  const Operand& d = ins.operands[0];
-  bool pair = d.kind == OperandKind::pair;
-  std::string first = third.empty() ? "q" : combined(ins, "q", third),
-              second = third.empty() ? "(q ^ 1)" : combined(ins, "(q ^ 1)", third);
-  if (pair)
-    out += "u8 first = (u8)" + first + ", second = (u8)" + second + ";\n" +
-           write(d.elements[0], predicate, "first") + write(d.elements[1], predicate, "second");
-  else
-    out += write(d, predicate, first);
-  out += "}\n";
-  return true;
+    if (kTests.count(m)) {
+      scope.assign(out, ins.operands.at(0),
+                   expr(kPredicate, "test_{}({})", m, scope.read(ins.operands.at(1), t)));
+      return;
+    }
+  scope.refuse();
 }
 
 }  // namespace softgpu::emit

@@ -1,6 +1,5 @@
-// shfl vote match redux bar.warp: one instruction over the lanes of a member mask. `g` is the group
-// in the generated code.
-#include "softgpu/emit/emitter.h"
+// shfl vote match redux elect
+#include "softgpu/emit/cross_lane.h"
 
 namespace softgpu::emit {
 
@@ -9,103 +8,133 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
-static const Type kU32{'u', 32};
-static const Type kPredicate{'p', 8};
-static const char* kEach = "for (u32 l = 0; l < 32; ++l) if (g >> l & 1) {\n";
+namespace {
 
-// The member mask of a sync instruction as an expression for lane l.
-std::string FunctionEmitter::members(const Instruction& ins) const {
-  if (!ins.has("sync") || ins.has("aligned")) return "~0u";
-  return read(ins.operands.back(), kU32);
+Code::Block for_each_lane(Code& out) {
+  return out.block("for (u32 l = 0; l < 32; ++l) if (g >> l & 1)");
 }
 
-void FunctionEmitter::shuffle(const Instruction& ins, std::string& out) const {
-  const Operand& d = ins.operands.at(0);
-  const Operand& value = d.kind == OperandKind::pair ? d.elements[0] : d;
-  std::string mode = ins.has("up") ? "0" : ins.has("down") ? "1" : ins.has("bfly") ? "2" : "3";
-  out += "u32 source[32]; (void)source;\n" + std::string(kEach) +
-         "source[l] = " + read(ins.operands.at(1), kU32) + ";}\n";
-  out += std::string(kEach) + "u32 from; u8 ok = shuffle_source(" + mode + ", l, " +
-         read(ins.operands.at(2), kU32) + ", " + read(ins.operands.at(3), kU32) + ", &from);\n";
-  out += "u32 got = g >> from & 1 ? source[from] : source[l];\n" + write(value, kU32, "got");
-  if (d.kind == OperandKind::pair)
-    out += write(d.elements[1], kPredicate, "ok");
+void emit_shuffle(FunctionScope& scope, const Instruction& ins, Code& out) {
+  const Operand& to = ins.operands.at(0);
+  bool pair = to.kind == OperandKind::pair;
+  int mode = ins.has("up") ? 0 : ins.has("down") ? 1 : ins.has("bfly") ? 2 : 3;
+  out.add("u32 source[32]");
+  out.add("(void)source");
+  {
+    auto lane = for_each_lane(out);
+    out.add("source[l] = {}", scope.read(ins.operands.at(1), kU32));
+  }
+  auto lane = for_each_lane(out);
+  out.add("u32 from");
+  out.add("u8 ok = shuffle_source({}, l, {}, {}, &from)", mode,
+          scope.read(ins.operands.at(2), kU32), scope.read(ins.operands.at(3), kU32));
+  out.add("u32 got = g >> from & 1 ? source[from] : source[l]");
+  scope.assign(out, pair ? to.elements[0] : to, {"got", kU32});
+  if (pair)
+    scope.assign(out, to.elements[1], {"ok", kPredicate});
   else
-    out += "(void)ok;\n";
-  out += "}\n";
+    out.add("(void)ok");
 }
 
-void FunctionEmitter::vote(const Instruction& ins, std::string& out) const {
-  out += "u32 votes = 0;\n" + std::string(kEach) + "votes |= (u32)(" +
-         read(ins.operands.at(1), kPredicate) + " != 0) << l;}\n" + kEach;
+void emit_vote(FunctionScope& scope, const Instruction& ins, Code& out) {
+  out.add("u32 votes = 0");
+  {
+    auto lane = for_each_lane(out);
+    out.add("votes |= (u32)({} != 0) << l", scope.read(ins.operands.at(1), kPredicate));
+  }
+  Expr result;
   if (ins.has("ballot"))
-    out += write(ins.operands[0], kU32, "votes");
+    result = {"votes", kU32};
   else if (ins.has("all"))
-    out += write(ins.operands[0], kPredicate, "votes == g");
+    result = {"votes == g", kPredicate};
   else if (ins.has("any"))
-    out += write(ins.operands[0], kPredicate, "votes != 0");
+    result = {"votes != 0", kPredicate};
   else if (ins.has("uni"))
-    out += write(ins.operands[0], kPredicate, "votes == 0 || votes == g");
+    result = {"votes == 0 || votes == g", kPredicate};
   else
-    refuse(ins);
-  out += "}\n";
+    scope.refuse();
+  auto lane = for_each_lane(out);
+  scope.assign(out, ins.operands[0], result);
 }
 
-void FunctionEmitter::match(const Instruction& ins, std::string& out) const {
+void emit_match(FunctionScope& scope, const Instruction& ins, Code& out) {
   Type t{'u', last_type(ins).bits};
-  const Operand& d = ins.operands.at(0);
-  bool pair = d.kind == OperandKind::pair;
-  out += "u64 source[32]; u32 same[32];\n" + std::string(kEach) +
-         "source[l] = " + read(ins.operands.at(1), t) + ";}\n";
-  out +=
-      std::string(kEach) +
-      "same[l] = 0; for (u32 m = 0; m < 32; ++m) if ((g >> m & 1) && source[m] == source[l]) same[l] |= 1u << m; }\n" +
-      kEach;
-  std::string result = ins.has("all") ? "(same[l] == g ? g : 0)" : "same[l]";
-  out += write(pair ? d.elements[0] : d, kU32, result);
-  if (pair) out += write(d.elements[1], kPredicate, "same[l] == g");
-  out += "}\n";
+  const Operand& to = ins.operands.at(0);
+  bool pair = to.kind == OperandKind::pair;
+  out.add("u64 source[32]");
+  out.add("u32 same[32]");
+  {
+    auto lane = for_each_lane(out);
+    out.add("source[l] = {}", scope.read(ins.operands.at(1), t));
+  }
+  {
+    auto lane = for_each_lane(out);
+    out.add("same[l] = 0");
+    out.add(
+        "for (u32 m = 0; m < 32; ++m) if ((g >> m & 1) && source[m] == source[l]) "
+        "same[l] |= 1u << m");
+  }
+  auto lane = for_each_lane(out);
+  scope.assign(out, pair ? to.elements[0] : to,
+               {ins.has("all") ? "(same[l] == g ? g : 0)" : "same[l]", kU32});
+  if (pair) scope.assign(out, to.elements[1], {"same[l] == g", kPredicate});
 }
 
-void FunctionEmitter::reduce(const Instruction& ins, std::string& out) const {
+void emit_reduce(FunctionScope& scope, const Instruction& ins, Code& out) {
+  static const std::map<std::string, const char*> kSteps = {{"add", "all + v"},
+                                                            {"min", "v < all ? v : all"},
+                                                            {"max", "v > all ? v : all"},
+                                                            {"and", "all & v"},
+                                                            {"or", "all | v"},
+                                                            {"xor", "all ^ v"}};
   Type t = last_type(ins);
-  static const std::map<std::string, std::string> steps = {{"add", "all + v"},
-                                                           {"min", "v < all ? v : all"},
-                                                           {"max", "v > all ? v : all"},
-                                                           {"and", "all & v"},
-                                                           {"or", "all | v"},
-                                                           {"xor", "all ^ v"}};
-  std::string step;
+  const char* step = nullptr;
   for (auto& m : ins.mods)
-    if (auto it = steps.find(m); it != steps.end()) step = it->second;
-  if (step.empty() || t.is_float()) refuse(ins);
+    if (auto it = kSteps.find(m); it != kSteps.end()) step = it->second;
+  if (!step || t.is_float()) scope.refuse();
   if (t.kind == 'b') t.kind = 'u';
-  out += c_type(t) + " all = 0; int started = 0;\n" + std::string(kEach) + c_type(t) +
-         " v = " + read(ins.operands.at(1), t) + "; all = started ? (" + c_type(t) + ")(" + step +
-         ") : v; started = 1; }\n";
-  out += kEach + write(ins.operands[0], t, "all") + "}\n";
+  std::string c = c_type(t);
+  out.add("{} all = 0", c);
+  out.add("int started = 0");
+  {
+    auto lane = for_each_lane(out);
+    out.add("{} v = {}", c, scope.read(ins.operands.at(1), t));
+    out.add("all = started ? ({})({}) : v", c, step);
+    out.add("started = 1");
+  }
+  auto lane = for_each_lane(out);
+  scope.assign(out, ins.operands[0], {"all", t});
 }
 
-void FunctionEmitter::exchange(const Instruction& ins, std::string& out) const {
-  line_ = ins.line;
-  if (ins.op == "shfl")
-    shuffle(ins, out);
-  else if (ins.op == "vote")
-    vote(ins, out);
-  else if (ins.op == "match")
-    match(ins, out);
-  else if (ins.op == "redux")
-    reduce(ins, out);
-  else if (ins.op == "mma")
-    multiply_matrices(ins, out);
-  else if (ins.op == "ldmatrix" || ins.op == "stmatrix")
-    move_matrices(ins, out);
-  else if (ins.op == "movmatrix")
-    transpose_matrix(ins, out);
-  else if (ins.op == "wmma")
-    wmma(ins, out);
-  else if (ins.op == "elect")
-    elect(ins, out);
+// elect.sync d|p, members: the lowest lane is elected.
+void emit_elect(FunctionScope& scope, const Instruction& ins, Code& out) {
+  const Operand& to = ins.operands[0];
+  if (to.kind != OperandKind::pair) scope.refuse();
+  auto lane = for_each_lane(out);
+  scope.assign(out, to.elements[0], {"(u32)__builtin_ctz(g)", kU32});
+  scope.assign(out, to.elements[1], {"l == (u32)__builtin_ctz(g)", kPredicate});
+}
+
+// bar.warp.sync: the lanes wait for each other; that is all.
+void emit_warp_barrier(FunctionScope&, const Instruction&, Code&) {}
+
+using Emit = void (*)(FunctionScope& scope, const Instruction& ins, Code& out);
+const std::map<std::string, Emit> kExchanges = {
+    {"bar", emit_warp_barrier}, {"elect", emit_elect},  {"ldmatrix", emit_move_matrices},
+    {"match", emit_match},      {"mma", emit_mma},      {"movmatrix", emit_transpose_matrix},
+    {"redux", emit_reduce},     {"shfl", emit_shuffle}, {"stmatrix", emit_move_matrices},
+    {"vote", emit_vote},        {"wmma", emit_wmma}};
+
+}  // namespace
+
+std::string member_mask(const FunctionScope& scope, const Instruction& ins) {
+  if (!ins.has("sync") || ins.has("aligned")) return "~0u";
+  return scope.read(ins.operands.back(), kU32).text;
+}
+
+void emit_exchange(FunctionScope& scope, const Instruction& ins, Code& out) {
+  scope.begin(ins);
+  kExchanges.at(ins.op)(scope, ins, out);
 }
 
 }  // namespace softgpu::emit

@@ -1,6 +1,10 @@
 // mma ldmatrix stmatrix movmatrix: one instruction of a whole warp. The lanes' fragments are
-// gathered, device/matrix.h computes, the lanes get theirs.
-#include "softgpu/emit/emitter.h"
+// gathered in arrays, device/runtime/matrix.h computes, and the results are written back to the
+// lanes.
+#include <cstdio>
+
+#include "softgpu/emit/access.h"
+#include "softgpu/emit/cross_lane.h"
 
 namespace softgpu::emit {
 
@@ -9,129 +13,166 @@ using ptx::Operand;
 using ptx::OperandKind;
 using ptx::Type;
 
-static const Type kB32{'b', 32};
-static const char* kEach = "for (u32 l = 0; l < 32; ++l) {\n";
+namespace {
 
-static size_t registers_in(const Operand& o) {
-  return o.kind == OperandKind::vector ? o.elements.size() : 1;
-}
-static const Operand& register_of(const Operand& o, size_t i) {
-  return o.kind == OperandKind::vector ? o.elements.at(i) : o;
-}
+constexpr int kMaxFragmentRegisters = 4;  // of one lane
+constexpr int kMatrixRowBytes = 16;       // of ldmatrix and stmatrix
 
-static std::string gather(const std::string& array, const Operand& o, auto read) {
-  std::string s;
-  for (size_t i = 0; i < registers_in(o); ++i)
-    s += array + "[l][" + std::to_string(i) + "] = " + read(register_of(o, i)) + "; ";
-  return s;
+Code::Block for_all_lanes(Code& out) {
+  return out.block("for (u32 l = 0; l < 32; ++l)");
 }
 
-static bool shape_of(const Instruction& ins, int& m, int& n, int& k) {
-  for (auto& w : ins.mods)
-    if (std::sscanf(w.c_str(), "m%dn%dk%d", &m, &n, &k) == 3) return true;
-  return false;
+int registers_in(const Operand& o) {
+  return o.kind == OperandKind::vector ? (int)o.elements.size() : 1;
+}
+const Operand& register_of(Operand&&, int) = delete;  // the result would outlive its operand
+const Operand& register_of(const Operand& o, int i) {
+  return o.kind == OperandKind::vector ? o.elements.at((size_t)i) : o;
 }
 
-static const char* kind_of(const std::string& w) {
-  static const std::map<std::string, const char*> kinds = {
-      {"f16", "E_F16"},   {"bf16", "E_BF16"}, {"tf32", "E_TF32"}, {"e4m3", "E_E4M3"},
-      {"e5m2", "E_E5M2"}, {"s8", "E_S8"},     {"u8", "E_U8"}};
-  auto it = kinds.find(w);
-  return it == kinds.end() ? nullptr : it->second;
+void gather(const FunctionScope& scope, const char* array, const Operand& from, Type t, Code& out) {
+  for (int i = 0; i < registers_in(from); ++i)
+    out.add("{}[l][{}] = {}", array, i, scope.read_bits(register_of(from, i), t));
+}
+
+void scatter(const FunctionScope& scope, const char* array, const Operand& to, Type t, Code& out) {
+  auto lane = for_all_lanes(out);
+  for (int i = 0; i < registers_in(to); ++i)
+    scope.assign(out, register_of(to, i), expr(t, "{}[l][{}]", array, i));
+}
+
+// The element types of A and B that device/runtime/matrix.h computes with.
+struct Element {
+  const char* kind;
+  int per_register;
+};
+const Element* element_of(const std::string& word) {
+  static const std::map<std::string, Element> kElements = {
+      {"f16", {"E_F16", 2}},   {"bf16", {"E_BF16", 2}}, {"tf32", {"E_TF32", 1}},
+      {"e4m3", {"E_E4M3", 4}}, {"e5m2", {"E_E5M2", 4}}, {"s8", {"E_S8", 4}},
+      {"u8", {"E_U8", 4}}};
+  auto it = kElements.find(word);
+  return it == kElements.end() ? nullptr : &it->second;
 }
 
 // mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype
-void FunctionEmitter::multiply_matrices(const Instruction& ins, std::string& out) const {
+struct Mma {
   int m = 0, n = 0, k = 0;
-  size_t words = ins.mods.size();
-  if (!shape_of(ins, m, n, k) || n != 8 || (m != 16 && m != 8) || ins.operands.size() != 4 ||
-      words < 5 || !ins.has("row") || !ins.has("col"))
-    refuse(ins);
-  const std::string &d = ins.mods[words - 4], &a = ins.mods[words - 3], &b = ins.mods[words - 2],
-                    &c = ins.mods[words - 1];
-  if (d == "f64" && m == 8 && k == 4) return multiply_doubles(ins, out);
-  const char *ka = kind_of(a), *kb = kind_of(b);
-  bool integer = a == "s8" || a == "u8";
-  if (!ka || !kb || d != c || (d != "f32" && d != "f16" && d != "s32") || integer != (d == "s32"))
-    refuse(ins);
-  int per = a == "tf32" ? 1 : a == "f16" || a == "bf16" ? 2 : 4;
-  size_t ra = (size_t)(m * k / 32 / per), rb = (size_t)(8 * k / 32 / per),
-         rc = (size_t)(m / 4) / (d == "f16" ? 2 : 1);
-  if (k > 32 || m * k % (32 * per) || 8 * k % (32 * per) || (m == 8 && !integer)) refuse(ins);
-  if (registers_in(ins.operands[1]) != ra || registers_in(ins.operands[2]) != rb ||
-      registers_in(ins.operands[3]) != rc || registers_in(ins.operands[0]) != rc)
-    refuse(ins, "a fragment has a wrong number of registers");
-  auto in = [&](const Operand& o) {
-    return read(o, kB32);
-  };
-  out += "{ u32 A[32][4], B[32][4], C[32][4], D[32][4]; (void)g;\n" + std::string(kEach) +
-         gather("A", ins.operands[1], in) + gather("B", ins.operands[2], in) +
-         gather("C", ins.operands[3], in) + "}\n";
-  out += "Mma shape = {" + std::to_string(m) + ", " + std::to_string(k) + ", " + ka + ", " + kb +
-         ", " + (d == "f16" ? "1" : "0") + ", " + (ins.has("satfinite") ? "1" : "0") + "};\n";
-  out += std::string(integer ? "mma_int" : "mma_float") +
-         "(&shape, (const u32 (*)[4])A, (const u32 (*)[4])B, (const u32 (*)[4])C, D);\n" + kEach;
-  for (size_t i = 0; i < rc; ++i)
-    out += write(register_of(ins.operands[0], i), kB32, "D[l][" + std::to_string(i) + "]");
-  out += "} }\n";
+  std::string d, a, b, c;  // element types
+
+  Mma(const FunctionScope& scope, const Instruction& ins) {
+    bool shaped = false;
+    for (auto& w : ins.mods)
+      shaped = shaped || std::sscanf(w.c_str(), "m%dn%dk%d", &m, &n, &k) == 3;
+    size_t words = ins.mods.size();
+    if (!shaped || n != 8 || (m != 16 && m != 8) || ins.operands.size() != 4 || words < 5 ||
+        !ins.has("row") || !ins.has("col"))
+      scope.refuse();
+    d = ins.mods[words - 4];
+    a = ins.mods[words - 3];
+    b = ins.mods[words - 2];
+    c = ins.mods[words - 1];
+  }
+  bool is_double() const { return d == "f64" && m == 8 && k == 4; }
+};
+
+void check_registers(const FunctionScope& scope, const Operand& o, int expected) {
+  if (registers_in(o) != expected) scope.reject("a fragment has a wrong number of registers");
 }
 
-void FunctionEmitter::multiply_doubles(const Instruction& ins, std::string& out) const {
-  const Type b64{'b', 64};
-  auto in = [&](const Operand& o) {
-    return read_bits(o, b64);
-  };
-  if (registers_in(ins.operands[3]) != 2 || registers_in(ins.operands[0]) != 2)
-    refuse(ins, "a fragment has a wrong number of registers");
-  out += "{ u64 A[32], B[32], C[32][2], D[32][2]; (void)g;\n" + std::string(kEach) +
-         "A[l] = " + in(register_of(ins.operands[1], 0)) +
-         "; B[l] = " + in(register_of(ins.operands[2], 0)) + "; " +
-         gather("C", ins.operands[3], in) + "}\n";
-  out += "mma_m8n8k4_f64(A, B, (const u64 (*)[2])C, D);\n" + std::string(kEach);
-  for (size_t i = 0; i < 2; ++i)
-    out += write(register_of(ins.operands[0], i), b64, "D[l][" + std::to_string(i) + "]");
-  out += "} }\n";
+void emit_double_mma(const FunctionScope& scope, const Instruction& ins, Code& out) {
+  check_registers(scope, ins.operands[3], 2);
+  check_registers(scope, ins.operands[0], 2);
+  auto block = out.block("");
+  out.add("u64 A[32], B[32], C[32][2], D[32][2]");
+  out.add("(void)g");
+  {
+    auto lane = for_all_lanes(out);
+    out.add("A[l] = {}", scope.read_bits(register_of(ins.operands[1], 0), kB64));
+    out.add("B[l] = {}", scope.read_bits(register_of(ins.operands[2], 0), kB64));
+    gather(scope, "C", ins.operands[3], kB64, out);
+  }
+  out.add("mma_m8n8k4_f64(A, B, C, D)");
+  scatter(scope, "D", ins.operands[0], kB64, out);
+}
+
+}  // namespace
+
+void emit_mma(FunctionScope& scope, const Instruction& ins, Code& out) {
+  Mma mma(scope, ins);
+  if (mma.is_double()) return emit_double_mma(scope, ins, out);
+  const Element *a = element_of(mma.a), *b = element_of(mma.b);
+  bool integer = mma.a == "s8" || mma.a == "u8";
+  if (!a || !b || mma.d != mma.c || (mma.d != "f32" && mma.d != "f16" && mma.d != "s32") ||
+      integer != (mma.d == "s32"))
+    scope.refuse();
+  int lanes = 32 * a->per_register, m = mma.m, k = mma.k;
+  if (k > 32 || m * k % lanes || 8 * k % lanes || (m == 8 && !integer) ||
+      m * k / lanes > kMaxFragmentRegisters)
+    scope.refuse();
+  int results = m / 4 / (mma.d == "f16" ? 2 : 1);
+  check_registers(scope, ins.operands[0], results);
+  check_registers(scope, ins.operands[1], m * k / lanes);
+  check_registers(scope, ins.operands[2], 8 * k / lanes);
+  check_registers(scope, ins.operands[3], results);
+  auto block = out.block("");
+  out.add("u32 A[32][4], B[32][4], C[32][4], D[32][4]");
+  out.add("(void)g");
+  {
+    auto lane = for_all_lanes(out);
+    gather(scope, "A", ins.operands[1], kB32, out);
+    gather(scope, "B", ins.operands[2], kB32, out);
+    gather(scope, "C", ins.operands[3], kB32, out);
+  }
+  out.add("Mma shape = {{}, {}, {}, {}, {}, {}}", m, k, a->kind, b->kind, mma.d == "f16" ? 1 : 0,
+          ins.has("satfinite") ? 1 : 0);
+  out.add("{}(&shape, A, B, C, D)", integer ? "mma_int" : "mma_float");
+  scatter(scope, "D", ins.operands[0], kB32, out);
 }
 
 // {ld,st}matrix.sync.aligned.m8n8.xN{.trans}.shared.b16
-void FunctionEmitter::move_matrices(const Instruction& ins, std::string& out) const {
+void emit_move_matrices(FunctionScope& scope, const Instruction& ins, Code& out) {
   bool store = ins.op == "stmatrix";
-  size_t n = ins.has("x4") ? 4 : ins.has("x2") ? 2 : 1;
+  int n = ins.has("x4") ? 4 : ins.has("x2") ? 2 : 1;
   const Operand &value = ins.operands.at(store ? 1 : 0), &where = ins.operands.at(store ? 0 : 1);
-  if (!ins.has("m8n8") || !ins.has("b16") || registers_in(value) != n ||
-      where.kind != OperandKind::address || where.elements.empty())
-    refuse(ins);
-  std::string base = f_.registers.count(where.elements[0].name)
-                         ? reg(where.elements[0].name)
-                         : symbol_address(where.elements[0].name, ins.line);
-  bool generic = !ins.has("shared") && !ins.has("shared::cta");
-  std::string at = generic ? "(u32)((u64)" + base + " - c->shared_base)" : "(u32)" + base;
-  std::string arguments = "at, " + std::to_string(n) + ", " + (ins.has("trans") ? "1" : "0");
-  auto in = [&](const Operand& o) {
-    return read(o, kB32);
-  };
-  out += "{ u32 at[32], F[32][4]; (void)g;\n" + std::string(kEach) + "at[l] = " + at + " + (u32)" +
-         hex((uint64_t)where.offset, 64) + "; " + (store ? gather("F", value, in) : "") + "}\n";
+  if (!ins.has("m8n8") || !ins.has("b16") || registers_in(value) != n) scope.refuse();
+  int transposed = ins.has("trans") ? 1 : 0;
+  auto block = out.block("");
+  out.add("Access rows[32]");
+  out.add("u32 F[32][4]");
+  out.add("(void)g");
+  {
+    auto lane = out.block("for (u32 l = 0; l < {}; ++l)", 8 * n);
+    out.add("rows[l] = {}",
+            Access::single(scope, ins, {where, state_space(ins), kMatrixRowBytes, ""}));
+  }
   if (store) {
-    out += "store_matrices(c, " + arguments + ", (const u32 (*)[4])F); }\n";
+    {
+      auto lane = for_all_lanes(out);
+      gather(scope, "F", value, kB32, out);
+    }
+    out.add("store_matrices(rows, {}, {}, F)", n, transposed);
     return;
   }
-  out += "load_matrices(c, " + arguments + ", F);\n" + std::string(kEach);
-  for (size_t i = 0; i < n; ++i)
-    out += write(register_of(value, i), kB32, "F[l][" + std::to_string(i) + "]");
-  out += "} }\n";
+  out.add("load_matrices(rows, {}, {}, F)", n, transposed);
+  scatter(scope, "F", value, kB32, out);
 }
 
-// movmatrix.sync.aligned.m8n8.trans.b16: lane l's two halves are row l/4, columns 2(l%4); the
-// transposed ones are read from two lanes.
-void FunctionEmitter::transpose_matrix(const Instruction& ins, std::string& out) const {
-  out += "{ u16 m[8][8]; (void)g;\n" + std::string(kEach) +
-         "u32 v = " + read(ins.operands.at(1), kB32) +
-         "; m[l >> 2][(l & 3) * 2] = (u16)v; m[l >> 2][(l & 3) * 2 + 1] = (u16)(v >> 16); }\n" +
-         kEach;
-  out += write(ins.operands[0], kB32,
-               "(u32)m[(l & 3) * 2][l >> 2] | (u32)m[(l & 3) * 2 + 1][l >> 2] << 16") +
-         "} }\n";
+// movmatrix.sync.aligned.m8n8.trans.b16: the two halves of lane l are row l/4, columns 2(l%4) and
+// 2(l%4)+1; the transposed ones are read from two lanes.
+void emit_transpose_matrix(FunctionScope& scope, const Instruction& ins, Code& out) {
+  auto block = out.block("");
+  out.add("u16 m[8][8]");
+  out.add("(void)g");
+  {
+    auto lane = for_all_lanes(out);
+    out.add("u32 v = {}", scope.read(ins.operands.at(1), kB32));
+    out.add("m[l >> 2][(l & 3) * 2] = (u16)v");
+    out.add("m[l >> 2][(l & 3) * 2 + 1] = (u16)(v >> 16)");
+  }
+  auto lane = for_all_lanes(out);
+  scope.assign(out, ins.operands[0],
+               {"(u32)m[(l & 3) * 2][l >> 2] | (u32)m[(l & 3) * 2 + 1][l >> 2] << 16", kB32});
 }
 
 }  // namespace softgpu::emit

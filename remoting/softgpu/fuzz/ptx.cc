@@ -1,11 +1,10 @@
-// libFuzzer target: untrusted PTX through lexer, parser, control flow and emitters. Nothing is
-// compiled or run. The C that comes out must name nothing of the input: its identifiers are numbers
-// of ours.
+// libFuzzer target: untrusted PTX through lexer, parser, control flow analysis and emitter. Nothing
+// is compiled or run. The C must contain no name of the input.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
-#include "softgpu/emit/emitter.h"
+#include "softgpu/emit/kernel.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace softgpu;
@@ -16,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       try {
         auto source = emit::emit_kernel(m, f);
         if (source.text.find("hostile_name") != std::string::npos) abort();
-      } catch (const ptx::Refusal&) {  // the only way out: it names the line
+      } catch (const ptx::Refusal&) {  // the only exception that is allowed
       }
     }
   } catch (const ptx::Refusal&) {

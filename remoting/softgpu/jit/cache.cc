@@ -15,8 +15,8 @@
 namespace softgpu::jit {
 
 namespace {
-// Aliasing and wrapping are defined in PTX; a fused multiply-add that the program did not ask for
-// would change results.
+// PTX defines aliasing and wrapping. Contraction to fused multiply-add would change results. A
+// frame that is larger than the guard page must not step over it.
 const std::vector<std::string> kFlags = {
 #ifdef BUSBAR_SMALL_WINDOW
     "-DBUSBAR_SMALL_WINDOW",
@@ -27,6 +27,7 @@ const std::vector<std::string> kFlags = {
     "-shared",
     "-fvisibility=hidden",
     "-fno-strict-aliasing",
+    "-fstack-clash-protection",
     "-fwrapv",
     "-ffp-contract=off",
     "-fno-math-errno",
@@ -37,11 +38,22 @@ const std::vector<std::string> kFlags = {
     "c",
     "-"};
 
-// What streams is worth vectorising; what is very long takes minutes to do well.
-const char* effort(const std::string& text) {
-  return text.size() > (200u << 10)                          ? "-O1"
-         : text.find("softgpu_stream(") != std::string::npos ? "-O3"
-                                                             : "-O2";
+constexpr size_t kLongKernelBytes = 200 << 10;  // of C without indentation
+
+size_t bytes_without_indentation(const std::string& text) {
+  size_t bytes = 0;
+  bool indentation = true;
+  for (char c : text) {
+    indentation = c == '\n' || (indentation && c == ' ');
+    bytes += !(indentation && c == ' ');
+  }
+  return bytes;
+}
+
+// Thread loops are worth vectorising. Long kernels take minutes with full optimisation.
+const char* optimisation_level(const emit::KernelSource& kernel) {
+  if (bytes_without_indentation(kernel.text) > kLongKernelBytes) return "-O1";
+  return kernel.serial ? "-O3" : "-O2";
 }
 
 std::string compiler() {
@@ -51,7 +63,9 @@ std::string compiler() {
   return "cc";
 }
 
-std::string processor() {  // -march=native: a cache on a shared home serves several machines
+// The processor is part of the key, because of -march=native: a cache on a shared home serves
+// several machines.
+std::string processor() {
   std::string model;
   if (FILE* f = fopen("/proc/cpuinfo", "r")) {
     char line[4096];
@@ -106,7 +120,7 @@ bool write_all(int fd, const std::string& text) {
   _exit(127);
 }
 
-bool run_compiler(const std::string& text, const std::string& target, std::string& error) {
+bool run_compiler(const emit::KernelSource& kernel, const std::string& target, std::string& error) {
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC)) return false;
   if (pipe2(out, O_CLOEXEC)) {
@@ -115,10 +129,10 @@ bool run_compiler(const std::string& text, const std::string& target, std::strin
     return false;
   }
   pid_t pid = fork();
-  if (pid == 0) become_compiler(in[0], out[1], target, effort(text));
+  if (pid == 0) become_compiler(in[0], out[1], target, optimisation_level(kernel));
   close(in[0]);
   close(out[1]);
-  if (pid > 0) write_all(in[1], text);
+  if (pid > 0) write_all(in[1], kernel.text);
   close(in[1]);
   char buffer[4096];
   ssize_t n;
@@ -130,7 +144,7 @@ bool run_compiler(const std::string& text, const std::string& target, std::strin
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
   if (status != 0 && error.empty())
-    error = "the C compiler " + compiler() + " could not be run or was ended (status " +
+    error = "the C compiler " + compiler() + " could not be run or was killed (wait status " +
             std::to_string(status) + ")";
   return pid > 0 && status == 0;
 }
@@ -152,25 +166,27 @@ std::string cache_directory() {
   return dir;
 }
 
-std::string library_for(const std::string& text, std::string& error) {
+std::string library_for(const emit::KernelSource& kernel, std::string& error) {
   static const std::string dir = cache_directory(), cpu = processor();
   struct stat st;
   if (stat(dir.c_str(), &st) || st.st_uid != geteuid() || (st.st_mode & 022)) {
-    error = "the kernel cache " + dir + " is not a private folder of this user";
+    error = "the kernel cache " + dir +
+            " is not a private folder of this user: set BUSBAR_SOFTGPU_CACHE "
+            "to a folder with mode 0700";
     return "";
   }
   std::string key = cpu + compiler();
   for (auto& f : kFlags) key += f;
-  std::string path = dir + "/" + sha256(key + '\0' + text) + ".so";
+  std::string path = dir + "/" + sha256(key + '\0' + kernel.text) + ".so";
   if (access(path.c_str(), R_OK) == 0) return path;
   std::string fresh = path + "." + std::to_string(getpid());
-  if (!run_compiler(text, fresh, error)) {
+  if (!run_compiler(kernel, fresh, error)) {
     unlink(fresh.c_str());
     return "";
   }
   chmod(fresh.c_str(), 0500);
   if (rename(fresh.c_str(), path.c_str())) {
-    error = "the kernel cache " + dir + " cannot be written";
+    error = "the kernel cache " + dir + " is not writable";
     unlink(fresh.c_str());
     return "";
   }

@@ -1,14 +1,18 @@
-// Compiled kernels on disk, named by the hash of all that went into them.
+// Compiled kernels on disk, named by the hash of all inputs: C text, compiler, flags, processor.
 #pragma once
 #include <string>
 
+#include "softgpu/emit/kernel.h"
+
 namespace softgpu::jit {
 
-// The path of the shared library for this C text; compiles it when it is not there.
-// `error` says what the compiler said. Blocking; a compile is ended after 120 s of CPU.
-std::string library_for(const std::string& c_text, std::string& error);
+// Return the path of the shared library of a kernel; compile it if the cache does not have it.
+// Blocks while the C compiler runs, for at most 120 s of CPU time. On failure return an empty
+// string and set `error` to the output of the compiler.
+std::string library_for(const emit::KernelSource& kernel, std::string& error);
 
-std::string
-cache_directory();  // BUSBAR_SOFTGPU_CACHE, else under XDG_CACHE_HOME or HOME; made 0700
+// Return the folder of the cache: BUSBAR_SOFTGPU_CACHE, or a folder in XDG_CACHE_HOME or HOME. It
+// is created with mode 0700.
+std::string cache_directory();
 
 }  // namespace softgpu::jit

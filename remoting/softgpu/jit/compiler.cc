@@ -29,7 +29,7 @@ bool Compiler::start() {
   posix_spawn_file_actions_adddup2(&actions, pair[1], 0);
   std::string path = program_path();
   char* argv[] = {path.data(), nullptr};
-  // The client library's own paths must not reach the compiler or its C compiler.
+  // LD_PRELOAD and LD_LIBRARY_PATH may name the client library: the compiler runs without them.
   std::string clean[64];
   char* env[65];
   int n = 0;
@@ -52,28 +52,28 @@ bool Compiler::start() {
   return true;
 }
 
-Status Compiler::ask(Request request, const std::string& ptx, const std::string& kernel,
-                     std::string& body) {
+Status Compiler::call(Request request, const std::string& ptx, const std::string& kernel,
+                      std::string& body) {
   std::lock_guard lock(mutex_);
   Writer w;
   w.text(kernel);
   w.text(ptx);
   uint64_t status;
   if (fd_ < 0 && !start()) {
-    body = "the compiler process of the software GPU does not run";
+    body = "the compiler process of the software GPU could not be started";
     return Status::compiler_failed;
   }
   if (!send_message(fd_, (uint64_t)request, w.bytes) || !receive_message(fd_, status, body)) {
     close(fd_);
     fd_ = -1;
-    body = "the compiler process of the software GPU ended while it worked on this module";
+    body = "the compiler process of the software GPU ended while it processed this module";
     return Status::compiler_failed;
   }
   return (Status)status;
 }
 
 Status Compiler::describe(const std::string& ptx, ModuleDescription& out, std::string& log) {
-  Status s = ask(Request::describe, ptx, "", log);
+  Status s = call(Request::describe, ptx, "", log);
   if (s == Status::ok && !decode(log, out)) return Status::compiler_failed;
   if (s == Status::ok) log.clear();
   return s;
@@ -81,12 +81,12 @@ Status Compiler::describe(const std::string& ptx, ModuleDescription& out, std::s
 
 std::string Compiler::examine(const std::string& ptx) {
   std::string text;
-  return ask(Request::examine, ptx, "", text) == Status::ok ? text : "";
+  return call(Request::examine, ptx, "", text) == Status::ok ? text : "";
 }
 
 Status Compiler::compile(const std::string& ptx, const std::string& kernel, Compiled& out,
                          std::string& log) {
-  Status s = ask(Request::compile, ptx, kernel, log);
+  Status s = call(Request::compile, ptx, kernel, log);
   if (s == Status::ok && !decode(log, out)) return Status::compiler_failed;
   if (s == Status::ok) log.clear();
   return s;

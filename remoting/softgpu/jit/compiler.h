@@ -1,4 +1,7 @@
-// The driver's end of the compiler process.
+// The driver's connection to the compiler process.
+//
+// Thread safety: one request at a time; calls from other threads wait. All functions but start
+// block for the reply, compile for as long as the C compiler runs.
 #pragma once
 #include <mutex>
 #include <string>
@@ -9,19 +12,22 @@ namespace softgpu::jit {
 
 class Compiler {
  public:
-  // Starts the process, whose program lies beside this library. Call before the caller gives up
-  // exec.
+  // Start the process, whose program lies beside this library. Call before the caller gives up the
+  // right to execute programs.
   bool start();
+  // Get kernels and variables of a module. On failure `log` gets the reason.
   Status describe(const std::string& ptx, ModuleDescription& out, std::string& log);
-  std::string examine(
-      const std::string& ptx);  // why kernels of a module would be refused; empty when none would
+  // Return why kernels of a module would be refused, one line for each; empty: none would.
+  std::string examine(const std::string& ptx);
+  // Compile a kernel. On failure `log` gets the reason.
   Status compile(const std::string& ptx, const std::string& kernel, Compiled& out,
-                 std::string& log);  // blocks for the C compiler
+                 std::string& log);
 
  private:
-  Status ask(Request request, const std::string& ptx, const std::string& kernel, std::string& body);
+  Status call(Request request, const std::string& ptx, const std::string& kernel,
+              std::string& body);
   std::mutex mutex_;
-  int fd_ = -1;
+  int fd_ = -1;  // of the socket; -1: not connected
 };
 
 }  // namespace softgpu::jit

@@ -1,12 +1,12 @@
-// The compiler process: untrusted PTX in, paths of compiled kernels out. It holds no device memory
-// and no secrets.
+// The compiler process: it receives untrusted PTX and returns paths of compiled kernels. It has no
+// access to device memory or secrets.
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
-#include "softgpu/emit/emitter.h"
+#include "softgpu/emit/kernel.h"
 #include "softgpu/jit/cache.h"
 #include "softgpu/jit/messages.h"
 
@@ -23,7 +23,8 @@ uint64_t align_up(uint64_t v, uint64_t a) {
   return (v + a - 1) / a * a;
 }
 
-// Pointers to functions in a variable are known before it has an address.
+// Write pointers to functions into the initial bytes of a variable: their values do not depend on
+// addresses.
 void place_functions(const ptx::Module& m, const ptx::Variable& v, std::string& initial) {
   for (auto& r : v.references)
     if (auto* f = m.function(r.symbol)) {
@@ -62,8 +63,8 @@ std::string located(const ptx::Refusal& r) {
   return "ptx line " + std::to_string(r.line) + ": " + r.message;
 }
 
-// A line for every kernel that would not be translated. Kernels are compiled when they are first
-// used, and refused one by one.
+// Return one line for each kernel that cannot be translated. Kernels are compiled, and refused,
+// when they are first used.
 std::string refusals(const ptx::Module& m) {
   std::string out;
   for (auto& f : m.functions) {
@@ -77,11 +78,11 @@ std::string refusals(const ptx::Module& m) {
   return out;
 }
 
-Reply answer(uint64_t kind, const std::string& body) {
+Reply handle(uint64_t kind, const std::string& body) {
   Reader in{body};
   std::string name = in.text(), text = in.text();
   if (in.bad) return {Status::invalid_ptx, "malformed request"};
-  static std::string last_text;  // a module is described once and then compiled kernel by kernel
+  static std::string last_text;  // most requests are about the same module
   static ptx::Module module;
   try {
     if (text != last_text || last_text.empty()) {
@@ -95,10 +96,11 @@ Reply answer(uint64_t kind, const std::string& body) {
   if (kind == (uint64_t)Request::describe) return {Status::ok, encode(describe(module))};
   if (kind == (uint64_t)Request::examine) return {Status::ok, refusals(module)};
   const ptx::Function* kernel = module.find(name);
-  if (!kernel || !kernel->entry) return {Status::unknown_kernel, "there is no kernel " + name};
+  if (!kernel || !kernel->entry)
+    return {Status::unknown_kernel, "kernel " + name + " is not in the module"};
   try {
     auto source = emit::emit_kernel(module, *kernel);
-    std::string error, path = library_for(source.text, error);
+    std::string error, path = library_for(source, error);
     if (const char* keep = std::getenv("BUSBAR_SOFTGPU_KEEP_C"); keep && *keep)
       if (FILE* f = fopen(keep, "w")) {
         fputs(source.text.c_str(), f);
@@ -114,12 +116,12 @@ Reply answer(uint64_t kind, const std::string& body) {
   }
 }
 
-// What this process may take at most, its children included.
+// Limit the resources of this process and its children.
 void restrict_self() {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   rlimit memory{8ull << 30, 8ull << 30}, file{512ull << 20, 512ull << 20}, core{0, 0},
       open{256, 256};
-#ifndef __SANITIZE_THREAD__  // whose shadow is address space
+#ifndef __SANITIZE_THREAD__  // its shadow memory needs address space
   setrlimit(RLIMIT_AS, &memory);
 #else
   (void)memory;
@@ -138,7 +140,7 @@ int main() {
   uint64_t kind;
   std::string body;
   while (receive_message(0, kind, body)) {
-    Reply r = answer(kind, body);
+    Reply r = handle(kind, body);
     if (!send_message(0, (uint64_t)r.status, r.body)) break;
   }
   return 0;

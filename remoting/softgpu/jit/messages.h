@@ -1,4 +1,4 @@
-// What the driver and the compiler process say to each other over a socket pair.
+// Messages between the driver and the compiler process, over a socket pair.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,7 +7,12 @@
 namespace softgpu::jit {
 
 constexpr uint64_t kMaxMessageBytes = 80ull << 20;
-enum class Request : uint32_t { describe = 1, compile = 2, examine = 3 };
+
+enum class Request : uint32_t {
+  describe = 1,  // a module
+  compile = 2,   // one kernel
+  examine = 3,   // all kernels, without compiling them
+};
 enum class Status : uint32_t {
   ok = 0,
   invalid_ptx = 1,
@@ -16,7 +21,7 @@ enum class Status : uint32_t {
   unknown_kernel = 4
 };
 
-// Little-endian fields one after the other. Reading past the end sets `bad` and gives zeros.
+// Little-endian fields in order. Reading past the end sets `bad` and returns zeros.
 struct Writer {
   std::string bytes;
   void u64(uint64_t v) { bytes.append((const char*)&v, 8); }
@@ -50,7 +55,8 @@ struct Reader {
     at += n;
     return s;
   }
-  uint64_t count(uint64_t item_bytes) {  // a list length that the rest of the message can hold
+  // Read a list length that the rest of the message can hold.
+  uint64_t count(uint64_t item_bytes) {
     uint64_t n = u64();
     if (bad || n > (bytes.size() - at) / item_bytes) {
       bad = true;
@@ -61,12 +67,12 @@ struct Reader {
 };
 
 struct Parameter {
-  uint64_t offset, bytes;
+  uint64_t offset, bytes;  // in the parameter buffer of the kernel
 };
 struct KernelDescription {
   std::string name;
   std::vector<Parameter> params;
-  uint64_t max_threads = 1024;
+  uint64_t max_threads = 1024;  // of a thread block
 };
 struct GlobalDescription {
   std::string name;
@@ -84,7 +90,7 @@ struct ModuleDescription {
   std::vector<GlobalDescription> globals;
 };
 struct Compiled {
-  std::string library;
+  std::string library;  // path
   uint64_t shared_bytes = 0, local_bytes = 0, constant_bytes = 0, registers = 0;
   std::vector<std::string> globals;
 };
@@ -94,8 +100,8 @@ bool decode(const std::string& bytes, ModuleDescription& m);
 std::string encode(const Compiled& c);
 bool decode(const std::string& bytes, Compiled& c);
 
-// Whole messages: u64 kind, u64 length, bytes. False when the other side is gone or the length is
-// out of bounds.
+// Send or receive a whole message: u64 kind, u64 length, bytes. Block until it is complete. Return
+// false if the connection is closed or the length is out of bounds.
 bool send_message(int fd, uint64_t kind, const std::string& body);
 bool receive_message(int fd, uint64_t& kind, std::string& body);
 

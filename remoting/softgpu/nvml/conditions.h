@@ -1,9 +1,9 @@
-// What a test says of a card's health: a small file beside the device's own, read anew at every
-// question.
+// Health of a device as tests set it, in the file gpuN.conditions beside the device file. It is
+// read at every query.
 //
-// `gpuN.conditions` has one word and one number a line: temperature_celsius, power_milliwatts, xid
-// (with each change of the file an event), ecc_corrected, ecc_uncorrected, removed (1: the card has
-// fallen off the bus). What is not named is made from the real load.
+// Each line has a name and a number: temperature_celsius, power_milliwatts, xid (each change of the
+// file is an event), ecc_corrected, ecc_uncorrected, removed (1: the card has fallen off the bus).
+// Values that the file does not name are derived from the load.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -13,11 +13,11 @@ namespace softgpu {
 
 struct Conditions {
   std::map<std::string, uint64_t> values;
-  uint64_t changed = 0;  // nanoseconds of the file's last change; 0 without a file
+  uint64_t changed = 0;  // time of the last change, in nanoseconds; 0: no file
   bool removed() const { return value("removed", 0) != 0; }
-  uint64_t value(const std::string& name, uint64_t otherwise) const {
+  uint64_t value(const std::string& name, uint64_t fallback) const {
     auto it = values.find(name);
-    return it == values.end() ? otherwise : it->second;
+    return it == values.end() ? fallback : it->second;
   }
 };
 

@@ -1,4 +1,4 @@
-// Temperature, power, ECC counts and XID events: from the load, or as the conditions file says.
+// Temperature, power, ECC counts and XID events: from the load, or from the conditions file.
 #include <nvml.h>
 #include <time.h>
 
@@ -7,28 +7,24 @@
 #include <mutex>
 #include <set>
 
+#include "export.h"
 #include "softgpu/nvml/conditions.h"
 
 using namespace softgpu;
-
-#define API extern "C" __attribute__((visibility("default")))
-
-extern "C" nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t h, nvmlUtilization_t* u);
-extern "C" nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t h, unsigned* i);
 
 namespace {
 constexpr unsigned kIdleCelsius = 34, kBusyCelsius = 76, kIdleMilliwatts = 28'000,
                    kLimitMilliwatts = 300'000;
 
 struct EventSet {
-  std::map<int, uint64_t> seen;
+  std::map<int, uint64_t> seen;  // by device: last change of its conditions file, in nanoseconds
   std::map<int, nvmlDevice_t> devices;
 };
 std::mutex g_sets_mutex;
 auto* g_sets = new std::set<EventSet*>;
 
-// The device's number and conditions, or what is wrong with the question.
-nvmlReturn_t look(nvmlDevice_t h, int& index, Conditions& c) {
+// Get the index and the conditions of a device.
+nvmlReturn_t read_conditions(nvmlDevice_t h, int& index, Conditions& c) {
   unsigned i;
   if (nvmlReturn_t r = nvmlDeviceGetIndex(h, &i)) return r;
   index = (int)i;
@@ -42,15 +38,15 @@ unsigned load_percent(nvmlDevice_t h) {
 }
 }  // namespace
 
-#define LOOK(h)                                     \
-  int index;                                        \
-  Conditions c;                                     \
-  if (nvmlReturn_t r = look(h, index, c)) return r; \
+#define REQUIRE_CONDITIONS(h)                                  \
+  int index;                                                   \
+  Conditions c;                                                \
+  if (nvmlReturn_t r = read_conditions(h, index, c)) return r; \
   (void)index
 
 API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t h, nvmlTemperatureSensors_t sensor,
                                           unsigned* out) {
-  LOOK(h);
+  REQUIRE_CONDITIONS(h);
   if (!out || sensor != NVML_TEMPERATURE_GPU) return NVML_ERROR_INVALID_ARGUMENT;
   *out = (unsigned)c.value("temperature_celsius",
                            kIdleCelsius + load_percent(h) * (kBusyCelsius - kIdleCelsius) / 100);
@@ -58,7 +54,7 @@ API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t h, nvmlTemperatureSensors
 }
 
 API nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t h, unsigned* out) {
-  LOOK(h);
+  REQUIRE_CONDITIONS(h);
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;
   *out = (unsigned)c.value(
       "power_milliwatts",
@@ -66,7 +62,7 @@ API nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t h, unsigned* out) {
   return NVML_SUCCESS;
 }
 API nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t h, unsigned* out) {
-  LOOK(h);
+  REQUIRE_CONDITIONS(h);
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;
   *out = kLimitMilliwatts;
   return NVML_SUCCESS;
@@ -77,7 +73,7 @@ API nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t h, unsigned* out
 
 API nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t h, nvmlEnableState_t* current,
                                       nvmlEnableState_t* pending) {
-  LOOK(h);
+  REQUIRE_CONDITIONS(h);
   if (!current || !pending) return NVML_ERROR_INVALID_ARGUMENT;
   *current = *pending = NVML_FEATURE_ENABLED;
   return NVML_SUCCESS;
@@ -86,7 +82,7 @@ API nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t h, nvmlEnableState_t* current
 API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t h, nvmlMemoryErrorType_t type,
                                              nvmlEccCounterType_t counter,
                                              unsigned long long* out) {
-  LOOK(h);
+  REQUIRE_CONDITIONS(h);
   if (!out || type > NVML_MEMORY_ERROR_TYPE_UNCORRECTED || counter > NVML_AGGREGATE_ECC)
     return NVML_ERROR_INVALID_ARGUMENT;
   *out = c.value(type == NVML_MEMORY_ERROR_TYPE_CORRECTED ? "ecc_corrected" : "ecc_uncorrected", 0);
@@ -94,7 +90,7 @@ API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t h, nvmlMemoryErrorType
 }
 
 API nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t h, unsigned long long* out) {
-  LOOK(h);
+  REQUIRE_CONDITIONS(h);
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;
   *out = nvmlEventTypeXidCriticalError;
   return NVML_SUCCESS;
@@ -118,7 +114,7 @@ API nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t h) {
 
 API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t h, unsigned long long types,
                                           nvmlEventSet_t set) {
-  LOOK(h);
+  REQUIRE_CONDITIONS(h);
   std::lock_guard lock(g_sets_mutex);
   auto* s = (EventSet*)set;
   if (!g_sets->count(s)) return NVML_ERROR_INVALID_ARGUMENT;
@@ -128,7 +124,7 @@ API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t h, unsigned long long typ
   return NVML_SUCCESS;
 }
 
-// Blocks until a conditions file names an XID that was not told yet, or for timeout_ms.
+// Block until a conditions file has a new XID, for at most timeout_ms.
 API nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t* out,
                                      unsigned timeout_ms) {
   if (!out) return NVML_ERROR_INVALID_ARGUMENT;

@@ -1,6 +1,5 @@
-// NVML of the software GPU: what the shared device file says, under NVIDIA's public interface.
+// NVML of the software GPU: NVIDIA's public interface to the shared device files.
 #include <nvml.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -9,30 +8,25 @@
 #include <mutex>
 #include <vector>
 
+#include "export.h"
+#include "softgpu/device/clock.h"
 #include "softgpu/device/engine.h"
 #include "softgpu/device/identity.h"
 #include "softgpu/nvml/conditions.h"
 
 using namespace softgpu;
 
-#define API extern "C" __attribute__((visibility("default")))
-
 namespace {
 struct Device {
   int index = 0;
   Engine* engine = nullptr;
-  uint64_t busy_before = 0, looked_at = 0;
-  unsigned utilisation = 0;
+  uint64_t busy_before = 0;  // nanoseconds, at the last sample
+  uint64_t sampled_at = 0;   // nanoseconds; 0: never
+  unsigned utilisation = 0;  // percent
 };
 std::mutex g_mutex;
 int g_references = 0;
 std::vector<Device>* g_devices = nullptr;
-
-uint64_t now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
 
 Device* device(nvmlDevice_t h) {
   if (!g_devices) return nullptr;
@@ -41,29 +35,30 @@ Device* device(nvmlDevice_t h) {
   return nullptr;
 }
 
-// Share of the time since the last look, at most every 100 ms, that the engine was held.
+// Return the percentage of time that the engine was held since the last sample. Samples are at
+// least 100 ms apart.
 unsigned utilisation(Device& d) {
   uint64_t at = now(), busy = d.engine->shared()->busy_nanoseconds;
-  if (at - d.looked_at >= 100'000'000) {
-    d.utilisation = d.looked_at ? (unsigned)std::min<uint64_t>(
-                                      100, (busy - d.busy_before) * 100 / (at - d.looked_at))
-                                : 0;
+  if (at - d.sampled_at >= 100'000'000) {
+    d.utilisation = d.sampled_at ? (unsigned)std::min<uint64_t>(
+                                       100, (busy - d.busy_before) * 100 / (at - d.sampled_at))
+                                 : 0;
     d.busy_before = busy;
-    d.looked_at = at;
+    d.sampled_at = at;
   }
   return d.utilisation;
 }
 }  // namespace
 
-#define DEVICE(d, h)                                  \
+#define REQUIRE_NVML_DEVICE(d, h)                     \
   std::lock_guard lock(g_mutex);                      \
   if (!g_references) return NVML_ERROR_UNINITIALIZED; \
   Device* d = device(h);                              \
   if (!d) return NVML_ERROR_INVALID_ARGUMENT;         \
   if (conditions_of(d->index).removed()) return NVML_ERROR_GPU_IS_LOST
-#define NEED(p) \
+#define REQUIRE_ARGUMENT(p) \
   if (!(p)) return NVML_ERROR_INVALID_ARGUMENT
-#define READY                    \
+#define REQUIRE_NVML()           \
   std::lock_guard lock(g_mutex); \
   if (!g_references) return NVML_ERROR_UNINITIALIZED
 
@@ -98,7 +93,7 @@ API nvmlReturn_t nvmlInit(void) {
   return nvmlInit_v2();
 }
 API nvmlReturn_t nvmlShutdown(void) {
-  READY;
+  REQUIRE_NVML();
   --g_references;
   return NVML_SUCCESS;
 }
@@ -115,7 +110,7 @@ API const char* nvmlErrorString(nvmlReturn_t r) {
 }
 
 static nvmlReturn_t text(char* out, unsigned room, const std::string& value) {
-  NEED(out);
+  REQUIRE_ARGUMENT(out);
   if (value.size() + 1 > room) return NVML_ERROR_INSUFFICIENT_SIZE;
   std::memcpy(out, value.c_str(), value.size() + 1);
   return NVML_SUCCESS;
@@ -128,31 +123,31 @@ API nvmlReturn_t nvmlSystemGetNVMLVersion(char* out, unsigned room) {
   return text(out, room, "software");
 }
 API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* v) {
-  NEED(v);
+  REQUIRE_ARGUMENT(v);
   *v = 13000;
   return NVML_SUCCESS;
 }
 API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* v) {
-  NEED(v);
+  REQUIRE_ARGUMENT(v);
   *v = 13000;
   return NVML_SUCCESS;
 }
 API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* n) {
-  READY;
-  NEED(n);
+  REQUIRE_NVML();
+  REQUIRE_ARGUMENT(n);
   *n = (unsigned)g_devices->size();
   return NVML_SUCCESS;
 }
 API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned i, nvmlDevice_t* out) {
-  READY;
-  NEED(out && i < g_devices->size());
+  REQUIRE_NVML();
+  REQUIRE_ARGUMENT(out && i < g_devices->size());
   *out = (nvmlDevice_t) & (*g_devices)[i];
   return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
-  READY;
-  NEED(uuid && out);
+  REQUIRE_NVML();
+  REQUIRE_ARGUMENT(uuid && out);
   for (auto& d : *g_devices)
     if (uuid_text(d.index) == uuid) {
       *out = (nvmlDevice_t)&d;
@@ -162,39 +157,39 @@ API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) 
 }
 
 API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* out) {
-  READY;
+  REQUIRE_NVML();
   unsigned domain, bus;
-  NEED(id && out && std::sscanf(id, "%x:%x:", &domain, &bus) == 2);
+  REQUIRE_ARGUMENT(id && out && std::sscanf(id, "%x:%x:", &domain, &bus) == 2);
   if (bus < 1 || bus > g_devices->size()) return NVML_ERROR_NOT_FOUND;
   *out = (nvmlDevice_t) & (*g_devices)[bus - 1];
   return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t h, unsigned* i) {
-  DEVICE(d, h);
-  NEED(i);
+  REQUIRE_NVML_DEVICE(d, h);
+  REQUIRE_ARGUMENT(i);
   *i = (unsigned)d->index;
   return NVML_SUCCESS;
 }
 API nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t h, unsigned* i) {
-  DEVICE(d, h);
-  NEED(i);
+  REQUIRE_NVML_DEVICE(d, h);
+  REQUIRE_ARGUMENT(i);
   *i = (unsigned)d->index;
   return NVML_SUCCESS;
 }
 API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t h, char* out, unsigned room) {
-  DEVICE(d, h);
+  REQUIRE_NVML_DEVICE(d, h);
   (void)d;
   return text(out, room, "Software GPU");
 }
 API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t h, char* out, unsigned room) {
-  DEVICE(d, h);
+  REQUIRE_NVML_DEVICE(d, h);
   return text(out, room, uuid_text(d->index));
 }
 
 API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t h, nvmlPciInfo_t* p) {
-  DEVICE(d, h);
-  NEED(p);
+  REQUIRE_NVML_DEVICE(d, h);
+  REQUIRE_ARGUMENT(p);
   *p = {};
   p->bus = (unsigned)d->index + 1;
   std::snprintf(p->busId, sizeof p->busId, "00000000:%02X:00.0", p->bus);
@@ -203,8 +198,8 @@ API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t h, nvmlPciInfo_t* p) {
 }
 
 API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t h, nvmlMemory_t* m) {
-  DEVICE(d, h);
-  NEED(m);
+  REQUIRE_NVML_DEVICE(d, h);
+  REQUIRE_ARGUMENT(m);
   m->total = d->engine->total_bytes();
   m->used = d->engine->used_bytes();
   m->free = m->total - std::min<unsigned long long>(m->total, m->used);
@@ -223,33 +218,33 @@ API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t h, nvmlMemory_v2_t* m) 
 }
 
 API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t h, nvmlUtilization_t* u) {
-  DEVICE(d, h);
-  NEED(u);
+  REQUIRE_NVML_DEVICE(d, h);
+  REQUIRE_ARGUMENT(u);
   u->gpu = utilisation(*d);
   u->memory = (unsigned)(d->engine->used_bytes() * 100 / d->engine->total_bytes());
   return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t h, int* major, int* minor) {
-  DEVICE(d, h);
-  NEED(major && minor);
+  REQUIRE_NVML_DEVICE(d, h);
+  REQUIRE_ARGUMENT(major && minor);
   *major = (int)d->engine->shared()->compute_major;
   *minor = (int)d->engine->shared()->compute_minor;
   return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t h, nvmlComputeMode_t* mode) {
-  DEVICE(d, h);
+  REQUIRE_NVML_DEVICE(d, h);
   (void)d;
-  NEED(mode);
+  REQUIRE_ARGUMENT(mode);
   *mode = NVML_COMPUTEMODE_DEFAULT;
   return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t h, unsigned* count,
                                                          nvmlProcessInfo_t* out) {
-  DEVICE(d, h);
-  NEED(count);
+  REQUIRE_NVML_DEVICE(d, h);
+  REQUIRE_ARGUMENT(count);
   unsigned room = *count, n = 0;
   d->engine->lock();
   d->engine->reap();

@@ -47,12 +47,13 @@ int ControlFlow::block_at(size_t instruction) const {
   return (int)blocks.size();
 }
 
-// In shared memory, or where it may be shared memory.
+// Volatile, and in shared memory or at a generic address.
 static bool is_volatile(const Instruction& ins) {
   return (ins.op == "ld" || ins.op == "st") && ins.has("volatile") && !ins.has("global") &&
          !ins.has("local");
 }
 
+// Return the first instructions of all basic blocks, and the end.
 static std::set<size_t> leaders(const Function& f) {
   std::set<size_t> starts = {0, f.body.size()};
   for (auto& [name, at] : f.labels) starts.insert(at);
@@ -62,16 +63,16 @@ static std::set<size_t> leaders(const Function& f) {
       starts.insert(i);
       starts.insert(i + 1);
     }
-    if (is_volatile(f.body[i])) starts.insert(i);  // every lane has done what stands before it
+    if (is_volatile(f.body[i])) starts.insert(i);  // all lanes reach it before any continues
   }
   return starts;
 }
 
-// Threads may run to their end one after the other unless one can wait for another: by a barrier in
-// memory, or in a loop around an ordered access. Nor when they hand values to one another through
-// volatile shared memory, as reductions of the days before __syncwarp do in their last warp.
+// Threads run to their end one after the other unless one can wait for another: at an mbarrier, or
+// in a loop with an ordered access. They also need lockstep if they exchange values through
+// volatile shared memory, as reductions written before __syncwarp do in their last warp.
 bool needs_lockstep(const Function& f) {
-  bool loops = false, ordered = false, handed_over = false, taken = false;
+  bool loops = false, ordered = false, stores = false, loads = false;
   for (size_t i = 0; i < f.body.size(); ++i) {
     const Instruction& ins = f.body[i];
     if (ins.op == "activemask" || ins.op == "mbarrier") return true;
@@ -79,11 +80,11 @@ bool needs_lockstep(const Function& f) {
       if (auto it = f.labels.find(ins.operands.back().name); it != f.labels.end())
         loops |= it->second <= i;
     ordered |= ins.op == "ld" && (ins.has("volatile") || ins.has("acquire") || ins.has("relaxed"));
-    handed_over |= ins.op == "st" && is_volatile(ins);
-    taken |= ins.op == "ld" && is_volatile(ins);
+    stores |= ins.op == "st" && is_volatile(ins);
+    loads |= ins.op == "ld" && is_volatile(ins);
     ordered |= ins.op == "atom" && (ins.has("cas") || ins.has("exch"));
   }
-  return (loops && ordered) || (handed_over && taken);
+  return (loops && ordered) || (stores && loads);
 }
 
 static void split(const Function& f, ControlFlow& flow) {
@@ -101,39 +102,47 @@ static void split(const Function& f, ControlFlow& flow) {
   for (auto& [name, at] : f.labels) flow.label_block[name] = flow.block_at(at);
 }
 
-ControlFlow analyse(const Function& f) {
-  ControlFlow flow;
-  split(f, flow);
-  std::map<std::string, int> seen;  // register to its only block, or -1
+// Map each register that one plain block alone names to this block.
+static std::map<std::string, int> single_blocks(const Function& f, const ControlFlow& flow) {
+  constexpr int kSeveral = -1;
+  std::map<std::string, int> block_of;
   for (size_t b = 0; b < flow.blocks.size(); ++b)
     for (size_t i = flow.blocks[b].first; i < flow.blocks[b].last; ++i)
       for (auto& r : registers_of(f, f.body[i])) {
-        auto [it, fresh] = seen.emplace(r, (int)b);
-        if ((!fresh && it->second != (int)b) || flow.blocks[b].kind != BlockKind::plain)
-          it->second = -1;
+        auto [it, inserted] = block_of.emplace(r, (int)b);
+        if ((!inserted && it->second != (int)b) || flow.blocks[b].kind != BlockKind::plain)
+          it->second = kSeveral;
       }
-  // A register of one block may still carry a value round a loop: it is local only if its first
-  // mention writes it.
-  for (auto& [name, block] : seen) {
-    if (block < 0) continue;
-    const auto& first = flow.blocks[(size_t)block];
-    for (size_t i = first.first; i < first.last; ++i) {
-      auto names = registers_of(f, f.body[i]);
-      size_t mentions = (size_t)std::count(names.begin(), names.end(), name);
-      if (!mentions) continue;
-      const auto& ins = f.body[i];
-      bool writes = ins.guard.empty() && ins.op != "st" && ins.op != "red" &&
-                    !ins.operands.empty() && mentions == 1;
-      if (writes) {
-        std::vector<std::string> destination;
-        collect(f, ins.operands[0], destination);
-        writes = ins.operands[0].kind != OperandKind::address &&
-                 std::count(destination.begin(), destination.end(), name) == 1;
-      }
-      if (writes) flow.local_registers.insert(name);
-      break;
-    }
+  std::erase_if(block_of, [](auto& entry) { return entry.second == kSeveral; });
+  return block_of;
+}
+
+// Return whether the instruction always writes `name` and does not read it.
+static bool only_writes(const Function& f, const Instruction& ins, const std::string& name) {
+  if (!ins.guard.empty() || ins.op == "st" || ins.op == "red" || ins.operands.empty() ||
+      ins.operands[0].kind == OperandKind::address)
+    return false;
+  std::vector<std::string> all = registers_of(f, ins), destination;
+  collect(f, ins.operands[0], destination);
+  return std::count(all.begin(), all.end(), name) == 1 &&
+         std::count(destination.begin(), destination.end(), name) == 1;
+}
+
+// A register of one block may still carry a value around a loop: it is local only if the block
+// writes it before it reads it.
+static bool is_written_first(const Function& f, const Block& block, const std::string& name) {
+  for (size_t i = block.first; i < block.last; ++i) {
+    auto names = registers_of(f, f.body[i]);
+    if (std::count(names.begin(), names.end(), name)) return only_writes(f, f.body[i], name);
   }
+  return false;
+}
+
+ControlFlow analyse(const Function& f) {
+  ControlFlow flow;
+  split(f, flow);
+  for (auto& [name, block] : single_blocks(f, flow))
+    if (is_written_first(f, flow.blocks[(size_t)block], name)) flow.local_registers.insert(name);
   return flow;
 }
 

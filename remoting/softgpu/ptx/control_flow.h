@@ -1,4 +1,4 @@
-// Splits a function into blocks and says which need all lanes of a warp together.
+// Basic blocks of a function, and the blocks that all lanes of a warp must execute together.
 #pragma once
 #include <set>
 #include "softgpu/ptx/ir.h"
@@ -6,9 +6,9 @@
 namespace softgpu::ptx {
 
 enum class BlockKind {
-  plain,    // each lane runs it on its own
+  plain,    // lanes are independent of each other
   sync,     // one instruction that exchanges values between the lanes of its member mask
-  barrier,  // one instruction at which the lanes wait for other warps
+  barrier,  // one instruction at which lanes wait for other warps
 };
 
 struct Block {
@@ -18,24 +18,23 @@ struct Block {
 
 struct ControlFlow {
   std::vector<Block> blocks;
-  std::map<std::string, int> label_block;
-  std::set<std::string>
-      local_registers;      // live inside one block only: plain C variables of the lane loop
-  bool cross_lane = false;  // any sync or barrier block
+  std::map<std::string, int> label_block;  // label to its block
+  std::set<std::string> local_registers;   // live inside one block only
+  bool cross_lane = false;                 // it has sync or barrier blocks, or needs lockstep
 
-  // The block that starts at or after an instruction; blocks.size() means the end of the function.
+  // Return the block that starts at or after an instruction; blocks.size(): the function's end.
   int block_at(size_t instruction) const;
 };
 
-bool is_grid_barrier(const Instruction& ins);  // the driver's cudaCGSynchronize
+bool is_grid_barrier(const Instruction& ins);  // a call of cudaCGSynchronize
 bool is_barrier(const Instruction& ins);
 bool is_sync(const Instruction& ins);
-bool needs_lockstep(const Function& f);   // one of its threads may wait for another
+bool needs_lockstep(const Function& f);   // a thread may wait for another one
 bool ends_block(const Instruction& ins);  // bra, brx, ret, exit, trap
 
 ControlFlow analyse(const Function& f);
 
-// Every register that an instruction names, with repeats.
+// Return every register that an instruction names, with repetitions.
 std::vector<std::string> registers_of(const Function& f, const Instruction& ins);
 
 }  // namespace softgpu::ptx

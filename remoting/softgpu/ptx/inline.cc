@@ -9,23 +9,23 @@ namespace softgpu::ptx {
 namespace {
 
 constexpr size_t kMaxInstructions = 1 << 20;
-constexpr int kMaxCopies = 1024;
+constexpr int kMaxCalls = 1024;
 
 const Function* callee_of(const Module& m, const Instruction& ins) {
   return ins.op == "call" && !ins.operands.empty() ? m.find(ins.operands[0].name) : nullptr;
 }
 
-bool waits(const Module& m, const Function& f, std::set<const Function*>& seen) {
+bool waits_for_lanes(const Module& m, const Function& f, std::set<const Function*>& seen) {
   if (!seen.insert(&f).second) return false;
   if (needs_lockstep(f)) return true;
   return std::any_of(f.body.begin(), f.body.end(), [&](auto& ins) {
     if (is_sync(ins) || is_barrier(ins)) return true;
     const Function* callee = callee_of(m, ins);
-    return callee && waits(m, *callee, seen);
+    return callee && waits_for_lanes(m, *callee, seen);
   });
 }
 
-// One call, replaced. Everything that the callee names gets a suffix of its own.
+// Replaces one call. Every name of the callee gets a suffix.
 class Copy {
  public:
   Copy(Function& to, const Function& callee, const Instruction& call, int number)
@@ -49,10 +49,11 @@ class Copy {
   }
 
  private:
-  // A parameter is the caller's variable itself; a register or a number passes through a variable
-  // or register of the callee.
+  // A parameter that is a variable of the caller becomes an alias of it; a register or number is
+  // copied to or from a variable or register of the callee.
   void bind(const std::vector<Variable>& names, const Checked<Operand>& given, bool in) {
-    if (names.size() > given.size()) throw Refusal{call_.line, "a call has too few arguments"};
+    if (names.size() > given.size())
+      throw Refusal{call_.line, "instruction call: too few arguments"};
     for (size_t i = 0; i < names.size(); ++i) {
       const Variable& p = names[i];
       if (p.space == Space::reg) {
@@ -132,39 +133,37 @@ class Copy {
   std::vector<Instruction> after_;
 };
 
-// The calls to be replaced, of one kernel in one module.
+// Replaces the calls of one kernel.
 class Inliner {
  public:
   explicit Inliner(const Module& m) : m_(m) {}
 
-  // The function whose call is replaced, or null.
+  // Return the function whose call must be replaced, or null.
   const Function* replaced(const Instruction& ins) {
     const Function* callee = ins.guard.empty() ? callee_of(m_, ins) : nullptr;
     if (!callee) return nullptr;
-    auto [it, fresh] = waits_.try_emplace(callee, false);
+    auto [it, fresh] = synchronises_.try_emplace(callee, false);
     if (fresh) it->second = synchronises(m_, *callee);
     return it->second ? callee : nullptr;
   }
 
-  // Known before anything is copied: a short text would grow for ever.
+  // Refuse recursion before anything is copied: the kernel would grow without bound.
   void refuse_recursion(const Function& f) {
     if (done_.count(&f)) return;
-    under_way_.insert(&f);
+    in_progress_.insert(&f);
     for (auto& ins : f.body) {
       const Function* callee = replaced(ins);
       if (!callee) continue;
-      if (under_way_.count(callee))
-        throw Refusal{
-            ins.line,
-            "function " + callee->name +
-                " has a barrier in a recursive call, which the software GPU does not support"};
+      if (in_progress_.count(callee))
+        throw Refusal{ins.line, "instruction call: recursive function " + callee->name +
+                                    " has a barrier, which the software GPU does not support"};
       refuse_recursion(*callee);
     }
-    under_way_.erase(&f);
+    in_progress_.erase(&f);
     done_.insert(&f);
   }
 
-  // One round over a body; false when nothing was left to replace.
+  // Replace the calls of a body once. Return false if there was none.
   bool replace_calls(Function& f) {
     if (std::none_of(f.body.begin(), f.body.end(), [&](auto& ins) { return replaced(ins); }))
       return false;
@@ -181,13 +180,16 @@ class Inliner {
         f.body.push_back(std::move(body[i]));
         continue;
       }
-      if (++number_ > kMaxCopies)
-        throw Refusal{body[i].line,
-                      "more than 1024 calls of functions with barriers in one kernel"};
+      if (++number_ > kMaxCalls)
+        throw Refusal{
+            body[i].line,
+            "instruction call: more than 1024 calls of functions with barriers in one kernel"};
       Copy(f, *callee, body[i], number_).run();
       if (f.body.size() > kMaxInstructions)
-        throw Refusal{body[i].line,
-                      "functions with barriers make the kernel larger than 1048576 instructions"};
+        throw Refusal{
+            body[i].line,
+            "instruction call: the kernel is larger than 1048576 instructions with its functions "
+            "that have barriers"};
     }
     place[body.size()] = f.body.size();
     for (auto& [name, at] : labels) f.labels[name] = place[at];
@@ -196,8 +198,8 @@ class Inliner {
 
  private:
   const Module& m_;
-  std::map<const Function*, bool> waits_;
-  std::set<const Function*> under_way_, done_;
+  std::map<const Function*, bool> synchronises_;
+  std::set<const Function*> in_progress_, done_;
   int number_ = 0;
 };
 
@@ -205,7 +207,7 @@ class Inliner {
 
 bool synchronises(const Module& m, const Function& f) {
   std::set<const Function*> seen;
-  return waits(m, f, seen);
+  return waits_for_lanes(m, f, seen);
 }
 
 Function inline_synchronising(const Module& m, const Function& f) {

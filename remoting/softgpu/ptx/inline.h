@@ -1,15 +1,15 @@
-// Copies called functions that contain barriers or cross-lane operations into their caller: lanes
-// can only meet in one frame.
+// Inlines called functions that contain barriers or cross-lane operations: lanes can wait for each
+// other in the kernel's own frame only.
 #pragma once
 #include "softgpu/ptx/ir.h"
 
 namespace softgpu::ptx {
 
-// True when f or a function that it calls by name makes lanes wait for each other.
+// Return whether f, or a function that it calls by name, makes lanes wait for each other.
 bool synchronises(const Module& m, const Function& f);
 
-// f with every call to a function that synchronises replaced by its body. Throws Refusal on
-// recursion and past 1 Mi instructions.
+// Return f with every call of a function that synchronises replaced by its body. Throw Refusal for
+// recursion, for more than 1024 such calls and for more than 1 Mi instructions.
 Function inline_synchronising(const Module& m, const Function& f);
 
 }  // namespace softgpu::ptx

@@ -1,4 +1,4 @@
-// The PTX program as data: what the parser makes, what control_flow and the emitters read.
+// A PTX module in memory: made by the parser, read by the control flow analysis and the emitter.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -8,31 +8,30 @@
 
 namespace softgpu::ptx {
 
-// Why a text was refused: the line, and a sentence that names the instruction.
+// Thrown for a text that is malformed or not supported. The message names the instruction or
+// declaration.
 struct Refusal {
-  int line = 0;
+  int line = 0;  // of the PTX text; 0 if it concerns no line
   std::string message;
 };
 
 enum class Space { none, reg, param, shared, local, global, constant };
 
-// A scalar type of the instruction set: letter (b u s f p) and width in bits.
+// A scalar type of the instruction set: kind (b u s f p, h for bf16) and width in bits.
 struct Type {
   char kind = 'b';
   int bits = 32;
   bool operator==(const Type&) const = default;
-  bool is_float() const { return kind == 'f' || kind == 'h'; }  // h: bf16
+  bool is_float() const { return kind == 'f' || kind == 'h'; }
   bool is_signed() const { return kind == 's'; }
   int bytes() const { return bits / 8; }
 };
 
-// A list that throws std::out_of_range where std::vector would read what is not there: the program
-// decides how long it is.
+// A list whose accesses throw std::out_of_range: the PTX text determines its length.
 template <typename T>
 struct Checked : std::vector<T> {
   using std::vector<T>::vector;
-#ifndef SOFTGPU_PLANTED_UNCHECKED  // a test takes the checks away and looks whether the fuzzer
-                                   // notices
+#ifndef SOFTGPU_PLANTED_UNCHECKED  // a test removes the checks: the fuzzer must find that
   T& operator[](size_t i) { return this->at(i); }
   const T& operator[](size_t i) const { return this->at(i); }
   T& back() { return this->at(this->size() - 1); }
@@ -56,17 +55,17 @@ enum class OperandKind {
 struct Operand {
   OperandKind kind = OperandKind::sink;
   std::string name;           // reg, symbol, special: the resolved name
-  uint64_t bits = 0;          // integer or the bits of a float literal
-  int64_t offset = 0;         // address: displacement
+  uint64_t bits = 0;          // integer: its value; real32, real64: the bits of the literal
+  int64_t offset = 0;         // address, symbol: displacement in bytes
   bool negated = false;       // !%p
   Checked<Operand> elements;  // vector, pair; address: its base
 };
 
 struct Instruction {
-  std::string op;             // first word: "ld", "mad", "bra"
-  Checked<std::string> mods;  // the words after it, without the dot
+  std::string op;             // opcode: "ld", "mad", "bra"
+  Checked<std::string> mods;  // modifiers and types in order, without the dot
   Checked<Operand> operands;
-  std::string guard;  // predicate register or empty
+  std::string guard;  // predicate register; empty: unconditional
   bool guard_negated = false;
   Checked<Operand> call_returns, call_arguments;
   int line = 0;
@@ -77,32 +76,33 @@ struct Instruction {
   }
 };
 
-// A variable in some state space. `initial` holds bytes; `references` the places that hold
-// addresses of symbols.
+// A variable or parameter of a state space.
 struct Variable {
   std::string name;
   Space space = Space::none;
   Type type;
   uint64_t align = 1, bytes = 0;
-  bool external = false;
-  std::vector<uint8_t> initial;
+  bool external = false;         // defined in another module
+  std::vector<uint8_t> initial;  // initial bytes; empty: zero
+  // An 8-byte place of `initial` that holds the address of a symbol.
   struct Reference {
-    uint64_t at;
+    uint64_t at;  // offset in bytes
     std::string symbol;
-    int64_t addend;
+    int64_t addend;  // in bytes
   };
   std::vector<Reference> references;
 };
 
 struct Function {
   std::string name;
-  bool entry = false, defined = false;
+  bool entry = false;                                // a kernel
+  bool defined = false;                              // it has a body
   std::vector<Variable> params, returns, variables;  // variables: shared, local and call parameters
   std::map<std::string, Type> registers;
   std::vector<Instruction> body;
-  std::map<std::string, size_t> labels;  // label to index of the instruction it stands before
-  std::map<std::string, std::vector<std::string>> branch_targets;
-  uint32_t max_threads = 1024;
+  std::map<std::string, size_t> labels;  // label to the index of the instruction behind it
+  std::map<std::string, std::vector<std::string>> branch_targets;  // lists of brx.idx
+  uint32_t max_threads = 1024;                                     // of a thread block
 };
 
 struct Module {
@@ -110,11 +110,13 @@ struct Module {
   std::string target;
   std::vector<Variable> variables;
   std::vector<Function> functions;
+  // Return the function with a body, or null.
   const Function* find(const std::string& name) const {
     for (auto& f : functions)
       if (f.name == name && f.defined) return &f;
     return nullptr;
   }
+  // Return the function with or without a body, or null.
   const Function* function(const std::string& name) const {
     for (auto& f : functions)
       if (f.name == name) return &f;
@@ -127,13 +129,14 @@ struct Module {
   }
 };
 
-// What a pointer to a function holds: its place in the module, never an address of the host.
+// Return the value of a pointer to function number `index` of the module. It is never an address of
+// the host.
 inline uint64_t function_address(size_t index) {
   return 0x100 + 16 * (uint64_t)index;
 }
 
-// Parses a whole module. Throws Refusal. Bounded: 64 MiB of text, 4 Mi tokens, 4096 registers a
-// declaration.
+// Parse a module. Throw Refusal if it is malformed or exceeds a limit: 64 MiB of text, 4 Mi tokens,
+// 65,536 registers in a declaration, 4 GiB in a variable.
 Module parse(const std::string& text);
 
 }  // namespace softgpu::ptx

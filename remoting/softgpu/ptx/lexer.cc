@@ -6,7 +6,7 @@
 namespace softgpu::ptx {
 namespace {
 
-constexpr size_t kMaxText = 64u << 20;
+constexpr size_t kMaxTextBytes = 64u << 20;
 constexpr size_t kMaxTokens = 4u << 20;
 
 bool word_start(char c) {
@@ -152,7 +152,7 @@ struct Scanner {
     push(TokenKind::end, "", 0, false);
   }
 
-  // `.shared::cta` and the like are one word.
+  // `.shared::cta` is one word.
   std::string scoped(std::string w) {
     while (peek() == ':' && peek(1) == ':' && word_start(peek(2))) {
       at += 2;
@@ -165,7 +165,7 @@ struct Scanner {
 }  // namespace
 
 std::vector<Token> tokenize(const std::string& text) {
-  if (text.size() > kMaxText) throw Refusal{0, "the module is larger than 64 MiB"};
+  if (text.size() > kMaxTextBytes) throw Refusal{0, "the module is larger than 64 MiB"};
   Scanner s{text, 0, 1, {}};
   s.run();
   return std::move(s.tokens);

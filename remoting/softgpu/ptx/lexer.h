@@ -1,4 +1,4 @@
-// PTX text to tokens. Words keep their dots apart so that `ld.global.u32` is five tokens.
+// Splits PTX text into tokens. `ld.global.u32` is one word and two directives.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,13 +10,14 @@ enum class TokenKind { word, directive, integer, real32, real64, text, punctuati
 
 struct Token {
   TokenKind kind = TokenKind::end;
-  std::string text;   // word: the name; directive: the word after the dot
-  uint64_t bits = 0;  // value of a number
-  int line = 0;
-  bool glued = false;  // no blank before it: tells `ld.u32` from `ld .u32`
+  std::string text;    // word: the name; directive: the word after the dot
+  uint64_t bits = 0;   // value of a number
+  int line = 0;        // of the text, from 1
+  bool glued = false;  // no blank precedes it, as in `ld.u32` and unlike `ld .u32`
 };
 
-// Throws Refusal on a byte that is not PTX or when a limit is passed.
+// Return the tokens; the last one is TokenKind::end. Throw Refusal for a byte that is not PTX or if
+// a limit is exceeded.
 std::vector<Token> tokenize(const std::string& text);
 
 }  // namespace softgpu::ptx

@@ -1,0 +1,109 @@
+// CUDA entry points: properties of functions.
+#include <algorithm>
+#include <mutex>
+
+#include "softgpu/api/require.h"
+#include "softgpu/driver/module.h"
+
+using namespace softgpu;
+
+API CUresult cuFuncLoad(CUfunction f) {
+  REQUIRE_KERNEL_STATE(k, f);
+  return compile_kernel(k, nullptr);
+}
+API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction f) {
+  REQUIRE_KERNEL_STATE(k, f);
+  if (!state) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(k->mutex);
+  *state = k->compiled ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
+  return CUDA_SUCCESS;
+}
+API CUresult cuFuncGetName(const char** name, CUfunction f) {
+  REQUIRE_KERNEL_STATE(k, f);
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  *name = k->description.name.c_str();
+  return CUDA_SUCCESS;
+}
+API CUresult cuKernelGetName(const char** name, CUkernel f) {
+  return cuFuncGetName(name, (CUfunction)f);
+}
+
+API CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* bytes) {
+  REQUIRE_KERNEL_STATE(k, f);
+  if (!offset || index >= k->description.params.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = k->description.params[index].offset;
+  if (bytes) *bytes = k->description.params[index].bytes;
+  return CUDA_SUCCESS;
+}
+API CUresult cuKernelGetParamInfo(CUkernel f, size_t index, size_t* offset, size_t* bytes) {
+  return cuFuncGetParamInfo((CUfunction)f, index, offset, bytes);
+}
+
+API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction f) {
+  REQUIRE_KERNEL_STATE(k, f);
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (which == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) {
+    *value = (int)k->description.max_threads;
+    return CUDA_SUCCESS;
+  }
+  if (which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
+    *value = k->dynamic_shared_limit;
+    return CUDA_SUCCESS;
+  }
+  if (CUresult r = compile_kernel(k, nullptr)) return r;
+  switch (which) {
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+      *value = (int)k->compiled->static_shared_bytes;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+      *value = (int)k->compiled->local_bytes;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+      *value = (int)k->compiled->constant_bytes;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value =
+          (int)std::clamp<uint64_t>(k->compiled->registers, 8, (uint64_t)k->module->max_registers);
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: {
+      SharedDevice* d = device_at(k->module->ordinal)->engine->shared();
+      *value = (int)(d->compute_major * 10 + d->compute_minor);
+      return CUDA_SUCCESS;
+    }
+    default:
+      *value = 0;
+      return (int)which >= 0 && which < CU_FUNC_ATTRIBUTE_MAX ? CUDA_SUCCESS
+                                                              : CUDA_ERROR_INVALID_VALUE;
+  }
+}
+API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel f, CUdevice) {
+  return cuFuncGetAttribute(value, which, (CUfunction)f);
+}
+
+API CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute which, int value) {
+  REQUIRE_KERNEL_STATE(k, f);
+  if (which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) return CUDA_SUCCESS;
+  if (which != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > 99 << 10)
+    return CUDA_ERROR_INVALID_VALUE;
+  k->dynamic_shared_limit = value;
+  return CUDA_SUCCESS;
+}
+API CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel f, CUdevice) {
+  return cuFuncSetAttribute((CUfunction)f, which, value);
+}
+API CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache) {
+  REQUIRE_KERNEL_STATE(k, f);
+  (void)k;
+  return CUDA_SUCCESS;
+}
+API CUresult cuFuncSetSharedMemConfig(CUfunction f, CUsharedconfig) {
+  REQUIRE_KERNEL_STATE(k, f);
+  (void)k;
+  return CUDA_SUCCESS;
+}
+API CUresult cuKernelSetCacheConfig(CUkernel f, CUfunc_cache, CUdevice) {
+  REQUIRE_KERNEL_STATE(k, (CUfunction)f);
+  (void)k;
+  return CUDA_SUCCESS;
+}

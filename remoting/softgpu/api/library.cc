@@ -1,0 +1,54 @@
+// CUDA entry points: libraries and their kernels. A library is a module of the current device, or
+// of device 0 without a context.
+#include "softgpu/api/require.h"
+#include "softgpu/driver/jit_options.h"
+#include "softgpu/driver/module.h"
+#include "softgpu/driver/stream_queue.h"
+
+using namespace softgpu;
+
+API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options,
+                               void** values, unsigned n, CUlibraryOption*, void**, unsigned) {
+  REQUIRE_DRIVER();
+  if (!out || !code) return CUDA_ERROR_INVALID_VALUE;
+  Context* c = current();
+  ModuleState* m = nullptr;
+  if (CUresult r = load_module(code, c ? c->device->ordinal : 0, n, options, values, m)) return r;
+  *out = (CUlibrary)m;
+  return CUDA_SUCCESS;
+}
+API CUresult cuLibraryUnload(CUlibrary h) {
+  REQUIRE_DRIVER();
+  if (!h || !is_live((ModuleState*)h)) return CUDA_ERROR_INVALID_HANDLE;
+  if (Context* c = current()) wait_for_context(c);
+  unload_module((ModuleState*)h);
+  return CUDA_SUCCESS;
+}
+API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary l, const char* name) {
+  return cuModuleGetFunction((CUfunction*)out, (CUmodule)l, name);
+}
+API CUresult cuLibraryGetGlobal(CUdeviceptr* p, size_t* bytes, CUlibrary l, const char* name) {
+  return cuModuleGetGlobal(p, bytes, (CUmodule)l, name);
+}
+API CUresult cuLibraryGetModule(CUmodule* out, CUlibrary l) {
+  if (!out || !is_live((ModuleState*)l)) return CUDA_ERROR_INVALID_HANDLE;
+  *out = (CUmodule)l;
+  return CUDA_SUCCESS;
+}
+API CUresult cuLibraryGetKernelCount(unsigned* n, CUlibrary l) {
+  return cuModuleGetFunctionCount(n, (CUmodule)l);
+}
+API CUresult cuLibraryEnumerateKernels(CUkernel* out, unsigned n, CUlibrary l) {
+  return cuModuleEnumerateFunctions((CUfunction*)out, n, (CUmodule)l);
+}
+API CUresult cuKernelGetFunction(CUfunction* out, CUkernel k) {
+  if (!out || !kernel_of((CUfunction)k)) return CUDA_ERROR_INVALID_HANDLE;
+  *out = (CUfunction)k;
+  return CUDA_SUCCESS;
+}
+API CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel k) {
+  KernelState* s = kernel_of((CUfunction)k);
+  if (!out || !s) return CUDA_ERROR_INVALID_HANDLE;
+  *out = (CUlibrary)s->module;
+  return CUDA_SUCCESS;
+}

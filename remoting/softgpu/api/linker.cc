@@ -1,0 +1,62 @@
+// CUDA entry points: the linker, whose output is PTX.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "softgpu/api/require.h"
+#include "softgpu/driver/image.h"
+#include "softgpu/driver/linked_ptx.h"
+
+using namespace softgpu;
+
+namespace {
+struct Link {
+  std::vector<std::string> inputs;
+  std::string joined;
+  int max_registers = 0;  // 0: no limit given
+};
+}  // namespace
+
+API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUlinkState* out) {
+  REQUIRE_DRIVER();
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  auto* l = new Link;
+  for (unsigned i = 0; i < n && options && values; ++i)
+    if (options[i] == CU_JIT_MAX_REGISTERS) l->max_registers = (int)(uintptr_t)values[i];
+  add_handle(l);
+  *out = (CUlinkState)l;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLinkAddData(CUlinkState h, CUjitInputType type, void* data, size_t bytes,
+                           const char*, unsigned, CUjit_option*, void**) {
+  auto* l = (Link*)h;
+  if (!l || !is_live(l) || !data) return CUDA_ERROR_INVALID_HANDLE;
+  std::string text;
+  if (type == CU_JIT_INPUT_PTX)
+    text.assign((const char*)data, strnlen((const char*)data, bytes));
+  else if (bytes >= 8 && !std::memcmp(data, "!<arch>\n", 8))
+    return CUDA_SUCCESS;  // machine code of the device runtime, whose functions are built in
+  else {
+    bool binary;
+    text = ptx_of_image(data, binary);
+  }
+  if (text.empty()) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  l->inputs.push_back(std::move(text));
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
+  auto* l = (Link*)h;
+  if (!l || !is_live(l) || !image) return CUDA_ERROR_INVALID_HANDLE;
+  if (l->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
+  l->joined = link_ptx(l->inputs, l->max_registers);
+  *image = l->joined.data();
+  if (bytes) *bytes = l->joined.size() + 1;
+  return CUDA_SUCCESS;
+}
+API CUresult cuLinkDestroy(CUlinkState h) {
+  if (!h || !remove_handle((Link*)h)) return CUDA_ERROR_INVALID_HANDLE;
+  delete (Link*)h;
+  return CUDA_SUCCESS;
+}

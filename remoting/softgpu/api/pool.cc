@@ -1,0 +1,141 @@
+// CUDA entry points: stream-ordered allocation and memory pools.
+#include <mutex>
+
+#include "softgpu/api/require.h"
+#include "softgpu/driver/capture.h"
+#include "softgpu/driver/memory.h"
+#include "softgpu/driver/pool.h"
+#include "softgpu/driver/stream_queue.h"
+
+using namespace softgpu;
+
+API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool h, CUstream hs) {
+  REQUIRE_CURRENT_CONTEXT(c);
+  REQUIRE_LIVE(Pool, p, h);
+  REQUIRE_STREAM_REF(s, hs, c);
+  if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (invalidate_capture_of(s)) return CUDA_ERROR_NOT_SUPPORTED;  // there are no allocation nodes
+  if (CUresult r = allocate_memory(c, bytes, out)) return r;
+  add_to_pool(p, *out, bytes);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream s) {
+  REQUIRE_CURRENT_CONTEXT(c);
+  return cuMemAllocFromPoolAsync(out, bytes, (CUmemoryPool)current_pool(c->device->ordinal), s);
+}
+
+API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream hs) {
+  REQUIRE_CURRENT_CONTEXT(c);
+  REQUIRE_STREAM_REF(s, hs, c);
+  {
+    std::lock_guard lock(driver()->mutex);
+    auto it = driver()->allocations.find(p);
+    if (it == driver()->allocations.end() || it->second.kind != Allocation::device)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (invalidate_capture_of(s)) return CUDA_ERROR_NOT_SUPPORTED;
+  enqueue(s, [p] {
+    release_memory(p);
+    return CUDA_SUCCESS;
+  });
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice dev) {
+  REQUIRE_DRIVER();
+  if (!device_at(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = (CUmemoryPool)default_pool(dev);
+  return CUDA_SUCCESS;
+}
+API CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice dev) {
+  REQUIRE_DRIVER();
+  if (!device_at(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = (CUmemoryPool)current_pool(dev);
+  return CUDA_SUCCESS;
+}
+API CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool h) {
+  REQUIRE_LIVE(Pool, p, h);
+  if (!device_at(dev) || p->ordinal != dev) return CUDA_ERROR_INVALID_DEVICE;
+  set_current_pool(dev, p);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
+  REQUIRE_DRIVER();
+  if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!device_at(props->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  auto* p = new Pool;
+  p->ordinal = props->location.id;
+  add_handle(p);
+  *out = (CUmemoryPool)p;
+  return CUDA_SUCCESS;
+}
+API CUresult cuMemPoolDestroy(CUmemoryPool h) {
+  REQUIRE_LIVE(Pool, p, h);
+  if (p == default_pool(p->ordinal)) return CUDA_ERROR_INVALID_VALUE;
+  remove_handle(p);
+  return CUDA_SUCCESS;  // the object stays: its memory may still be in use
+}
+API CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t) {
+  REQUIRE_LIVE(Pool, p, h);
+  (void)p;
+  return CUDA_SUCCESS;  // pools keep no free memory
+}
+API CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc* map, size_t n) {
+  REQUIRE_LIVE(Pool, p, h);
+  (void)p;
+  return n && !map ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool h, CUmemLocation* where) {
+  REQUIRE_LIVE(Pool, p, h);
+  (void)p;
+  if (!flags || !where) return CUDA_ERROR_INVALID_VALUE;
+  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemPoolSetAttribute(CUmemoryPool h, CUmemPool_attribute which, void* value) {
+  REQUIRE_LIVE(Pool, p, h);
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(p->mutex);
+  if (which >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+      which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) {
+    p->flags[which] = *(int*)value;
+    return CUDA_SUCCESS;
+  }
+  if (which == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+    p->threshold = *(cuuint64_t*)value;
+    return CUDA_SUCCESS;
+  }
+  if ((which == CU_MEMPOOL_ATTR_USED_MEM_HIGH || which == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) &&
+      *(cuuint64_t*)value == 0) {
+    p->used_high = p->used;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+API CUresult cuMemPoolGetAttribute(CUmemoryPool h, CUmemPool_attribute which, void* value) {
+  REQUIRE_LIVE(Pool, p, h);
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(p->mutex);
+  switch (which) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      *(int*)value = p->flags[which];
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *(cuuint64_t*)value = p->threshold; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *(cuuint64_t*)value = p->used; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *(cuuint64_t*)value = p->used_high; return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}

@@ -1,0 +1,54 @@
+// CUDA entry points: objects of the program that graphs keep alive.
+#include <algorithm>
+
+#include "softgpu/api/require.h"
+#include "softgpu/driver/graph.h"
+#include "softgpu/driver/user_object.h"
+
+using namespace softgpu;
+
+API CUresult cuUserObjectCreate(CUuserObject* out, void* pointer, CUhostFn destroy,
+                                unsigned references, unsigned flags) {
+  REQUIRE_DRIVER();
+  if (!out || !destroy || !references || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto* o = new UserObject{pointer, destroy, references};
+  add_handle(o);
+  *out = (CUuserObject)o;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuUserObjectRetain(CUuserObject h, unsigned count) {
+  REQUIRE_LIVE(UserObject, o, h);
+  retain_object(o, count);
+  return count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+API CUresult cuUserObjectRelease(CUuserObject h, unsigned count) {
+  REQUIRE_LIVE(UserObject, o, h);
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  release_object(o, count);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuGraphRetainUserObject(CUgraph hg, CUuserObject h, unsigned count, unsigned flags) {
+  REQUIRE_LIVE(GraphState, g, hg);
+  REQUIRE_LIVE(UserObject, o, h);
+  if (!count || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE) return CUDA_ERROR_INVALID_VALUE;
+  if (!(flags & CU_GRAPH_USER_OBJECT_MOVE)) retain_object(o, count);
+  g->objects.insert(g->objects.end(), count, o);
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuGraphReleaseUserObject(CUgraph hg, CUuserObject h, unsigned count) {
+  REQUIRE_LIVE(GraphState, g, hg);
+  REQUIRE_LIVE(UserObject, o, h);
+  unsigned released = 0;
+  while (released < count) {
+    auto it = std::find(g->objects.begin(), g->objects.end(), o);
+    if (it == g->objects.end()) break;
+    g->objects.erase(it);
+    ++released;
+  }
+  if (released) release_object(o, released);
+  return released == count && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,42 @@
+// Contexts, and the stack of contexts of each thread.
+//
+// Thread safety: Context::mutex guards the streams and events of a context. Lock order: a
+// Context::mutex before Driver::mutex.
+#pragma once
+#include <cuda.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "softgpu/driver/driver.h"
+#include "softgpu/driver/stream.h"
+
+namespace softgpu {
+
+struct Context {
+  DeviceState* device = nullptr;
+  unsigned flags = 0;
+  uint64_t id = 0;
+  bool primary = false;
+  std::atomic<bool> destroyed{false};  // the object itself is never freed
+  std::atomic<int> attached{1};        // by cuCtxCreate and cuCtxAttach
+  std::mutex mutex;
+  std::condition_variable changed;            // a stream has got or completed an operation
+  std::vector<StreamRef> streams;             // the legacy stream first
+  std::atomic<CUresult> error{CUDA_SUCCESS};  // the first one; sticky
+  std::map<std::thread::id, StreamRef> per_thread;
+  // By CUlimit: stack bytes of a thread, printf buffer bytes, heap bytes, …
+  size_t limits[16] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
+};
+
+std::vector<Context*>& context_stack();  // of the calling thread
+Context* current();                      // the top of the stack, or null
+// Get the current context. Return an error if the driver is not initialised, there is no current
+// context, or it is destroyed or has a sticky error.
+CUresult current_context(Context*& c);
+
+}  // namespace softgpu

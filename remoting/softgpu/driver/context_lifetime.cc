@@ -1,0 +1,54 @@
+#include "softgpu/driver/context_lifetime.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "softgpu/driver/context.h"
+#include "softgpu/driver/driver.h"
+#include "softgpu/driver/memory.h"
+#include "softgpu/driver/stream_queue.h"
+#include "softgpu/driver/texture.h"
+
+namespace softgpu {
+
+Context* create_context(DeviceState* d, unsigned flags, bool primary) {
+  auto* c = new Context;
+  c->device = d;
+  c->flags = flags;
+  c->primary = primary;
+  auto legacy = std::make_shared<StreamState>();
+  legacy->context = c;
+  legacy->legacy = true;
+  c->streams.push_back(legacy);
+  Driver* dr = driver();
+  std::lock_guard lock(dr->mutex);
+  c->id = dr->next_id++;
+  if (!d->runner)
+    d->runner = std::make_unique<GridRunner>(
+        d->engine, std::clamp(std::thread::hardware_concurrency(), 1u, 64u),
+        GridRunner::HostMemory{registered_memory, sample_texture});
+  dr->handles.insert(c);
+  return c;
+}
+
+void destroy_context(Context* c) {
+  {
+    std::lock_guard lock(c->mutex);
+    c->destroyed = true;
+  }
+  wait_for_context(c);
+  Driver* d = driver();
+  std::vector<uint64_t> bases;
+  {
+    std::lock_guard lock(d->mutex);
+    for (auto& [base, a] : d->allocations)
+      if (a.context == c && (a.kind == Allocation::device || a.kind == Allocation::host))
+        bases.push_back(base);
+  }
+  for (uint64_t base : bases) release_memory(base);
+  std::lock_guard lock(c->mutex);
+  for (auto& s : c->streams) s->closing = true;
+  c->changed.notify_all();
+}
+
+}  // namespace softgpu

@@ -1,0 +1,15 @@
+// Creation and destruction of contexts.
+//
+// Thread safety: the functions take Driver::mutex and Context::mutex; callers must not hold them.
+#pragma once
+
+namespace softgpu {
+
+struct Context;
+struct DeviceState;
+
+Context* create_context(DeviceState* d, unsigned flags, bool primary);
+// Wait for the streams and free the memory of the context. The object itself stays.
+void destroy_context(Context* c);
+
+}  // namespace softgpu

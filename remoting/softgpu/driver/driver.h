@@ -1,0 +1,59 @@
+// State of the driver in this process: devices, compiler process, live handles and memory.
+//
+// Thread safety: members are guarded by Driver::mutex, except those that start_driver sets and that
+// never change afterwards: config, devices, compiler and pid. All functions may be called from any
+// thread.
+#pragma once
+#include <cuda.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "softgpu/device/engine.h"
+#include "softgpu/device/grid.h"
+#include "softgpu/driver/allocation.h"
+#include "softgpu/jit/compiler.h"
+
+namespace softgpu {
+
+struct Context;
+struct PhysicalMemory;
+
+constexpr int kDriverVersion = 13000;  // of CUDA
+
+struct DeviceState {
+  int ordinal = 0;
+  Engine* engine = nullptr;
+  std::unique_ptr<GridRunner> runner;  // made with the first context
+  Context* primary = nullptr;
+  int primary_references = 0;
+  unsigned primary_flags = 0;
+};
+
+// Made by start_driver and never destroyed: programs call the driver while their static objects are
+// destroyed.
+struct Driver {
+  std::mutex mutex;
+  DeviceConfig config;
+  std::vector<std::unique_ptr<DeviceState>> devices;
+  jit::Compiler compiler;
+  std::set<const void*> handles;                 // live objects of every kind but memory
+  std::map<uint64_t, Allocation> allocations;    // by base address
+  std::map<uint64_t, PhysicalMemory*> mappings;  // by mapped address
+  std::map<uint64_t, uint64_t> mapping_bytes;    // by mapped address
+  uint64_t next_id = 1;                          // of contexts and allocations
+  int pid = 0;
+};
+
+// Open the devices and start the compiler process, unless that is done. Return an error in a forked
+// child.
+CUresult start_driver();
+// Return the driver; null before start_driver and in a forked child.
+Driver* driver();
+// Return a device; null if there is no such device.
+DeviceState* device_at(int ordinal);
+
+}  // namespace softgpu

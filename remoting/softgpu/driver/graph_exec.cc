@@ -1,0 +1,43 @@
+#include "softgpu/driver/graph_exec.h"
+
+#include "softgpu/driver/graph_runner.h"
+#include "softgpu/driver/handles.h"
+#include "softgpu/driver/user_object.h"
+
+namespace softgpu {
+
+static void gather_conditions(const GraphState* g, std::vector<GraphState::Condition>& out) {
+  out.insert(out.end(), g->conditions.begin(), g->conditions.end());
+  for (auto& n : g->nodes)
+    for (auto* b : n->params.bodies) gather_conditions(b, out);
+}
+
+CUresult instantiate(const GraphState* g, unsigned long long flags, GraphExec*& out) {
+  std::vector<GraphNode*> order;
+  if (!sort_topologically(g, order)) return CUDA_ERROR_INVALID_VALUE;
+  auto* e = new GraphExec;
+  e->flags = flags;
+  e->objects = retain_objects(g->objects);
+  gather_conditions(g, e->conditions);
+  for (auto* n : order) e->steps.push_back({n, n->params, runner_of(n), true});
+  add_handle(e);
+  out = e;
+  return CUDA_SUCCESS;
+}
+
+CUresult update(GraphExec* e, const GraphState* g) {
+  std::vector<GraphNode*> order;
+  if (!sort_topologically(g, order)) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(e->mutex);
+  bool same = order.size() == e->steps.size();
+  for (size_t i = 0; same && i < order.size(); ++i)
+    same = order[i]->params.type == e->steps[i].params.type;
+  if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  for (size_t i = 0; i < order.size(); ++i)
+    e->steps[i] = {order[i], order[i]->params, runner_of(order[i]), e->steps[i].enabled};
+  e->conditions.clear();
+  gather_conditions(g, e->conditions);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace softgpu

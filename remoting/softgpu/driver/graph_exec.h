@@ -1,0 +1,34 @@
+// Executable graphs.
+//
+// Thread safety: GraphExec::mutex guards the steps and conditions.
+#pragma once
+#include <cuda.h>
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "softgpu/driver/graph.h"
+
+namespace softgpu {
+
+struct GraphExec {
+  struct Step {
+    const GraphNode* from;
+    NodeParams params;
+    std::function<CUresult()> run;
+    bool enabled = true;
+  };
+  std::mutex mutex;
+  std::vector<Step> steps;  // in topological order
+  unsigned long long flags = 0;
+  std::vector<UserObject*> objects;  // one entry for each reference
+  std::vector<GraphState::Condition> conditions;
+};
+
+// Make an executable graph with the nodes that a graph has now.
+CUresult instantiate(const GraphState* g, unsigned long long flags, GraphExec*& out);
+// Replace the steps by those of a graph with nodes of the same types in the same order.
+CUresult update(GraphExec* e, const GraphState* g);
+
+}  // namespace softgpu

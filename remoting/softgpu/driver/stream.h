@@ -1,0 +1,47 @@
+// Streams. A stream is a queue with a thread that starts with its first operation; a position is
+// the number of operations up to and including one.
+//
+// Thread safety: Context::mutex guards a stream, except members that do not change: context,
+// blocking, legacy and priority.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace softgpu {
+
+struct Context;
+struct Capture;
+struct GraphNode;
+struct StreamState;
+using StreamRef = std::shared_ptr<StreamState>;
+
+// A position of another stream that must be complete before an operation starts.
+struct StreamDependency {
+  StreamRef stream;
+  uint64_t position;
+};
+
+struct StreamState {
+  Context* context = nullptr;
+  bool blocking = true;   // ordered with the legacy stream
+  bool legacy = false;    // the default stream of the context
+  bool closing = false;   // destroyed by the program
+  int priority = 0;       // -5 (highest) to 0
+  uint64_t enqueued = 0;  // operations so far
+  uint64_t completed = 0;
+  struct Operation {
+    std::function<CUresult()> run;
+    std::vector<StreamDependency> dependencies;
+  };
+  std::deque<Operation> queue;
+  bool has_thread = false;
+  std::shared_ptr<Capture> capture;  // not null: calls become nodes of its graph
+  std::vector<GraphNode*> tail;      // dependencies of the next captured call
+};
+
+}  // namespace softgpu

@@ -1,0 +1,46 @@
+#include "softgpu/ptx/token_cursor.h"
+
+namespace softgpu::ptx {
+
+Token TokenCursor::take() {
+  Token t = tokens_[at_];
+  if (at_ + 1 < tokens_.size()) ++at_;
+  return t;
+}
+
+bool TokenCursor::accept(const char* punctuation) {
+  if (!is(punctuation)) return false;
+  take();
+  return true;
+}
+
+void TokenCursor::expect(const char* punctuation) {
+  if (!accept(punctuation))
+    refuse(std::string("expected '") + punctuation + "' before '" + current().text + "'");
+}
+
+std::string TokenCursor::word() {
+  if (!is_kind(TokenKind::word)) refuse("expected a name before '" + current().text + "'");
+  return take().text;
+}
+
+uint64_t TokenCursor::integer() {
+  bool minus = accept("-");
+  if (!is_kind(TokenKind::integer)) refuse("expected a number before '" + current().text + "'");
+  uint64_t v = take().bits;
+  return minus ? 0 - v : v;
+}
+
+void TokenCursor::skip_line() {
+  int line = current().line;
+  while (!at_end() && current().line == line) take();
+}
+
+void TokenCursor::skip_past(const char* until, const std::string& what) {
+  while (!accept(until)) {
+    if (at_end()) refuse("unfinished " + what);
+    take();
+  }
+}
+
+}  // namespace softgpu::ptx
