@@ -1,1 +1,1 @@
-"""What `./bench` measures."""
+"""Benchmarks of remoting and the software GPU, started by `./bench`."""

@@ -1,5 +1,5 @@
-/* Times driver-API calls as a program sees them; one JSON object of medians. The same source runs
- * on the driver itself and remoted. */
+/* Measure driver API calls and print one JSON object of medians. The same source runs directly on
+ * the driver and remoted. */
 #include <cuda.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -19,7 +19,8 @@
 enum { BURST = 1000, BURSTS = 40, PINGS = 1000, ALLOCS = 200, COPIES = 7, THREADS = 4 };
 
 static const char* PTX =
-    ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing(.param .u64 a, .param .u32 b)\n{ ret; }\n";
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry nothing(.param .u64 a, .param .u32 b)\n{ ret; }\n";
 static double samples[BURST * BURSTS];
 static CUcontext context;
 static CUfunction f;
@@ -51,27 +52,27 @@ static CUresult launch(CUstream s) {
     samples[i_] = now() - t_;        \
   }
 
-/* How often this process stood still for a node; 0 on the driver itself. */
+/* Return how often this process waited for a node; 0 without remoting. */
 static uint64_t waits(void) {
   static const struct {
     int (*open)(void);
     void *identity, *sample;
     int (*version)(void);
     uint64_t (*waits)(void);
-  }* door;
-  if (!door) {
+  }* bridge;
+  if (!bridge) {
     const void* table = 0;
     CUuuid id;
-    memcpy(&id, "busbar nvml door", 16);
+    memcpy(&id, "busbarNvmlBridge", 16);
     if (cuGetExportTable(&table, &id)) return 0;
-    door = table;
+    bridge = table;
   }
-  return door ? door->waits() : 0;
+  return bridge ? bridge->waits() : 0;
 }
 
 static void enqueue(void) {
   for (int k = 0; k < BURSTS; ++k) {
-    OK(launch(0)); /* the consumer is awake */
+    OK(launch(0)); /* wake the consumer */
     for (int i = 0; i < BURST; ++i) {
       double t = now();
       OK(launch(0));
@@ -114,8 +115,8 @@ static void copies(const char* kind, unsigned char* host, size_t bytes) {
   printf(", \"d2h_64mib%s_gib_s\": %.3f", kind, 1e9 / 16 / at(COPIES, 0.5));
 }
 
-/* The calls of one SGD step of a three-layer network in PyTorch, steady state: counted at the
- * driver, in docs of this repository. */
+/* The calls of one SGD step of a three-layer network in PyTorch in steady state, as recorded at the
+ * driver. */
 static void training_step(CUstream s, CUdeviceptr q, float* loss) {
   CUdevice d;
   CUcontext c;
@@ -133,11 +134,9 @@ static void training_step(CUstream s, CUdeviceptr q, float* loss) {
   OK(cuStreamSynchronize(s));
 }
 
-int main(void) {
+static void start(void) {
   CUdevice d;
   CUmodule m;
-  CUevent e;
-  CUstream s;
   double begin = now();
   OK(cuInit(0));
   OK(cuDeviceGet(&d, 0));
@@ -146,10 +145,13 @@ int main(void) {
   OK(cuModuleLoadData(&m, PTX));
   OK(cuModuleGetFunction(&f, m, "nothing"));
   OK(launch(0));
-  unsigned long long trips = waits(); /* the program's own wait is not one of them */
+  unsigned long long trips = waits(); /* without the explicit wait below */
   OK(cuCtxSynchronize());
   printf("{\"init_to_first_kernel_ms\": %.3f, \"start_round_trips\": %llu", (now() - begin) / 1e6,
          trips);
+}
+
+static void launches(void) {
   enqueue();
   printf(", \"launches_per_s_1t\": %.0f", launches_per_s(1));
   printf(", \"launches_per_s_2t\": %.0f", launches_per_s(2));
@@ -159,6 +161,10 @@ int main(void) {
     OK(cuCtxSynchronize());
   });
   printf(", \"sync_us\": %.3f", at(PINGS, 0.5) / 1e3);
+}
+
+static void events(void) {
+  CUevent e;
   OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
   TIMED(PINGS, , {
     OK(cuEventRecord(e, 0));
@@ -166,19 +172,28 @@ int main(void) {
   });
   printf(", \"event_record_query_ns\": %.0f", at(PINGS, 0.5));
   OK(cuCtxSynchronize());
+}
+
+static void allocations(void) {
   TIMED(ALLOCS, , {
     OK(cuMemAlloc(&p, 2 << 20));
     OK(cuMemFree(p));
   });
   printf(", \"alloc_2mib_us\": %.3f", at(ALLOCS, 0.5) / 1e3);
+}
+
+static void large_copies(void) {
   size_t bytes = 64u << 20;
-  unsigned char *pinned, *plain = malloc(bytes), small[64] = {0};
+  unsigned char *pinned, *plain = malloc(bytes);
   OK(cuMemHostAlloc((void**)&pinned, bytes, 0));
   OK(cuMemAlloc(&p, bytes));
   for (size_t i = 0; i < bytes; ++i) pinned[i] = plain[i] = (unsigned char)(i * 2654435761u >> 13);
   copies("", pinned, bytes);
   copies("_pageable", plain, bytes);
-  OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+}
+
+static void small_copies(CUstream s) {
+  unsigned char small[64] = {0};
   for (int k = 0; k < 10; ++k) {
     for (int i = 0; i < 100; ++i) {
       double t = now();
@@ -190,6 +205,9 @@ int main(void) {
   printf(", \"h2d_64b_ns\": %.0f", at(1000, 0.5));
   TIMED(PINGS, , OK(cuMemcpyDtoH(small, p, 4)));
   printf(", \"d2h_4b_us\": %.3f", at(PINGS, 0.5) / 1e3);
+}
+
+static void training_steps(CUstream s) {
   float* loss;
   OK(cuMemHostAlloc((void**)&loss, 4, 0));
   for (int i = 0; i < 3; ++i) training_step(s, p, loss);
@@ -197,6 +215,18 @@ int main(void) {
   TIMED(100, , training_step(s, p, loss));
   printf(", \"training_step_waits\": %.2f, \"training_step_us\": %.1f}\n",
          (double)(waits() - before) / 100, at(100, 0.5) / 1e3);
+}
+
+int main(void) {
+  CUstream s;
+  start();
+  launches();
+  events();
+  allocations();
+  large_copies();
+  OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+  small_copies(s);
+  training_steps(s);
   fflush(stdout);
   return 0;
 }

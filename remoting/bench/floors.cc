@@ -1,5 +1,4 @@
-// What no remoting over this machine's memory and sockets can be faster than: bare programs over
-// the same carriers.
+// Lower bounds for remoting on this machine: the raw transports without remoting.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -18,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "transport/tcp.h"
 #include "transport/tls.h"
 
 using namespace busbar::transport;
@@ -42,7 +42,7 @@ struct Words {
   alignas(64) std::atomic<uint32_t> full[kChunks];
 };
 
-// Two processes that spin on two words.
+// Return the round-trip time between two processes that busy-wait on two words, in microseconds.
 double spin_ping(Words* w) {
   pid_t child = fork();
   if (!child) {
@@ -63,8 +63,8 @@ double spin_ping(Words* w) {
   return median(t);
 }
 
-// One process fills chunks from memory, the other empties them into memory: a copy each, side by
-// side.
+// Return the throughput of two threads in GiB/s: one copies from memory to chunks, the other copies
+// the chunks to memory.
 double memory_stream(Words* w, uint8_t* chunks) {
   std::vector<uint8_t> data(kBytes);
   for (size_t i = 0; i < kBytes; ++i) data[i] = (uint8_t)(i * 2654435761u >> 13);
@@ -91,7 +91,7 @@ double memory_stream(Words* w, uint8_t* chunks) {
     }
     for (auto& state : w->full)
       while (state.load(std::memory_order_acquire) != 0) __builtin_ia32_pause();
-    if (r) t.push_back(now_us() - a);  // the first pass touches the pages
+    if (r) t.push_back(now_us() - a);  // the first pass faults the pages in
   }
   waitpid(child, nullptr, 0);
   return (double)kBytes / (1u << 30) / (median(t) / 1e6);
@@ -118,9 +118,9 @@ Pair connected() {
   setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   std::thread other([&] {
     std::string why;
-    Tls::with_key(server, Role::server, key, 5000, p.server, why);
+    Tls::open_with_key(server, Role::server, key, 5000, p.server, why);
   });
-  Tls::with_key(client, Role::client, key, 5000, p.client, error);
+  Tls::open_with_key(client, Role::client, key, 5000, p.client, error);
   other.join();
   close(listener);
   return p;
@@ -177,7 +177,8 @@ int main() {
   double ping = spin_ping((Words*)memory), stream = memory_stream((Words*)memory, memory + 4096);
   double wire_ping = tls_ping(), wire = tls_stream();
   std::printf(
-      "{\"spin_ping_us\": %.3f, \"memory_stream_gib_s\": %.2f, \"tls_ping_us\": %.2f, \"tls_stream_gib_s\": %.2f}\n",
+      "{\"spin_ping_us\": %.3f, \"memory_stream_gib_s\": %.2f, \"tls_ping_us\": %.2f, "
+      "\"tls_stream_gib_s\": %.2f}\n",
       ping, stream, wire_ping, wire);
   return 0;
 }

@@ -1,7 +1,9 @@
-"""`./bench remoting`: driver calls through shared memory and through TCP+TLS, over the null driver, beside the driver itself and the raw floors.
+"""`./bench remoting`: driver calls over shared memory and TLS, on the null driver.
 
-Everything is measured in turn in one run; figures are medians of the repetitions. The null driver does nothing, so that what is left is the cost of the
-calls and of the way there. Rows that need a core for each end say so: on two cores four client threads and the node share them.
+Reference values are the null driver without remoting ("direct") and raw transports without remoting
+("floor"). All are measured alternately in one run; figures are medians of the repetitions. The null
+driver does nothing, so the figures are the cost of calls and transport. On two cores, four client
+threads share the cores with the node; the field `needs` marks the affected row.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ import os
 import platform
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from deploy.supervisor import BUILD
 from tests.remoting.node import NULL_DRIVER, LocalNode
@@ -31,6 +33,7 @@ FLOORS = {
 
 
 def measure(program: str, env: dict[str, str], *arguments: str) -> Values:
+    """Run a bench program and return the figures that it prints as JSON."""
     out = subprocess.run(
         [BENCH / program, *arguments],
         env=env,
@@ -69,18 +72,24 @@ def at_least(value: float, target: float) -> bool:
     return value >= target
 
 
-def rows_of(x: str, v: Values, direct: Values, floor: Values) -> list[dict[str, object]]:
-    """The rows of one transport. A figure "added" is what is above the floor of the same run."""
-    ping, stream = floor[FLOORS[x][0]], floor[FLOORS[x][1]]
-    added = 3.0 if x == "shm" else 15.0
-    plain = [
-        ("enqueue_p50_ns", "ns", 200.0), ("enqueue_p99_ns", "ns", 1000.0), ("launches_per_s_1t", "1/s", None), ("launches_per_s_2t", "1/s", None),
-        ("event_record_query_ns", "ns", 500.0), ("h2d_64b_ns", "ns", 300.0), ("alloc_2mib_us", "us", 2.0), ("init_to_first_kernel_ms", "ms", 5.0),
-        ("start_round_trips", "", 5.0), ("training_step_waits", "", 1.0), ("training_step_us", "us", None),
-    ]  # fmt: skip
+def transport_rows(x: str, v: Values, direct: Values, floor: Values) -> list[dict[str, object]]:
+    """Return the rows of transport `x`. "added" figures exclude the floor of the same run."""
+    simple = [
+        ("enqueue_p50_ns", "ns", 200.0),
+        ("enqueue_p99_ns", "ns", 1000.0),
+        ("launches_per_s_1t", "1/s", None),
+        ("launches_per_s_2t", "1/s", None),
+        ("event_record_query_ns", "ns", 500.0),
+        ("h2d_64b_ns", "ns", 300.0),
+        ("alloc_2mib_us", "us", 2.0),
+        ("init_to_first_kernel_ms", "ms", 5.0),
+        ("start_round_trips", "", 5.0),
+        ("training_step_waits", "", 1.0),
+        ("training_step_us", "us", None),
+    ]
     rows = [
         row(f"{x}_{name}", unit, v[name], target, at_most, direct=direct[name])
-        for name, unit, target in plain
+        for name, unit, target in simple
     ]
     four = 0.9 * v["launches_per_s_1t"]
     rows.append(
@@ -91,31 +100,22 @@ def rows_of(x: str, v: Values, direct: Values, floor: Values) -> list[dict[str, 
             round(four),
             at_least,
             direct=direct["launches_per_s_4t"],
-            needs="a core for each end",
+            needs="one core for each end",
         )
     )
-    rows.append(
-        row(
-            f"{x}_sync_added_us",
-            "us",
-            v["sync_us"] - ping,
-            added,
-            at_most,
-            whole=v["sync_us"],
-            floor=ping,
+    return rows + floor_rows(x, v, floor)
+
+
+def floor_rows(x: str, v: Values, floor: Values) -> list[dict[str, object]]:
+    """Return the rows of transport `x` that are compared with the raw transport."""
+    ping, stream = floor[FLOORS[x][0]], floor[FLOORS[x][1]]
+    added = 3.0 if x == "shm" else 15.0
+    rows = []
+    for name in ("sync", "d2h_4b"):
+        whole = v[f"{name}_us"]
+        rows.append(
+            row(f"{x}_{name}_added_us", "us", whole - ping, added, at_most, whole=whole, floor=ping)
         )
-    )
-    rows.append(
-        row(
-            f"{x}_d2h_4b_added_us",
-            "us",
-            v["d2h_4b_us"] - ping,
-            added,
-            at_most,
-            whole=v["d2h_4b_us"],
-            floor=ping,
-        )
-    )
     for kind in ("h2d_64mib", "d2h_64mib", "h2d_64mib_pageable", "d2h_64mib_pageable"):
         target = None if "pageable" in kind else 0.95
         rows.append(
@@ -132,7 +132,7 @@ def rows_of(x: str, v: Values, direct: Values, floor: Values) -> list[dict[str, 
     return rows
 
 
-def run() -> dict[str, object]:
+def run() -> dict[str, Any]:
     node, folder = LocalNode(NULL_DRIVER), Path(tempfile.mkdtemp(prefix="busbar-bench-"))
     direct_env = os.environ | {"LD_LIBRARY_PATH": str(NULL_DRIVER.parent)}
     direct: list[Values] = []
@@ -148,12 +148,15 @@ def run() -> dict[str, object]:
                     "server_decode", dict(os.environ), str(NULL_DRIVER), str(folder / f"ledger{i}")
                 )
             )
-            for x, more in TRANSPORTS.items():
-                remoted[x].append(measure("driver_calls", node.remote_environment(**more)))
+            for x, variables in TRANSPORTS.items():
+                env = node.remote_environment(**variables)
+                remoted[x].append(measure("driver_calls", env))
     finally:
         node.stop()
     floor = median(floors)
-    rows = [r for x in TRANSPORTS for r in rows_of(x, median(remoted[x]), median(direct), floor)]
+    rows = [
+        r for x in TRANSPORTS for r in transport_rows(x, median(remoted[x]), median(direct), floor)
+    ]
     rows.append(row("server_decode_ns", "ns", median(decode)["server_decode_ns"], 150.0, at_most))
     rows += [
         row(name, "us" if name.endswith("us") else "GiB/s", value, None, at_most)
@@ -177,11 +180,11 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(report))
         return
-    for r in report["results"]:  # type: ignore[attr-defined]
+    for r in report["results"]:
         verdict = {True: "met", False: "MISSED"}.get(r.get("met"), "")
         target = f"target {r['target']}" if "target" in r else ""
         print(f"{r['name']:36} {r['value']:>14} {r['unit']:6} {target:22} {verdict}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

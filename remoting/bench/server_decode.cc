@@ -1,11 +1,12 @@
-// What a launch costs the session server above the driver's own call: decoded from memory, over the
-// driver given as argument.
+// Cost of a launch record in the session server, excluding the driver's call: records are decoded
+// from memory and executed on the driver given as argument.
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -54,6 +55,62 @@ double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
   return v[v.size() / 2];
 }
+// An executor over shared memory, with a kernel of seven parameters as function 1. It is never
+// destroyed, because its threads still wait for the driver when the program ends.
+struct Bench {
+  Driver& cu;
+  Executor* executor = nullptr;
+  CUfunction function = nullptr;
+};
+
+constexpr const char* kKernel =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry nothing(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, "
+    ".param .u64 e, .param .u64 f, .param .u64 g)\n{ ret; }\n";
+
+Bench make_bench(Driver& cu, const char* ledger_path) {
+  Bench bench{cu};
+  uint64_t limit = 1ull << 30;
+  Ledger::create(ledger_path, &limit, 1);
+  int fd = -1;
+  static auto client = transport::SharedMemory::create(fd);
+  auto* link = new Link(-1, transport::SharedMemory::attach(fd));
+  auto* pinned = new PinnedPool(cu);
+  auto* bulk = new BulkTransfers(*pinned, [] {});
+  static auto ledger = Ledger::join(ledger_path, 1);
+  auto* session = new Session(cu, *link, *pinned, *bulk, *ledger, {{0, 0, {}}}, "");
+  bench.executor = new Executor(*session);
+  request(*bench.executor, wire::Op::create_context, [](auto& e) { e.put(1u).put(0u).put(2u); });
+  CUmodule m;
+  cu.cuCtxSetCurrent(session->context(1)->handle);
+  if (cu.cuModuleLoadDataEx(&m, kKernel, 0, nullptr, nullptr) ||
+      cu.cuModuleGetFunction(&bench.function, m, "nothing"))
+    std::exit(1);
+  session->functions.add(1, bench.function);
+  return bench;
+}
+
+// Nanoseconds per launch that the executor needs for the records.
+double measure_decode(Bench& bench, const std::vector<uint8_t>& records) {
+  uint64_t used;
+  double start = now_ns();
+  if (!bench.executor->process(records.data(), records.size(), used) || used != records.size())
+    std::exit(1);
+  return (now_ns() - start) / kLaunches;
+}
+
+// Nanoseconds per launch that the driver needs.
+double measure_driver(Bench& bench) {
+  uint8_t params[56] = {};
+  size_t bytes = sizeof params;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
+  CUlaunchConfig config{1, 1, 1, 128, 1, 1, 0, nullptr, nullptr, 0};
+  double start = now_ns();
+  for (int i = 0; i < kLaunches; ++i)
+    bench.cu.cuLaunchKernelEx(&config, bench.function, nullptr, extra);
+  return (now_ns() - start) / kLaunches;
+}
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -67,43 +124,15 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", error.c_str());
     return 1;
   }
-  uint64_t limit = 1ull << 30;
-  Ledger::create(argv[2], &limit, 1);
-  int fd = -1;
-  auto client = transport::SharedMemory::create(fd);
-  auto* link = new Link(-1, transport::SharedMemory::attach(fd));
-  auto* staging = new Staging(cu, [] {});
-  auto* session = new Session(cu, *link, *staging, *Ledger::join(argv[2], 1), {{0, 0, {}}}, "");
-  auto* executor = new Executor(*session);
-  request(*executor, wire::Op::create_context, [](auto& e) { e.put(1u).put(0u).put(2u); });
-  CUmodule m;
-  CUfunction f;
-  const char* ptx =
-      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e, .param .u64 f, .param .u64 g)\n{ ret; }\n";
-  cu.cuCtxSetCurrent(session->context(1)->handle);
-  if (cu.cuModuleLoadDataEx(&m, ptx, 0, nullptr, nullptr) ||
-      cu.cuModuleGetFunction(&f, m, "nothing"))
-    return 1;
-  session->functions.add(1, f);
+  Bench bench = make_bench(cu, argv[2]);
   std::vector<uint8_t> records = launches(1);
   std::vector<double> decoded, direct;
   for (int r = 0; r < kRounds; ++r) {
-    uint64_t used;
-    double t = now_ns();
-    if (!executor->process(records.data(), records.size(), used) || used != records.size())
-      return 1;
-    decoded.push_back((now_ns() - t) / kLaunches);
-    uint8_t params[56] = {};
-    size_t bytes = sizeof params;
-    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                     CU_LAUNCH_PARAM_END};
-    CUlaunchConfig config{1, 1, 1, 128, 1, 1, 0, nullptr, nullptr, 0};
-    t = now_ns();
-    for (int i = 0; i < kLaunches; ++i) cu.cuLaunchKernelEx(&config, f, nullptr, extra);
-    direct.push_back((now_ns() - t) / kLaunches);
+    decoded.push_back(measure_decode(bench, records));
+    direct.push_back(measure_driver(bench));
   }
   std::printf("{\"server_decode_ns\": %.1f, \"driver_ns\": %.1f}\n",
               median(decoded) - median(direct), median(direct));
   std::fflush(stdout);
-  std::_Exit(0);  // threads still wait on the driver
+  std::_Exit(0);  // other threads still wait for the driver
 }

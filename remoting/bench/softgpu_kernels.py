@@ -1,4 +1,4 @@
-"""One process of `./bench softgpu`: kernels from NVIDIA's compiler on the software GPU, and NumPy on one thread for the same work."""
+"""One process of `./bench softgpu`: kernels from NVRTC on the software GPU, and NumPy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from cuda.bindings import nvrtc
 
 SOURCE = r"""
 extern "C" {
-__global__ void nothing() {}
+__global__ void empty() {}
 __global__ void vector_add(const float* a, const float* b, float* c, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) c[i] = a[i] + b[i];
 }
 __global__ void fused(const float* a, const float* b, float* c, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) { float x = a[i], y = b[i]; c[i] = sqrtf(x * x + y * y) * 0.5f + fabsf(x - y) / (y + 3.0f); }
+  if (i < n) {
+    float x = a[i], y = b[i];
+    c[i] = sqrtf(x * x + y * y) * 0.5f + fabsf(x - y) / (y + 3.0f);
+  }
 }
 __global__ void matmul(const float* a, const float* b, float* c, int n) {
   __shared__ float x[16][16], y[16][16];
@@ -41,7 +44,10 @@ __global__ void tree_reduce(const float* a, const float* b, float* c, int n) {
   int i = blockIdx.x * 256 + threadIdx.x;
   part[threadIdx.x] = i < n ? a[i] : 0;
   __syncthreads();
-  for (int s = 128; s >= 32; s >>= 1) { if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s]; __syncthreads(); }
+  for (int s = 128; s >= 32; s >>= 1) {
+    if (threadIdx.x < s) part[threadIdx.x] += part[threadIdx.x + s];
+    __syncthreads();
+  }
   if (threadIdx.x < 32) {
     float v = part[threadIdx.x];
     for (int o = 16; o; o >>= 1) v += __shfl_down_sync(0xffffffff, v, o);
@@ -58,15 +64,17 @@ def compile_ptx() -> bytes:
     (status,) = nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=compute_90"])
     assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, status
     _, size = nvrtc.nvrtcGetPTXSize(program)
-    ptx = b" " * size
+    ptx: bytes = b" " * size
     nvrtc.nvrtcGetPTX(program, ptx)
     return ptx
 
 
 class Gpu:
-    """Device 0 by the driver API."""
+    """Device 0 through the driver API."""
 
     def __init__(self) -> None:
+        self.kept: list[tuple[Any, ...]] = []
+        """Kernel arguments, which must outlive their launcher."""
         self.cuda = ctypes.CDLL("libcuda.so.1")
         context, self.module = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuInit", 0)
@@ -75,7 +83,7 @@ class Gpu:
 
     def call(self, name: str, *arguments: Any) -> None:
         if code := getattr(self.cuda, name)(*arguments):
-            raise RuntimeError(f"{name} answered {code}")
+            raise RuntimeError(f"{name} returned {code}")
 
     def load(self, ptx: bytes) -> None:
         self.call("cuModuleLoadData", ctypes.byref(self.module), ptx)
@@ -118,7 +126,7 @@ class Gpu:
                 None,
             )
 
-        launch.arguments = arguments  # type: ignore[attr-defined]  # keeps them alive
+        self.kept.append(arguments)
         return launch
 
     def wait(self) -> None:
@@ -126,11 +134,12 @@ class Gpu:
 
 
 def best_ms(work: Callable[[], object]) -> float:
+    """Return the shortest duration of several runs in milliseconds."""
     times = []
     for _ in range(BEST_OF):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         work()
-        times.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - started)
     return min(times) * 1e3
 
 
@@ -141,10 +150,10 @@ def measure() -> dict[str, float]:
     gpu.load(compile_ptx())
     pa, pb, pc, n = gpu.upload(a), gpu.upload(b), gpu.upload(c), ctypes.c_int(SIZE)
     out: dict[str, float] = {}
-    begun = time.perf_counter()
+    started = time.perf_counter()
     gpu.launcher("vector_add", (1, 1), (256, 1), pa, pb, pc, ctypes.c_int(0))()
     gpu.wait()
-    out["first_launch_ms"] = (time.perf_counter() - begun) * 1e3
+    out["first_launch_ms"] = (time.perf_counter() - started) * 1e3
     first = gpu.launcher("vector_add", (SIZE // 256, 1), (256, 1), pa, pb, pc, n)
 
     def timed(launch: Callable[[], None]) -> float:
@@ -186,14 +195,14 @@ def measure() -> dict[str, float]:
     gpu.download(pc, parts)
     assert np.allclose(parts.sum(), a[:REDUCED].sum(), rtol=1e-4)
     out["tree_reduce_numpy_ms"] = best_ms(lambda: a[:REDUCED].sum())
-    nothing = gpu.launcher("nothing", (1, 1), (32, 1))
-    nothing()
+    launch_empty = gpu.launcher("empty", (1, 1), (32, 1))
+    launch_empty()
     gpu.wait()
-    begun = time.perf_counter()
+    started = time.perf_counter()
     for _ in range(LAUNCHES):
-        nothing()
+        launch_empty()
     gpu.wait()
-    out["launch_overhead_us"] = (time.perf_counter() - begun) * 1e6 / LAUNCHES
+    out["launch_overhead_us"] = (time.perf_counter() - started) * 1e6 / LAUNCHES
     return out
 
 

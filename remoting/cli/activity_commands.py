@@ -1,4 +1,4 @@
-"""`busbar events`, `busbar task`, `busbar metrics` and `busbar top`: what happens and what happened."""
+"""The commands `busbar events`, `task`, `metrics`, `time-to-gpu` and `top`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,17 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from remoting.cli import api as rest
-from remoting.cli.output import Output, cell, client, plain, show, show_one, table_of
+from remoting.cli.output import (
+    Output,
+    cell,
+    client,
+    print_structured,
+    show,
+    show_one,
+    table_of,
+)
 
-task_app = typer.Typer(no_args_is_help=True, help="What is being done.")
+task_app = typer.Typer(no_args_is_help=True, help="Show and cancel long operations.")
 TASK_COLUMNS = [
     "created_at",
     "kind",
@@ -25,23 +33,25 @@ TASK_COLUMNS = [
     "error.detail",
 ]
 EVENT_COLUMNS = ["created_at", "kind", "actor", "message"]
-NEWEST = 100
+PAGE_SIZE = 100
 
 
 def events(
     watch: Annotated[
-        bool, typer.Option("-w", "--watch", help="go on with what happens from now on")
+        bool, typer.Option("-w", "--watch", help="Print new events until interrupted.")
     ] = False,
     path: Annotated[
-        str, typer.Option(help="of the object or what is above it, such as nodes/ID")
+        str, typer.Option(help="Path of an object or a prefix of it, for example nodes/ID.")
     ] = "",
-    kind: str = "",
-    actor: str = "",
-    since: Annotated[str, typer.Option(help="such as 2026-11-22T09:00:00Z")] = "",
+    kind: Annotated[str, typer.Option(help="Event kind, for example pool.created.")] = "",
+    actor: Annotated[str, typer.Option(help="Name of the user.")] = "",
+    since: Annotated[
+        str, typer.Option(help="Earliest time, for example 2026-11-22T09:00:00Z.")
+    ] = "",
     output: Output = "table",
 ) -> None:
-    """What happened, newest first."""
-    given = {
+    """List events, newest first."""
+    filters = {
         key: value
         for key, value in {"path": path, "kind": kind, "actor": actor, "since": since}.items()
         if value
@@ -49,24 +59,27 @@ def events(
     api = client()
     if not watch:
         show(
-            api.request("GET", "events", None, limit=str(NEWEST), **given)["items"],
+            api.request("GET", "events", None, limit=str(PAGE_SIZE), **filters)["items"],
             EVENT_COLUMNS,
             output,
             ["path", "id"],
         )
         return
-    for row in followed(api):
+    for row in watch_events(api):
         if (
             row["path"].startswith(path)
             and kind in ("", row["kind"])
             and actor in ("", row["actor"])
-            and not plain(row, output)
+            and not print_structured(row, output)
         ):
             typer.echo("  ".join(cell(row, column) for column in EVENT_COLUMNS))
 
 
-def followed(api: rest.Api) -> Iterator[dict[str, Any]]:
-    """Events as they come; a broken connection is taken up again where it broke."""
+def watch_events(api: rest.Api) -> Iterator[dict[str, Any]]:
+    """Yield events as they occur, without end.
+
+    After a connection failure, reconnects with the last sequence number, so that no event is lost.
+    """
     since, delay = "", 1.0
     while True:
         try:
@@ -76,31 +89,31 @@ def followed(api: rest.Api) -> Iterator[dict[str, Any]]:
                 since, delay = "" if kind == "resync" else token or since, 1.0
                 if kind == "event" and data["row"]:
                     yield data["row"]
-        except rest.Away:
+        except rest.ApplianceUnreachable:
             pass
         except rest.ApiError as error:
             if error.code != "gone":
                 raise
-            since = ""  # too long away: what was missed is in `busbar events`
+            since = ""  # the server discarded the missed events; `busbar events` lists them
         time.sleep(delay)
         delay = min(delay * 2, 30.0)
 
 
 @task_app.command("list")
 def task_list(
-    state: str = "",
-    kind: str = "",
-    parent: Annotated[str, typer.Option(help="id of the larger task")] = "",
+    state: Annotated[str, typer.Option(help="Task state, for example running.")] = "",
+    kind: Annotated[str, typer.Option(help="Task kind, for example node.enrol.")] = "",
+    parent: Annotated[str, typer.Option(help="Id of the parent task.")] = "",
     output: Output = "table",
 ) -> None:
-    """What is being done, newest first."""
-    given = {
+    """List tasks, newest first."""
+    filters = {
         key: value
         for key, value in {"state": state, "kind": kind, "parent_id": parent}.items()
         if value
     }
     show(
-        client().request("GET", "tasks", None, limit=str(NEWEST), **given)["items"],
+        client().request("GET", "tasks", None, limit=str(PAGE_SIZE), **filters)["items"],
         TASK_COLUMNS,
         output,
         ["path", "parent_id", "cancellable", "id"],
@@ -109,9 +122,13 @@ def task_list(
 
 @task_app.command("show")
 def task_show(
-    task_id: str, wait: Annotated[float, typer.Option(min=0, max=60, help="seconds to wait for its end")] = 0, output: Output = "table"
-) -> None:  # fmt: skip
-    """One task; -o json has its result."""
+    task_id: str,
+    wait: Annotated[
+        float, typer.Option(min=0, max=60, help="Seconds to wait until the task ends.")
+    ] = 0,
+    output: Output = "table",
+) -> None:
+    """Show a task. `-o json` includes its result."""
     show_one(
         client().request("GET", f"tasks/{task_id}", None, **({"wait": str(wait)} if wait else {})),
         TASK_COLUMNS,
@@ -122,7 +139,7 @@ def task_show(
 
 @task_app.command("log")
 def task_log(task_id: str, output: Output = "table") -> None:
-    """What a task said while it ran."""
+    """Show the log of a task."""
     show(
         list(reversed(client().items(f"tasks/{task_id}/log"))),
         ["created_at", "progress_percent", "message"],
@@ -132,7 +149,7 @@ def task_log(task_id: str, output: Output = "table") -> None:
 
 @task_app.command("cancel")
 def task_cancel(task_id: str) -> None:
-    """Stops it; what was done so far is undone or left, as its kind has it."""
+    """Cancel a task. Depending on its kind, completed steps are rolled back or kept."""
     typer.echo(client().request("POST", f"tasks/{task_id}/cancel")["state"])
 
 
@@ -143,43 +160,49 @@ def metrics(
     kind: Annotated[
         str,
         typer.Argument(
-            help="gpu, partition, session or project", autocompletion=lambda: list(SERIES)
+            help="gpu, partition, session or project.", autocompletion=lambda: list(SERIES)
         ),
     ],
     object_id: Annotated[str, typer.Argument(metavar="ID")],
-    hours: Annotated[float, typer.Option(min=0.01, help="back from now")] = 1.0,
-    metric: Annotated[list[str] | None, typer.Option(help="only these; may be given again")] = None,
+    hours: Annotated[float, typer.Option(min=0.01, help="Length of the period, until now.")] = 1.0,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Metric to show. Can be repeated.")
+    ] = None,
     resolution: Annotated[
-        int | None, typer.Option(help="seconds: 0, 10, 60 or 3600; by default what fits")
+        int | None,
+        typer.Option(help="Seconds for each point: 0, 10, 60 or 3600. Default: automatic."),
     ] = None,
     output: Output = "table",
 ) -> None:
-    """How something was used: least, mean, most and newest; -o json has every point."""
+    """Show minimum, mean, maximum and last value of metrics. `-o json` includes every point."""
     if kind not in SERIES:
-        raise rest.ApiError(f"{kind} is none of {', '.join(SERIES)}.", rest.EXIT_USAGE)
+        raise rest.ApiError(
+            f"Invalid kind {kind}; expected one of: {', '.join(SERIES)}.", rest.EXIT_USAGE
+        )
     since = (datetime.now(UTC) - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
-    given = {"since": since} | (
+    query = {"since": since} | (
         {"resolution_seconds": str(resolution)} if resolution is not None else {}
     )
-    answer = client().request("GET", f"{SERIES[kind]}/{object_id}/metrics", None, **given)
-    answer["items"] = [i for i in answer["items"] if not metric or i["metric"] in metric]
-    if not plain(answer, output):
+    response = client().request("GET", f"{SERIES[kind]}/{object_id}/metrics", None, **query)
+    response["items"] = [i for i in response["items"] if not metric or i["metric"] in metric]
+    if not print_structured(response, output):
         show(
-            [summary(i) for i in answer["items"]],
-            ["metric", "least", "mean", "most", "newest", "points"],
+            [summarise(i) for i in response["items"]],
+            ["metric", "minimum", "mean", "maximum", "last", "points"],
             "table",
         )
 
 
-def summary(series: dict[str, Any]) -> dict[str, Any]:
+def summarise(series: dict[str, Any]) -> dict[str, Any]:
+    """Return the statistics of a series; points without a value are not counted."""
     values = [p[1] for p in series["points"] if p[1] is not None]
     if not values:
         return {"metric": series["metric"], "points": 0}
     figures = {
-        "least": min(values),
+        "minimum": min(values),
         "mean": sum(values) / len(values),
-        "most": max(values),
-        "newest": values[-1],
+        "maximum": max(values),
+        "last": values[-1],
     }
     return {
         "metric": series["metric"],
@@ -189,11 +212,13 @@ def summary(series: dict[str, Any]) -> dict[str, Any]:
 
 
 def time_to_gpu(
-    hours: Annotated[float, typer.Option(min=0.01, help="back from now")] = 24.0, project: str = "", output: Output = "table"
-) -> None:  # fmt: skip
-    """How long people waited for GPUs, and how often that was within what their class is promised."""
+    hours: Annotated[float, typer.Option(min=0.01, help="Length of the period, until now.")] = 24.0,
+    project: Annotated[str, typer.Option(help="Name of a project.")] = "",
+    output: Output = "table",
+) -> None:
+    """Show queueing times and the share of requests that started within their class's target."""
     since = (datetime.now(UTC) - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
-    answer = client().request(
+    response = client().request(
         "GET", "time-to-gpu", None, since=since, **({"project": project} if project else {})
     )
     columns = [
@@ -204,29 +229,29 @@ def time_to_gpu(
         "p90_seconds",
         "p99_seconds",
         "within_target_share",
-        "waiting",
-        "longest_waiting_seconds",
+        "queued",
+        "longest_queued_seconds",
     ]
-    show(answer["items"], columns, output)
+    show(response["items"], columns, output)
 
 
 def top(
-    every: Annotated[float, typer.Option(min=0.5, help="seconds")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="print it once and end")] = False,
-    lines: Annotated[int, typer.Option("-n", min=1, help="of each table")] = 20,
+    every: Annotated[float, typer.Option(min=0.5, help="Seconds between updates.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the tables once and exit.")] = False,
+    lines: Annotated[int, typer.Option("-n", min=1, help="Maximum rows of each table.")] = 20,
 ) -> None:
-    """The busiest GPUs and sessions, over and over."""
+    """Show the busiest GPUs and sessions, updated periodically."""
     api = client()
     if once:
-        Console().print(picture(api, lines))
+        Console().print(render_top(api, lines))
         return
-    with Live(picture(api, lines), screen=True, auto_refresh=False) as live:
+    with Live(render_top(api, lines), screen=True, auto_refresh=False) as live:
         while True:
             time.sleep(every)
-            live.update(picture(api, lines), refresh=True)
+            live.update(render_top(api, lines), refresh=True)
 
 
-def picture(api: rest.Api, lines: int) -> Group:
+def render_top(api: rest.Api, lines: int) -> Group:
     gpus = sorted(
         api.items("gpus"), key=lambda g: -float(g["metrics"].get("utilisation_percent", 0))
     )

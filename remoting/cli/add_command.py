@@ -1,4 +1,4 @@
-"""`busbar node add`: confirm the machine's key, hand the credentials over once, follow the task."""
+"""The command `busbar node add`: confirms the host key, sends the credentials, follows the task."""
 
 from __future__ import annotations
 
@@ -27,20 +27,29 @@ def add(
     addresses: list[str],
     host_key_sha256: str,
 ) -> None:
-    """Blocks until the task ends. Raises ApiError when it failed."""
+    """Enrol a machine over SSH and block until the enrolment task ends.
+
+    Raises:
+        ApiError: the destination is invalid, or the task failed.
+    """
     parts = urlsplit(destination if "//" in destination else f"ssh://{destination}")
     if parts.scheme != "ssh" or not parts.hostname:
-        raise ApiError("Say which machine: busbar node add ssh://USER@HOST", EXIT_USAGE)
+        raise ApiError(
+            f"Invalid destination {destination}; use: busbar node add ssh://USER@HOST", EXIT_USAGE
+        )
     body: dict[str, Any] = {
-        "address": parts.hostname, "port": parts.port or 22, "username": parts.username or getpass.getuser(), "software_gpus": software_gpus,
+        "address": parts.hostname,
+        "port": parts.port or 22,
+        "username": parts.username or getpass.getuser(),
+        "software_gpus": software_gpus,
         "addresses": addresses,
-    }  # fmt: skip
-    body |= credentials(body["username"], parts.hostname, key, agent)
-    task = confirmed(api, body, host_key_sha256)
-    follow(api, task)
+    }
+    body |= read_credentials(body["username"], parts.hostname, key, agent)
+    task = start_enrolment(api, body, host_key_sha256)
+    follow_task(api, task)
 
 
-def credentials(username: str, host: str, key: Path | None, agent: bool) -> dict[str, Any]:
+def read_credentials(username: str, host: str, key: Path | None, agent: bool) -> dict[str, Any]:
     if agent:
         return {"use_agent": True}
     if key is not None:
@@ -49,36 +58,40 @@ def credentials(username: str, host: str, key: Path | None, agent: bool) -> dict
             found["passphrase"] = getpass.getpass(f"Passphrase of {key}: ")
         if username != "root":
             found["sudo_password"] = getpass.getpass(
-                f"Password of {username} for sudo (empty if none is asked): "
+                f"Password of {username} for sudo (empty if sudo requires none): "
             )
         return found
     return {"password": getpass.getpass(f"Password of {username}@{host}: ")}
 
 
-def confirmed(api: Api, body: dict[str, Any], host_key_sha256: str) -> dict[str, Any]:
+def start_enrolment(api: Api, body: dict[str, Any], host_key_sha256: str) -> dict[str, Any]:
+    """Start the enrolment task and return it; prompts for an unconfirmed host key."""
     try:
         return api.request("POST", "nodes/enrol-ssh", body | {"host_key_sha256": host_key_sha256})
     except ApiError as error:
         if error.code != "host_key_unconfirmed":
             raise
-        shown, key_type = error.fields["host_key_sha256"], error.fields["host_key_type"]
+        sha256, key_type = error.fields["host_key_sha256"], error.fields["host_key_type"]
     typer.confirm(
-        f"{body['address']} shows the {key_type} key\n  SHA256:{shown}\nIs that right?", abort=True
+        f"The {key_type} host key of {body['address']} is\n  SHA256:{sha256}\nTrust this key?",
+        abort=True,
     )
-    return api.request("POST", "nodes/enrol-ssh", body | {"host_key_sha256": shown})
+    return api.request("POST", "nodes/enrol-ssh", body | {"host_key_sha256": sha256})
 
 
-def follow(api: Api, task: dict[str, Any]) -> None:
-    said, table_shown = "", False
+def follow_task(api: Api, task: dict[str, Any]) -> None:
+    """Print progress and preflight results until the task ends. Raises ApiError if it failed."""
+    message, preflight_printed = "", False
     while True:
-        if task["message"] != said:
-            said = task["message"]
-            print(f"{task['progress_percent']:3d} %  {said}", file=sys.stderr)
-        if not table_shown and (task["result"] or {}).get("preflight"):
-            table_shown = True
+        if task["message"] != message:
+            message = task["message"]
+            print(f"{task['progress_percent']:3d} %  {message}", file=sys.stderr)
+        if not preflight_printed and (task["result"] or {}).get("preflight"):
+            preflight_printed = True
             for row in task["result"]["preflight"]:
+                fix = f"  -> {row['fix']}" if row["fix"] else ""
                 print(
-                    f"       {MARKS[row['state']]}  {row['check']}: {row['found']}{'  -> ' + row['fix'] if row['fix'] else ''}",
+                    f"       {MARKS[row['state']]}  {row['check']}: {row['found']}{fix}",
                     file=sys.stderr,
                 )
         if task["state"] == "succeeded":

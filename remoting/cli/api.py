@@ -1,4 +1,4 @@
-"""The appliance's REST API as the command uses it: contexts, the pinned CA, problems as sentences."""
+"""Client of the REST API: stored context, pinned CA, errors with exit codes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from typing import Any
 import httpx
 
 EXIT_ERROR, EXIT_USAGE, EXIT_NOT_FOUND, EXIT_CONFLICT, EXIT_DENIED, EXIT_TIMEOUT = 1, 2, 3, 4, 5, 6
+DEVICE_COOKIE = "__Host-busbar-device"
 TIMEOUT_SECONDS = 30.0
-STREAM_SECONDS = 60.0
-"""Without a word; the appliance says something every quarter of a minute."""
+STREAM_READ_TIMEOUT_SECONDS = 60.0
+"""The appliance sends a keep-alive on event streams every 15 s."""
 
 _EXIT_BY_STATUS = {
     400: EXIT_USAGE,
@@ -32,7 +33,10 @@ _EXIT_BY_STATUS = {
 
 
 class ApiError(Exception):
-    """What the appliance answered, as a sentence, and the exit code that fits."""
+    """Error reported by the appliance, or a usage error, with the exit code of the command.
+
+    `code` is the appliance's error code, `fields` the whole problem document.
+    """
 
     def __init__(
         self,
@@ -47,8 +51,8 @@ class ApiError(Exception):
         self.code = code
 
 
-class Away(ApiError):
-    """The appliance cannot be reached just now."""
+class ApplianceUnreachable(ApiError):
+    """The appliance did not respond or responded with a 5xx status. A retry may succeed."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Context:
     url: str
     token: str
     ca_pem: str
+    device: str = ""
+    """Cookie by which the appliance knows this client again at the next login."""
 
 
 def context_path() -> Path:
@@ -66,13 +72,13 @@ def context_path() -> Path:
 
 
 def save_context(context: Context, path: Path | None = None) -> Path:
-    """0600: it holds a token."""
-    where = path or context_path()
-    where.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    where.unlink(missing_ok=True)
-    where.touch(mode=0o600)
-    where.write_text(json.dumps(asdict(context)))
-    return where
+    """Write the context with mode 0600, because it contains a token. Return its path."""
+    target = path or context_path()
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target.unlink(missing_ok=True)
+    target.touch(mode=0o600)
+    target.write_text(json.dumps(asdict(context)))
+    return target
 
 
 def load_context() -> Context:
@@ -80,13 +86,24 @@ def load_context() -> Context:
         return Context(**json.loads(context_path().read_text()))
     except (OSError, ValueError, TypeError):
         raise ApiError(
-            "You are not signed in; start with `busbar login https://ADDRESS:8443`.", EXIT_DENIED
+            "Not signed in. Sign in with: busbar login https://ADDRESS:8443", EXIT_DENIED
         ) from None
 
 
+def known_device(url: str) -> str:
+    """Return the device cookie of an earlier login at this appliance; empty without one."""
+    try:
+        context = load_context()
+    except ApiError:
+        return ""
+    return context.device if context.url == url else ""
+
+
 class Api:
-    told: Callable[[str], None] | None = None
-    """Is told of each request, as a curl command."""
+    """Connection to one appliance. Methods block; they raise ApiError or ApplianceUnreachable."""
+
+    trace: Callable[[str], None] | None = None
+    """Called with each request as a curl command."""
 
     def __init__(self, context: Context, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         tls = ssl.create_default_context(cadata=context.ca_pem)
@@ -97,29 +114,39 @@ class Api:
             timeout=timeout_seconds,
             trust_env=False,
             headers=headers,
+            cookies={DEVICE_COOKIE: context.device} if context.device else None,
         )
 
-    def _tell(self, method: str, path: str, body: object, parameters: Mapping[str, str]) -> None:
-        if Api.told is not None:
+    @property
+    def device(self) -> str:
+        """The device cookie after a login."""
+        return self._client.cookies.get(DEVICE_COOKIE) or ""
+
+    def _trace(self, method: str, path: str, body: object, parameters: Mapping[str, str]) -> None:
+        if Api.trace is not None:
             url = self._client.build_request(method, path, params=parameters or None).url
-            sent = (
+            data = (
                 f" -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}"
                 if body is not None
                 else ""
             )
-            Api.told(
-                f'curl --cacert ca.pem -X {method} -H "Authorization: Bearer $BUSBAR_TOKEN"{sent} {shlex.quote(str(url))}'
+            Api.trace(
+                f'curl --cacert ca.pem -X {method} -H "Authorization: Bearer $BUSBAR_TOKEN"'
+                f"{data} {shlex.quote(str(url))}"
             )
 
     def stream(self, path: str, **parameters: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Token, kind and data of each server-sent event, until the appliance ends it. Raises as `request` does."""
-        self._tell("GET", path, None, parameters)
+        """Yield id, kind and data of each server-sent event until the appliance ends the stream.
+
+        Raises ApiError or ApplianceUnreachable, as `request` does.
+        """
+        self._trace("GET", path, None, parameters)
         try:
             with self._client.stream(
                 "GET",
                 path,
                 params=parameters,
-                timeout=httpx.Timeout(TIMEOUT_SECONDS, read=STREAM_SECONDS),
+                timeout=httpx.Timeout(TIMEOUT_SECONDS, read=STREAM_READ_TIMEOUT_SECONDS),
             ) as response:
                 if response.status_code >= 400:
                     response.read()
@@ -137,26 +164,35 @@ class Api:
                         )
                         found = {}
         except httpx.TransportError as error:
-            raise Away(f"The appliance does not answer: {error}") from error
+            raise ApplianceUnreachable(f"The appliance does not respond: {error}") from error
 
     def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, **parameters: str
     ) -> dict[str, Any]:
-        """Raises ApiError, or Away when there is no answer. A POST carries an Idempotency-Key, so it may be repeated."""
-        self._tell(method, path, body, parameters)
+        """Send a request and return the decoded response body, empty if there is none.
+
+        A POST carries an Idempotency-Key, so the transport may repeat it safely.
+
+        Raises:
+            ApplianceUnreachable: there is no response, or one with a 5xx status.
+            ApiError: the appliance refused the request.
+        """
+        self._trace(method, path, body, parameters)
         headers = {"Idempotency-Key": uuid.uuid4().hex} if method == "POST" else {}
         try:
             response = self._client.request(
                 method, path, json=body, params=parameters or None, headers=headers
             )
         except httpx.TransportError as error:
-            raise Away(f"The appliance does not answer: {error}") from error
+            raise ApplianceUnreachable(f"The appliance does not respond: {error}") from error
         if response.status_code >= 500:
-            raise Away(f"The appliance answered {response.status_code}; its log says why.")
+            raise ApplianceUnreachable(
+                f"The appliance responded with status {response.status_code}. See its log."
+            )
         if response.status_code >= 400:
             raise self._problem(response)
-        answer: dict[str, Any] = response.json() if response.content else {}
-        return answer
+        content: dict[str, Any] = response.json() if response.content else {}
+        return content
 
     @staticmethod
     def _problem(response: httpx.Response) -> ApiError:
@@ -167,20 +203,21 @@ class Api:
                 f"\n  {e['pointer']}: {e['message']}" for e in content.get("errors", [])
             )
         except (ValueError, KeyError):
-            content, detail, code = {}, f"The appliance answered {response.status_code}.", ""
+            content, code = {}, ""
+            detail = f"The appliance responded with status {response.status_code}."
         return ApiError(
             detail, _EXIT_BY_STATUS.get(response.status_code, EXIT_ERROR), code, content
         )
 
-    def named(self, path: str, name: str) -> dict[str, Any]:
-        """The one object of that name."""
+    def find_by_name(self, path: str, name: str) -> dict[str, Any]:
+        """Return the object with this name from a collection. Raises ApiError if absent."""
         for row in self.items(path):
             if row["name"] == name:
                 return row
-        raise ApiError(f"There is no {name} among the {path}.", EXIT_NOT_FOUND)
+        raise ApiError(f'"{name}" not found in {path}.', EXIT_NOT_FOUND)
 
     def items(self, path: str, **parameters: str) -> list[dict[str, Any]]:
-        """All pages."""
+        """Return the items of all pages of a collection."""
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:

@@ -1,4 +1,4 @@
-"""What the shell offers after a name has begun. Silent when nobody is signed in or the appliance is away."""
+"""Shell completion of object names."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Callable
 
 from remoting.cli.api import Api, ApiError, load_context
 
-SECONDS = 2.0
+TIMEOUT_SECONDS = 2.0
 
 
-def names(path: str, column: str = "name") -> Callable[[str], list[str]]:
+def complete_names(path: str, column: str = "name") -> Callable[[str], list[str]]:
+    """Return a completion function over a column of a collection.
+
+    It completes nothing if there is no signed-in user or the appliance is unreachable.
+    """
+
     def complete(incomplete: str) -> list[str]:
         try:
-            found = [
-                str(row[column]) for row in Api(load_context(), timeout_seconds=SECONDS).items(path)
-            ]
+            api = Api(load_context(), timeout_seconds=TIMEOUT_SECONDS)
+            candidates = [str(row[column]) for row in api.items(path)]
         except ApiError:
             return []
-        return [name for name in found if name.startswith(incomplete)]
+        return [name for name in candidates if name.startswith(incomplete)]
 
     return complete

@@ -23,19 +23,23 @@ from remoting.cli import (
     site_commands,
 )
 from remoting.cli import api as rest
-from remoting.cli.output import Output, client, plain, show, show_one
+from remoting.cli.output import Output, client, print_structured, show, show_one
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
-    help="Busbar: GPUs of many servers, over the network.",
+    help="Busbar pools NVIDIA GPUs over the network.",
     pretty_exceptions_enable=False,
 )
-allocation_app = typer.Typer(no_args_is_help=True, help="Who holds what.")
+allocation_app = typer.Typer(no_args_is_help=True, help="List, show and release allocations.")
 APPS = {
-    "node": node_commands.node_app, "gpu": node_commands.gpu_app, "site": site_commands.site_app, "allocation": allocation_app,
-    "task": activity_commands.task_app, **pool_commands.APPS,
-}  # fmt: skip
+    "node": node_commands.node_app,
+    "gpu": node_commands.gpu_app,
+    "site": site_commands.site_app,
+    "allocation": allocation_app,
+    "task": activity_commands.task_app,
+    **pool_commands.APPS,
+}
 for name, sub in APPS.items():
     app.add_typer(sub, name=name)
 for command in (
@@ -52,47 +56,53 @@ for command in (
 @app.callback()
 def options(
     show_api: Annotated[
-        bool, typer.Option("--show-api", help="say each request as a curl command, on stderr")
+        bool, typer.Option("--show-api", help="Print each request to stderr as a curl command.")
     ] = False,
 ) -> None:
-    rest.Api.told = (lambda text: typer.echo(text, err=True)) if show_api else None
+    """Pool NVIDIA GPUs over the network."""
+    rest.Api.trace = (lambda text: typer.echo(text, err=True)) if show_api else None
 
 
 @app.command()
 def login(
-    url: Annotated[str, typer.Argument(help="https://ADDRESS:8443")],
-    username: str = "admin",
+    url: Annotated[str, typer.Argument(help="URL of the appliance: https://ADDRESS:8443.")],
+    username: Annotated[str, typer.Option(help="Name of the user.")] = "admin",
     ca_sha256: Annotated[
-        str, typer.Option(help="the appliance's CA fingerprint; asked for when absent")
+        str,
+        typer.Option(help="SHA-256 fingerprint of the appliance's CA. Prompts if not given."),
     ] = "",
 ) -> None:
-    """Signs in and remembers the appliance, its CA and a token in a private file."""
-    unchecked = httpx.Client(verify=False, trust_env=False, timeout=20)  # noqa: S501 - only to fetch what is then compared with a fingerprint
-    pem = unchecked.get(f"{url}/api/v1/ca").json()["ca_pem"]
-    found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
-    if ca_sha256 and ca_sha256.replace(":", "").lower() != found:
+    """Sign in. Stores the URL, the CA and a token in a private file."""
+    # The CA is fetched without verification and then compared with the fingerprint.
+    unverified = httpx.Client(verify=False, trust_env=False, timeout=20)  # noqa: S501
+    pem = unverified.get(f"{url}/api/v1/ca").json()["ca_pem"]
+    fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+    if ca_sha256 and ca_sha256.replace(":", "").lower() != fingerprint:
         raise rest.ApiError(
-            "The appliance's CA has another fingerprint than the one you gave; nothing was sent.",
+            f"CA fingerprint mismatch: the appliance's CA has {fingerprint}. "
+            "No credentials were sent.",
             rest.EXIT_DENIED,
         )
     if not ca_sha256:
         typer.confirm(
-            f"The appliance's CA has the SHA-256 fingerprint\n  {found}\nIs that right?", abort=True
+            f"SHA-256 fingerprint of the appliance's CA:\n  {fingerprint}\nTrust this CA?",
+            abort=True,
         )
     body = {"username": username, "password": getpass.getpass(f"Password of {username}: ")}
-    anonymous = rest.Api(rest.Context(url, "", pem))
-    answer = anonymous.request("POST", "login", body)
-    if answer["must_change_password"]:
+    anonymous = rest.Api(rest.Context(url, "", pem, rest.known_device(url)))
+    response = anonymous.request("POST", "login", body)
+    if response["must_change_password"]:
         body["new_password"] = getpass.getpass(
-            "The password is one-time. Your own, at least 12 characters: "
+            "This password is valid once. New password, at least 12 characters: "
         )
-        answer = anonymous.request("POST", "login", body)
-    typer.echo(f"Signed in; kept in {rest.save_context(rest.Context(url, answer['token'], pem))}")
+        response = anonymous.request("POST", "login", body)
+    path = rest.save_context(rest.Context(url, response["token"], pem, anonymous.device))
+    typer.echo(f"Signed in. Credentials stored in {path}")
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def run(
-    command: Annotated[list[str], typer.Argument(help="the program and its arguments, after --")],
+    command: Annotated[list[str], typer.Argument(help="Program and its arguments, after --.")],
     gpu_count: Annotated[
         int,
         typer.Option(
@@ -100,7 +110,7 @@ def run(
             "--gpus",
             min=1,
             max=16,
-            help="on one node or several; NCCL works within one node only, for now",
+            help="Number of GPUs, on one or several nodes. NCCL works within one node only.",
         ),
     ] = 1,
     percent: Annotated[
@@ -110,59 +120,81 @@ def run(
             "--percent",
             min=0,
             max=100,
-            help="of memory and compute of each GPU; 100 unless --memory is given",
+            help="Share of memory and compute of each GPU. Default: 100 without --memory.",
         ),
     ] = 0,
     memory: Annotated[
         str,
         typer.Option(
-            "-m", "--memory", help="of each GPU, such as 8GiB or 512MiB; compute in proportion"
+            "-m",
+            "--memory",
+            help="Memory of each GPU, for example 8GiB or 512MiB. Compute in proportion.",
         ),
     ] = "",
-    pool: str = "default",
-    project: str = "default",
-    model: Annotated[str, typer.Option(help="part of the GPU model's name")] = "",
+    pool: Annotated[str, typer.Option(help="Name of the pool.")] = "default",
+    project: Annotated[str, typer.Option(help="Name of the project.")] = "default",
+    model: Annotated[str, typer.Option(help="Part of the GPU model's name.")] = "",
     label: Annotated[
         list[str] | None,
-        typer.Option(help="KEY=VALUE that node or GPU must have; may be given again"),
+        typer.Option(help="KEY=VALUE label required on node or GPU. Can be repeated."),
     ] = None,
-    min_driver: Annotated[str, typer.Option(help="of NVIDIA's driver, such as 550.54")] = "",
-    min_cuda: Annotated[str, typer.Option(help="that the driver can do, such as 12.4")] = "",
-    same_node: Annotated[bool, typer.Option("--same-node", help="all GPUs on one node")] = False,
-    exclusive: Annotated[bool, typer.Option("--exclusive", help="whole GPUs")] = False,
-    priority: Annotated[int, typer.Option(min=0, max=200)] = 50,
-    preemptible: Annotated[
-        bool, typer.Option(help="may be asked to leave for who has the better claim")
-    ] = True,
-    lifetime: Annotated[int | None, typer.Option(min=1, help="seconds after which it ends")] = None,
-    reservation: Annotated[str, typer.Option(help="id of a reservation of the project")] = "",
-    timeout: Annotated[float | None, typer.Option(help="seconds to wait for a place")] = None,
+    min_driver: Annotated[
+        str, typer.Option(help="Minimum version of NVIDIA's driver, for example 550.54.")
+    ] = "",
+    min_cuda: Annotated[
+        str, typer.Option(help="Minimum CUDA version of the driver, for example 12.4.")
+    ] = "",
+    same_node: Annotated[
+        bool, typer.Option("--same-node", help="Place all GPUs on one node.")
+    ] = False,
+    exclusive: Annotated[bool, typer.Option("--exclusive", help="Allocate whole GPUs.")] = False,
+    priority: Annotated[
+        int, typer.Option(min=0, max=200, help="Higher values are placed first.")
+    ] = 50,
+    preemptible: Annotated[bool, typer.Option(help="The allocation may be preempted.")] = True,
+    lifetime: Annotated[
+        int | None, typer.Option(min=1, help="Seconds after which the allocation ends.")
+    ] = None,
+    reservation: Annotated[str, typer.Option(help="Id of a reservation of the project.")] = "",
+    timeout: Annotated[
+        float | None, typer.Option(help="Maximum seconds to wait in the queue.")
+    ] = None,
     allocation: Annotated[
-        str, typer.Option(help="an allocation that you hold already; it is not released at the end")
+        str, typer.Option(help="Id of an existing allocation. It is not released at the end.")
     ] = "",
 ) -> None:
-    """Runs a program with GPUs of the pool: busbar run -n 1 -p 25 -- python train.py"""
-    wanted: dict[str, Any] = {
-        "gpu_count": gpu_count, "pool": pool, "project": project, "model": model, "selector": pairs(label or []), "same_node": same_node, "priority": priority,
-        "preemptible": preemptible, "compute_mode": "exclusive" if exclusive else "shared", "lifetime_seconds": lifetime, "reservation_id": reservation or None,
-        "min_driver_version": min_driver, "min_cuda_version": min_cuda,
-    }  # fmt: skip
-    wanted |= ({"percent": percent} if percent else {}) | (
-        {"memory_bytes": size_bytes(memory)} if memory else {}
+    """Run a program on GPUs of a pool: busbar run -n 1 -p 25 -- python train.py"""
+    request: dict[str, Any] = {
+        "gpu_count": gpu_count,
+        "pool": pool,
+        "project": project,
+        "model": model,
+        "selector": parse_labels(label or []),
+        "same_node": same_node,
+        "priority": priority,
+        "preemptible": preemptible,
+        "compute_mode": "exclusive" if exclusive else "shared",
+        "lifetime_seconds": lifetime,
+        "reservation_id": reservation or None,
+        "min_driver_version": min_driver,
+        "min_cuda_version": min_cuda,
+    }
+    request |= ({"percent": percent} if percent else {}) | (
+        {"memory_bytes": parse_size(memory)} if memory else {}
     )
     raise typer.Exit(
         run_command.run(
-            client(), command, wanted=wanted, timeout_seconds=timeout, allocation_id=allocation
+            client(), command, request=request, timeout_seconds=timeout, allocation_id=allocation
         )
     )
 
 
-def pairs(given: list[str]) -> dict[str, str]:
-    """KEY=VALUE, again and again."""
-    wrong = [g for g in given if "=" not in g]
-    if wrong:
-        raise rest.ApiError(f"{wrong[0]} is not KEY=VALUE.", rest.EXIT_USAGE)
-    return dict(g.split("=", 1) for g in given)
+def parse_labels(arguments: list[str]) -> dict[str, str]:
+    """Return the labels of KEY=VALUE arguments. Raises ApiError for any other form."""
+    for argument in arguments:
+        if "=" not in argument:
+            raise rest.ApiError(f"Invalid label {argument}; expected KEY=VALUE.", rest.EXIT_USAGE)
+    return dict(argument.split("=", 1) for argument in arguments)
 
 
 UNITS = {
@@ -179,17 +211,19 @@ UNITS = {
 }
 
 
-def size_bytes(text: str) -> int:
-    """8GiB, 512M, 1.5 GiB; powers of 1024."""
+def parse_size(text: str) -> int:
+    """Return the bytes of a size such as 8GiB, 512M or "1.5 GiB". Units are powers of 1024."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
     if match is None or match[2].upper() not in UNITS:
-        raise rest.ApiError(f"{text} is no size; write it as 8GiB or 512MiB.", rest.EXIT_USAGE)
+        raise rest.ApiError(
+            f"Invalid size {text}; expected a value such as 8GiB or 512MiB.", rest.EXIT_USAGE
+        )
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 @app.command()
 def ps(output: Output = "table") -> None:
-    """Sessions that are open now."""
+    """List open sessions."""
     columns = ["id", "program", "client_address", "node", "memory_bytes", "launches", "opened_at"]
     show(
         client().items("sessions", state="running"),
@@ -222,8 +256,11 @@ ALLOCATION_WIDE = [
 
 
 @allocation_app.command("list")
-def allocation_list(state: str = "", output: Output = "table") -> None:
-    """Allocations, newest first, with why they wait."""
+def allocation_list(
+    state: Annotated[str, typer.Option(help="State, for example active.")] = "",
+    output: Output = "table",
+) -> None:
+    """List allocations, newest first, with the reason if they are queued."""
     show(
         client().items("allocations", **({"state": state} if state else {})),
         ALLOCATION_COLUMNS,
@@ -234,9 +271,14 @@ def allocation_list(state: str = "", output: Output = "table") -> None:
 
 @allocation_app.command("show")
 def allocation_show(
-    allocation_id: str, wait: Annotated[float, typer.Option(min=0, max=60, help="seconds to wait while it changes")] = 0, output: Output = "table"
-) -> None:  # fmt: skip
-    """One allocation."""
+    allocation_id: str,
+    wait: Annotated[
+        float,
+        typer.Option(min=0, max=60, help="Seconds to wait until it is no longer queued or ending."),
+    ] = 0,
+    output: Output = "table",
+) -> None:
+    """Show an allocation."""
     row = client().request(
         "GET", f"allocations/{allocation_id}", None, **({"wait": str(wait)} if wait else {})
     )
@@ -245,21 +287,20 @@ def allocation_show(
 
 @app.command()
 def explain(allocation_id: str, output: Output = "table") -> None:
-    """Why an allocation waits, when it is expected to start, and what would start at once instead."""
-    answer = client().request("GET", f"allocations/{allocation_id}/explanation")
-    if plain(answer, output):
+    """Show the reason why an allocation is queued, its expected start and alternatives."""
+    explanation = client().request("GET", f"allocations/{allocation_id}/explanation")
+    if print_structured(explanation, output):
         return
-    if answer["state"] != "waiting":
-        typer.echo(f"It does not wait; it is {answer['state']}.")
+    if explanation["state"] != "queued":
+        typer.echo(f"The allocation is not queued. State: {explanation['state']}")
         return
-    typer.echo(f"{answer['rule']}: {answer['reason']}")
-    typer.echo(
-        f"Expected to start: {(answer['expected_start_at'] or 'not known; nobody says when they end')[:40]}"
-    )
-    if answer["alternatives"]:
-        typer.echo("Would start at once:")
+    typer.echo(f"{explanation['rule']}: {explanation['reason']}")
+    expected = (explanation["expected_start_at"] or "unknown (no end time is set)")[:40]
+    typer.echo(f"Expected to start: {expected}")
+    if explanation["alternatives"]:
+        typer.echo("Alternatives that would start immediately:")
         show(
-            answer["alternatives"],
+            explanation["alternatives"],
             ["difference", "pool", "gpu_count", "percent", "memory_bytes"],
             output,
         )
@@ -267,9 +308,16 @@ def explain(allocation_id: str, output: Output = "table") -> None:
 
 @allocation_app.command("release")
 def allocation_release(
-    allocation_id: str, force: Annotated[bool, typer.Option("--force", help="without the word of a node that does not report; an administrator's")] = False
-) -> None:  # fmt: skip
-    """Ends an allocation and its sessions."""
+    allocation_id: str,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Release without confirmation from an unreachable node. Requires administrator.",
+        ),
+    ] = False,
+) -> None:
+    """End an allocation and its sessions."""
     method, path = (
         ("POST", f"allocations/{allocation_id}/force-release")
         if force
@@ -280,42 +328,42 @@ def allocation_release(
 
 @app.command("api")
 def any_operation(
-    method: Annotated[str, typer.Argument(help="GET, POST, PATCH or DELETE")],
-    path: Annotated[str, typer.Argument(help="such as nodes or pools/ID; ?name=value after it")],
-    data: Annotated[str, typer.Option("-d", "--data", help="JSON that is sent")] = "",
+    method: Annotated[str, typer.Argument(help="GET, POST, PATCH or DELETE.")],
+    path: Annotated[
+        str, typer.Argument(help="For example nodes or pools/ID, with an optional ?name=value.")
+    ],
+    data: Annotated[str, typer.Option("-d", "--data", help="Request body as JSON.")] = "",
     output: Output = "json",
 ) -> None:
-    """Any operation of the REST API; https://APPLIANCE/api/docs lists them."""
+    """Send a request to the REST API. https://APPLIANCE/api/docs lists all operations."""
     try:
         body = json.loads(data) if data else None
     except ValueError:
-        raise rest.ApiError(f"{data[:60]} is no JSON.", rest.EXIT_USAGE) from None
+        raise rest.ApiError(f"Invalid JSON: {data[:60]}", rest.EXIT_USAGE) from None
     path, _, query = path.removeprefix("/api/v1/").partition("?")
-    answer = client().request(
+    response = client().request(
         method.upper(), path, body, **dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
     )
-    plain(answer, "yaml" if output == "yaml" else "json")
+    print_structured(response, "yaml" if output == "yaml" else "json")
 
 
 @app.command()
 def whoami(output: Output = "table") -> None:
-    """Who is signed in, and what their roles are."""
+    """Show the signed-in user and their privileges."""
     show_one(client().request("GET", "me"), ["username", "privileges"], output)
 
 
 @app.command()
 def status(output: Output = "table") -> None:
-    """How the appliance itself does."""
-    answer = client().request("GET", "appliance")
-    if not plain(answer, output):
-        show(
-            [{"what": name, "value": value} for name, value in answer.items()],
-            ["what", "value"],
-            output,
-        )
+    """Show appliance status."""
+    response = client().request("GET", "appliance")
+    if not print_structured(response, output):
+        rows = [{"name": name, "value": value} for name, value in response.items()]
+        show(rows, ["name", "value"], output)
 
 
 def main() -> None:
+    """Run the command line and exit with the code of the error, if any."""
     try:
         app(prog_name="busbar")
     except rest.ApiError as error:

@@ -1,4 +1,4 @@
-"""`busbar node` and `busbar gpu`: what there is, and what may start on it."""
+"""The commands `busbar node`, `busbar gpu` and `busbar capacity`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import typer
 
 from remoting.cli import add_command
 from remoting.cli import api as rest
-from remoting.cli.completion import names
-from remoting.cli.output import Output, client, plain, show, show_one
+from remoting.cli.completion import complete_names
+from remoting.cli.output import Output, client, print_structured, show, show_one
 
-node_app = typer.Typer(no_args_is_help=True, help="Machines with GPUs.")
-gpu_app = typer.Typer(no_args_is_help=True, help="GPUs of all nodes.")
+node_app = typer.Typer(no_args_is_help=True, help="Manage nodes: servers with GPUs.")
+gpu_app = typer.Typer(no_args_is_help=True, help="Manage the GPUs of all nodes.")
 
-NodeName = Annotated[str, typer.Argument(autocompletion=names("nodes"))]
-GpuName = Annotated[str, typer.Argument(help="its id, or NODE/INDEX")]
-Labels = Annotated[list[str], typer.Argument(help="KEY=VALUE to set, KEY- to take away")]
-LabelFilter = Annotated[str, typer.Option("-l", "--labels", help="KEY=VALUE,… that they have")]
+NodeName = Annotated[str, typer.Argument(autocompletion=complete_names("nodes"))]
+GpuName = Annotated[str, typer.Argument(help="Id of the GPU, or NODE/INDEX.")]
+Labels = Annotated[list[str], typer.Argument(help="KEY=VALUE to set, KEY- to remove.")]
+LabelFilter = Annotated[
+    str, typer.Option("-l", "--labels", help="Show objects with these labels: KEY=VALUE,…")
+]
 
 NODE_COLUMNS = [
     "name",
@@ -39,7 +41,9 @@ GPU_COLUMNS = [
     "pool",
     "uuid",
 ]
-NODE_MORE = [
+NODE_WIDE = [
+    "locked_at",
+    "lock_reason",
     "site",
     "notes",
     "agent_outdated",
@@ -49,43 +53,44 @@ NODE_MORE = [
     "generation",
     "applied_generation",
 ]
-GPU_MORE = ["compute_capability", "mig", "pci_bus_id", "links", "labels", "notes", "present", "id"]
+GPU_WIDE = ["compute_capability", "mig", "pci_bus_id", "links", "labels", "notes", "present", "id"]
 
 
 @node_app.command("list")
 def node_list(labels: LabelFilter = "", output: Output = "table") -> None:
-    """All nodes."""
+    """List nodes."""
     rows = client().items("nodes", **({"labels": labels} if labels else {}))
-    show(rows, NODE_COLUMNS, output, NODE_MORE)
+    show(rows, NODE_COLUMNS, output, NODE_WIDE)
 
 
 @node_app.command("show")
 def node_show(name: NodeName, output: Output = "table") -> None:
-    """One node."""
-    show_one(client().named("nodes", name), NODE_COLUMNS, output, NODE_MORE)
+    """Show a node."""
+    show_one(client().find_by_name("nodes", name), NODE_COLUMNS, output, NODE_WIDE)
 
 
 @node_app.command("add")
 def node_add(
     destination: Annotated[str, typer.Argument(help="ssh://USER@HOST[:PORT]")],
     key: Annotated[
-        Path | None, typer.Option(help="private key file; otherwise a password is asked for")
+        Path | None, typer.Option(help="Private key file. Prompts for a password if not given.")
     ] = None,
     agent: Annotated[
-        bool, typer.Option(help="use the SSH agent of the appliance's process")
+        bool, typer.Option(help="Use the SSH agent of the appliance's process.")
     ] = False,
     software_gpus: Annotated[
-        int, typer.Option(min=0, max=16, help="for a machine without NVIDIA's driver")
+        int,
+        typer.Option(min=0, max=16, help="Number of software GPUs, without NVIDIA's driver."),
     ] = 0,
     address: Annotated[
         list[str] | None,
-        typer.Option(help="under which clients reach the node; may be given again"),
+        typer.Option(help="Address at which clients reach the node. Can be repeated."),
     ] = None,
     host_key_sha256: Annotated[
-        str, typer.Option(help="confirms the machine's key; asked for when absent")
+        str, typer.Option(help="SHA-256 fingerprint of the host key. Prompts if not given.")
     ] = "",
 ) -> None:
-    """Registers a machine over SSH: its key is confirmed, its state checked, the agent installed."""
+    """Enrol a machine over SSH: confirm its host key, run preflight checks, install the agent."""
     add_command.add(
         client(),
         destination,
@@ -99,34 +104,42 @@ def node_add(
 
 @node_app.command("remove")
 def node_remove(name: NodeName) -> None:
-    """Takes a node out of the pool; refused while something runs there."""
+    """Remove a node from the inventory. Fails while allocations use it."""
     api = client()
-    api.request("DELETE", f"nodes/{api.named('nodes', name)['id']}")
+    api.request("DELETE", f"nodes/{api.find_by_name('nodes', name)['id']}")
     typer.echo(
-        f"Node {name} was removed. On the machine itself: sudo /opt/busbar/busbar-node remove"
+        f"Node {name} removed. Uninstall the agent there: sudo /opt/busbar/busbar-node remove"
     )
 
 
-def relabelled(now: dict[str, str], given: list[str]) -> dict[str, str]:
-    labels = dict(now)
-    for text in given:
+def apply_label_changes(current: dict[str, str], changes: list[str]) -> dict[str, str]:
+    """Return the labels after KEY=VALUE (set) and KEY- (remove) changes.
+
+    Raises:
+        ApiError: a change has neither form.
+    """
+    labels = dict(current)
+    for text in changes:
         key, equals, value = text.partition("=")
         if equals and key:
             labels[key] = value
         elif text.endswith("-") and len(text) > 1:
             labels.pop(text[:-1], None)
         else:
-            raise rest.ApiError(f"{text} is neither KEY=VALUE nor KEY-.", rest.EXIT_USAGE)
+            raise rest.ApiError(
+                f"Invalid label change {text}; expected KEY=VALUE or KEY-.", rest.EXIT_USAGE
+            )
     return labels
 
 
 @node_app.command("label")
 def node_label(name: NodeName, labels: Labels, output: Output = "table") -> None:
-    """Sets and takes away labels; requests can ask for them."""
+    """Set and remove labels of a node. Requests select nodes by label."""
     api = client()
-    node = api.named("nodes", name)
+    node = api.find_by_name("nodes", name)
+    changes = {"labels": apply_label_changes(node["labels"], labels)}
     show_one(
-        api.request("PATCH", f"nodes/{node['id']}", {"labels": relabelled(node["labels"], labels)}),
+        api.request("PATCH", f"nodes/{node['id']}", changes),
         ["name", "labels"],
         output,
     )
@@ -137,25 +150,25 @@ def node_set(
     name: NodeName,
     site: Annotated[
         str | None,
-        typer.Option(autocompletion=names("sites"), help="where it stands; an empty one: nowhere"),
+        typer.Option(autocompletion=complete_names("sites"), help='Name of the site; "" for none.'),
     ] = None,
-    notes: str | None = None,
+    notes: Annotated[str | None, typer.Option(help="Free text.")] = None,
     network: Annotated[
         list[str] | None,
-        typer.Option(help="ADDRESS=NAME; pools prefer a network by its name; may be given again"),
+        typer.Option(help="ADDRESS=NAME of a network that pools can prefer. Can be repeated."),
     ] = None,
     output: Output = "table",
 ) -> None:
-    """Changes what is given and nothing else."""
+    """Change a node. Options that are not given keep their values."""
     api = client()
     networks = dict(one.rpartition("=")[::2] for one in network) if network else None
-    given = {
+    changes = {
         key: value
         for key, value in {"site": site, "notes": notes, "networks": networks}.items()
         if value is not None
     }
     show_one(
-        api.request("PATCH", f"nodes/{api.named('nodes', name)['id']}", given),
+        api.request("PATCH", f"nodes/{api.find_by_name('nodes', name)['id']}", changes),
         ["name", "site", "notes"],
         output,
     )
@@ -163,30 +176,42 @@ def node_set(
 
 @node_app.command("cordon")
 def node_cordon(name: NodeName) -> None:
-    """Present allocations stay, new ones do not come."""
+    """Exclude a node from placement. Existing allocations stay."""
     api = client()
-    typer.echo(api.request("POST", f"nodes/{api.named('nodes', name)['id']}/cordon")["state"])
+    typer.echo(
+        api.request("POST", f"nodes/{api.find_by_name('nodes', name)['id']}/cordon")["state"]
+    )
 
 
 @node_app.command("uncordon")
 def node_uncordon(name: NodeName) -> None:
-    """New allocations may come again."""
+    """Include a cordoned node in placement again."""
     api = client()
-    typer.echo(api.request("POST", f"nodes/{api.named('nodes', name)['id']}/uncordon")["state"])
+    typer.echo(
+        api.request("POST", f"nodes/{api.find_by_name('nodes', name)['id']}/uncordon")["state"]
+    )
+
+
+@node_app.command("unlock")
+def node_unlock(name: NodeName) -> None:
+    """Unlock a node whose identity was copied, after the copy has been removed."""
+    api = client()
+    api.request("POST", f"nodes/{api.find_by_name('nodes', name)['id']}/unlock")
+    typer.echo(f"Node {name} is unlocked.")
 
 
 @node_app.command("maintenance")
 def node_maintenance(
     name: NodeName,
     grace: Annotated[
-        float, typer.Option(min=0, help="seconds of notice for allocations there")
+        float, typer.Option(min=0, help="Seconds until allocations on the node end.")
     ] = 300.0,
 ) -> None:
-    """Empties a node; it gets nothing new until exit-maintenance."""
+    """Drain a node. It receives no allocations until exit-maintenance."""
     api = client()
     task = api.request(
         "POST",
-        f"nodes/{api.named('nodes', name)['id']}/enter-maintenance",
+        f"nodes/{api.find_by_name('nodes', name)['id']}/enter-maintenance",
         {"grace_seconds": grace},
     )
     typer.echo(
@@ -196,19 +221,21 @@ def node_maintenance(
 
 @node_app.command("exit-maintenance")
 def node_exit_maintenance(name: NodeName) -> None:
-    """Back to work; what had notice and is still there may stay."""
+    """End maintenance of a node. Allocations that have not ended yet are kept."""
     api = client()
     typer.echo(
-        api.request("POST", f"nodes/{api.named('nodes', name)['id']}/exit-maintenance")["state"]
+        api.request("POST", f"nodes/{api.find_by_name('nodes', name)['id']}/exit-maintenance")[
+            "state"
+        ]
     )
 
 
 @node_app.command("blockers")
 def node_blockers(name: NodeName, output: Output = "table") -> None:
-    """Allocations that stand in the way of a node's maintenance or removal."""
+    """List allocations that block maintenance or removal of a node."""
     api = client()
     show(
-        api.items(f"nodes/{api.named('nodes', name)['id']}/blockers"),
+        api.items(f"nodes/{api.find_by_name('nodes', name)['id']}/blockers"),
         ["id", "name", "owner", "project", "state", "evict_at", "end_reason"],
         output,
     )
@@ -216,7 +243,7 @@ def node_blockers(name: NodeName, output: Output = "table") -> None:
 
 @node_app.command("keys")
 def node_keys(output: Output = "table") -> None:
-    """SSH keys of machines that an operator confirmed."""
+    """List confirmed SSH host keys."""
     show(
         client().items("ssh-host-keys"),
         ["address", "port", "key_type", "sha256", "confirmed_by", "created_at"],
@@ -226,12 +253,12 @@ def node_keys(output: Output = "table") -> None:
 
 @node_app.command("forget-key")
 def node_forget_key(address: str) -> None:
-    """Forgets the SSH key of a machine that was set up anew."""
+    """Delete the confirmed SSH host keys of a machine, for example after a reinstallation."""
     api = client()
-    for held in api.items("ssh-host-keys"):
-        if held["address"] == address:
-            api.request("DELETE", f"ssh-host-keys/{held['id']}")
-            typer.echo(f"Forgot SHA256:{held['sha256']} of {address}:{held['port']}.")
+    for key in api.items("ssh-host-keys"):
+        if key["address"] == address:
+            api.request("DELETE", f"ssh-host-keys/{key['id']}")
+            typer.echo(f"Deleted SHA256:{key['sha256']} of {address}:{key['port']}.")
 
 
 @node_app.command("token")
@@ -239,32 +266,36 @@ def node_token(
     node: Annotated[
         str,
         typer.Option(
-            help="whose machine was installed anew: it is that node again",
-            autocompletion=names("nodes"),
+            help="Node whose machine was reinstalled; it keeps its name and labels.",
+            autocompletion=complete_names("nodes"),
         ),
     ] = "",
 ) -> None:
-    """Makes an enrolment token: single use, 15 minutes."""
+    """Create an enrolment token. It is valid once, for 15 minutes."""
     api = client()
-    wanted = {"node_id": api.named("nodes", node)["id"]} if node else {}
-    typer.echo(api.request("POST", "enrolment-tokens", wanted)["token"])
+    body = {"node_id": api.find_by_name("nodes", node)["id"]} if node else {}
+    typer.echo(api.request("POST", "enrolment-tokens", body)["token"])
 
 
 @gpu_app.command("list")
 def gpu_list(
-    pool: Annotated[str, typer.Option(autocompletion=names("pools"))] = "",
-    node: Annotated[str, typer.Option(autocompletion=names("nodes"))] = "",
-    model: str = "",
+    pool: Annotated[
+        str, typer.Option(autocompletion=complete_names("pools"), help="Name of a pool.")
+    ] = "",
+    node: Annotated[
+        str, typer.Option(autocompletion=complete_names("nodes"), help="Name of a node.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="Part of the GPU model's name.")] = "",
     labels: LabelFilter = "",
     output: Output = "table",
 ) -> None:
-    """All GPUs, with what they do now."""
-    given = {
+    """List GPUs with their current metrics."""
+    filters = {
         key: value
         for key, value in {"pool": pool, "node": node, "model": model, "labels": labels}.items()
         if value
     }
-    rows = sorted(client().items("gpus", **given), key=lambda g: (g["node"], g["index"]))
+    rows = sorted(client().items("gpus", **filters), key=lambda g: (g["node"], g["index"]))
     show(
         rows,
         GPU_COLUMNS,
@@ -283,6 +314,7 @@ def gpu_list(
 
 
 def find_gpu(api: rest.Api, name: str) -> dict[str, Any]:
+    """Return the GPU with this id or NODE/INDEX name. Raises ApiError if absent."""
     node, slash, index = name.partition("/")
     if not slash:
         return api.request("GET", f"gpus/{name}")
@@ -290,23 +322,24 @@ def find_gpu(api: rest.Api, name: str) -> dict[str, Any]:
         if str(gpu["index"]) == index:
             return gpu
     raise rest.ApiError(
-        f"There is no GPU {name}; `busbar gpu list` shows them.", rest.EXIT_NOT_FOUND
+        f'GPU "{name}" not found. List GPUs with: busbar gpu list', rest.EXIT_NOT_FOUND
     )
 
 
 @gpu_app.command("show")
 def gpu_show(gpu: GpuName, output: Output = "table") -> None:
-    """One GPU."""
-    show_one(find_gpu(client(), gpu), GPU_COLUMNS, output, GPU_MORE)
+    """Show a GPU."""
+    show_one(find_gpu(client(), gpu), GPU_COLUMNS, output, GPU_WIDE)
 
 
 @gpu_app.command("label")
 def gpu_label(gpu: GpuName, labels: Labels, output: Output = "table") -> None:
-    """Sets and takes away labels; requests can ask for them."""
+    """Set and remove labels of a GPU. Requests select GPUs by label."""
     api = client()
     row = find_gpu(api, gpu)
+    changes = {"labels": apply_label_changes(row["labels"], labels)}
     show_one(
-        api.request("PATCH", f"gpus/{row['id']}", {"labels": relabelled(row["labels"], labels)}),
+        api.request("PATCH", f"gpus/{row['id']}", changes),
         ["node", "index", "labels"],
         output,
     )
@@ -314,9 +347,16 @@ def gpu_label(gpu: GpuName, labels: Labels, output: Output = "table") -> None:
 
 @gpu_app.command("move")
 def gpu_move(
-    gpu: GpuName, pool: Annotated[str, typer.Argument(help='"" takes it out of its pool', autocompletion=names("pools"))], output: Output = "table"
-) -> None:  # fmt: skip
-    """Puts a GPU into another pool; what runs on it stays."""
+    gpu: GpuName,
+    pool: Annotated[
+        str,
+        typer.Argument(
+            help='Name of the pool; "" for none.', autocompletion=complete_names("pools")
+        ),
+    ],
+    output: Output = "table",
+) -> None:
+    """Move a GPU to another pool. Existing allocations stay."""
     api = client()
     show_one(
         api.request("PATCH", f"gpus/{find_gpu(api, gpu)['id']}", {"pool": pool}),
@@ -327,7 +367,7 @@ def gpu_move(
 
 @gpu_app.command("note")
 def gpu_note(gpu: GpuName, notes: str, output: Output = "table") -> None:
-    """Writes on a GPU what people should know of it."""
+    """Set the notes of a GPU."""
     api = client()
     show_one(
         api.request("PATCH", f"gpus/{find_gpu(api, gpu)['id']}", {"notes": notes}),
@@ -348,9 +388,13 @@ CAPACITY_COLUMNS = [
 
 
 def capacity(
-    by: Annotated[str, typer.Option(help="pool, node, site or model", autocompletion=lambda: GROUPS)] = "pool", output: Output = "table"
-) -> None:  # fmt: skip
-    """How much there is, can be given, is given, works, and is held for nothing; in GPUs and in memory."""
-    answer = client().request("GET", "capacity", None, by=by)
-    if not plain(answer, output):
-        show([*answer["items"], answer["total"]], CAPACITY_COLUMNS, "table")
+    by: Annotated[
+        str,
+        typer.Option(help="Group by pool, node, site or model.", autocompletion=lambda: GROUPS),
+    ] = "pool",
+    output: Output = "table",
+) -> None:
+    """Show total, allocatable, allocated, used and idle GPUs and memory."""
+    response = client().request("GET", "capacity", None, by=by)
+    if not print_structured(response, output):
+        show([*response["items"], response["total"]], CAPACITY_COLUMNS, "table")

@@ -1,4 +1,4 @@
-"""What every command prints: rows as a table, wide, as JSON or as YAML."""
+"""Output of the commands: tables, wide tables, JSON or YAML."""
 
 from __future__ import annotations
 
@@ -14,41 +14,50 @@ from rich.table import Table
 
 from remoting.cli import api as rest
 
-WIDE = 240
-"""Columns of a table that goes into a pipe: nothing is cut."""
+PIPE_WIDTH = 240
+"""Width in columns of a table written to a pipe, so that no cell is truncated."""
 FORMATS = ("table", "wide", "json", "yaml")
 
 
-def one_of_formats(value: str) -> str:
+def validate_format(value: str) -> str:
+    """Return the value. Raises BadParameter if it is not an output format."""
     if value not in FORMATS:
-        raise typer.BadParameter(f"{value} is none of {', '.join(FORMATS)}.")
+        raise typer.BadParameter(f"Invalid format {value}; expected one of: {', '.join(FORMATS)}.")
     return value
 
 
 Output = Annotated[
-    str, typer.Option("-o", "--output", help="table, wide, json or yaml", callback=one_of_formats, autocompletion=lambda: list(FORMATS))
-]  # fmt: skip
+    str,
+    typer.Option(
+        "-o",
+        "--output",
+        help="Output format: table, wide, json or yaml.",
+        callback=validate_format,
+        autocompletion=lambda: list(FORMATS),
+    ),
+]
 
 
 def client() -> rest.Api:
+    """Return a connection to the appliance of the stored context. Raises ApiError without one."""
     return rest.Api(rest.load_context())
 
 
-def plain(answer: object, output: str) -> bool:
-    """Prints it for a program; False when people want a table."""
+def print_structured(content: object, output: str) -> bool:
+    """Print the content as JSON or YAML. Return False for a table format, without output."""
     if output == "json":
-        typer.echo(json.dumps(answer, indent=2))
+        typer.echo(json.dumps(content, indent=2))
     elif output == "yaml":
-        typer.echo(yaml.safe_dump(answer, sort_keys=False, allow_unicode=True), nl=False)
+        typer.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), nl=False)
     return output in ("json", "yaml")
 
 
 def show(
     rows: list[dict[str, Any]], columns: Sequence[str], output: str, wide: Iterable[str] = ()
 ) -> None:
-    """`wide`: columns that only `-o wide` has."""
-    if not plain(rows, output):
-        Console(width=None if sys.stdout.isatty() else WIDE).print(
+    """Print rows. `wide` lists the columns that only `-o wide` adds."""
+    if not print_structured(rows, output):
+        Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(
             table_of(rows, [*columns, *(wide if output == "wide" else ())])
         )
 
@@ -56,11 +65,13 @@ def show(
 def show_one(
     row: dict[str, Any], columns: Sequence[str], output: str, wide: Iterable[str] = ()
 ) -> None:
-    if not plain(row, output):
+    """Print one object: a single one in JSON and YAML, a table with one row otherwise."""
+    if not print_structured(row, output):
         show([row], columns, output, wide)
 
 
 def table_of(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Table:
+    """Return a table. A dotted column name selects a nested field."""
     table = Table(box=None, header_style="bold")
     for c in columns:
         heading = c.split(".")[-1].removesuffix("_bytes").replace("_", " ")
@@ -71,6 +82,7 @@ def table_of(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Table:
 
 
 def cell(row: dict[str, Any], column: str) -> str:
+    """Return the text of a field; times to the second, byte sizes in GiB."""
     value: Any = row
     for part in column.split("."):
         value = value.get(part) if isinstance(value, dict) else None

@@ -1,4 +1,4 @@
-"""`busbar pool`, `busbar quota`, `busbar reservation`, `busbar project`: who may have how much of what."""
+"""The commands `busbar pool`, `quota`, `reservation`, `project` and `department`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from typing import Annotated, Any
 import typer
 
 from remoting.cli import api as rest
-from remoting.cli.completion import names
+from remoting.cli.completion import complete_names
 from remoting.cli.output import Output, client, show, show_one
 
-pool_app = typer.Typer(no_args_is_help=True, help="Named sets of GPUs, and how they choose.")
+pool_app = typer.Typer(
+    no_args_is_help=True, help="Manage pools: sets of GPUs with placement policies."
+)
 quota_app = typer.Typer(
-    no_args_is_help=True, help="What a user, project or department is owed, and the most it gets."
+    no_args_is_help=True, help="Manage quotas and limits of users, projects and departments."
 )
 reservation_app = typer.Typer(
-    no_args_is_help=True, help="GPUs kept for a project between two times."
+    no_args_is_help=True, help="Manage reservations: GPUs kept for a project during a period."
 )
-project_app = typer.Typer(no_args_is_help=True, help="Projects and their departments.")
-department_app = typer.Typer(no_args_is_help=True, help="Projects that share a quota.")
+project_app = typer.Typer(no_args_is_help=True, help="Manage projects.")
+department_app = typer.Typer(
+    no_args_is_help=True, help="Manage departments: groups of projects with a common quota."
+)
 APPS = {
     "pool": pool_app,
     "quota": quota_app,
@@ -30,24 +34,31 @@ APPS = {
 Policies = Annotated[
     list[str] | None,
     typer.Option(
-        "--policy", help="pack, spread, model_affinity, exclusive; again for the next in order"
+        "--policy",
+        help="pack, spread, model_affinity or exclusive. Can be repeated, in order of precedence.",
     ),
 ]
 Fallbacks = Annotated[
-    list[str] | None, typer.Option("--fallback", help="pool that is tried next; may be given again")
+    list[str] | None,
+    typer.Option("--fallback", help="Pool to use when this one is full. Can be repeated."),
 ]
-MaxLifetime = Annotated[int | None, typer.Option(min=0, help="seconds; 0: no end")]
+MaxLifetime = Annotated[
+    int | None, typer.Option(min=0, help="Maximum lifetime in seconds; 0 for no maximum.")
+]
 MaxIdle = Annotated[
-    int | None, typer.Option(min=0, help="seconds without a launch or a copy; 0: no end")
+    int | None,
+    typer.Option(min=0, help="Maximum seconds without a launch or copy; 0 for no maximum."),
 ]
 ForProjects = Annotated[
     list[str] | None,
     typer.Option(
-        "--project", help="it is kept for; may be given again; an empty one opens it to all"
+        "--project", help='Project that may use the pool. Can be repeated; "" admits all projects.'
     ),
 ]
-Network = Annotated[str | None, typer.Option(help="whose addresses of a node are tried first")]
-PoolName = Annotated[str, typer.Argument(autocompletion=names("pools"))]
+Network = Annotated[
+    str | None, typer.Option(help="Network whose node addresses clients use first.")
+]
+PoolName = Annotated[str, typer.Argument(autocompletion=complete_names("pools"))]
 POOL_COLUMNS = [
     "name",
     "policies",
@@ -60,11 +71,15 @@ POOL_COLUMNS = [
 ]
 
 
-def rules(
-    policy: list[str] | None, fallback: list[str] | None, max_lifetime: int | None, max_idle: int | None, network: str | None,
+def pool_fields(
+    policy: list[str] | None,
+    fallback: list[str] | None,
+    max_lifetime: int | None,
+    max_idle: int | None,
+    network: str | None,
     project: list[str] | None,
-) -> dict[str, Any]:  # fmt: skip
-    given = {
+) -> dict[str, Any]:
+    fields = {
         "policies": policy,
         "fallbacks": fallback,
         "max_lifetime_seconds": max_lifetime,
@@ -72,13 +87,13 @@ def rules(
         "network": network,
     }
     if project is not None:
-        given["projects"] = [p for p in project if p]
-    return {key: value for key, value in given.items() if value is not None}
+        fields["projects"] = [p for p in project if p]
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 @pool_app.command("list")
 def pool_list(output: Output = "table") -> None:
-    """All pools."""
+    """List pools."""
     show(client().items("pools"), POOL_COLUMNS, output, ["labels", "created_at"])
 
 
@@ -92,26 +107,27 @@ def pool_create(
     network: Network = None,
     project: ForProjects = None,
 ) -> None:
-    """Makes a pool."""
-    typer.echo(
-        client().request(
-            "POST",
-            "pools",
-            {"name": name} | rules(policy, fallback, max_lifetime, max_idle, network, project),
-        )["id"]
-    )
+    """Create a pool and print its id."""
+    fields = pool_fields(policy, fallback, max_lifetime, max_idle, network, project)
+    typer.echo(client().request("POST", "pools", {"name": name} | fields)["id"])
 
 
 @pool_app.command("set")
 def pool_set(
-    name: PoolName, policy: Policies = None, fallback: Fallbacks = None, max_lifetime: MaxLifetime = None, max_idle: MaxIdle = None,
-    network: Network = None, project: ForProjects = None, output: Output = "table",
-) -> None:  # fmt: skip
-    """Changes how a pool chooses and for whom; what is not given stays."""
+    name: PoolName,
+    policy: Policies = None,
+    fallback: Fallbacks = None,
+    max_lifetime: MaxLifetime = None,
+    max_idle: MaxIdle = None,
+    network: Network = None,
+    project: ForProjects = None,
+    output: Output = "table",
+) -> None:
+    """Change a pool. Options that are not given keep their values."""
     api = client()
-    changes = rules(policy, fallback, max_lifetime, max_idle, network, project)
+    changes = pool_fields(policy, fallback, max_lifetime, max_idle, network, project)
     show_one(
-        api.request("PATCH", f"pools/{api.named('pools', name)['id']}", changes),
+        api.request("PATCH", f"pools/{api.find_by_name('pools', name)['id']}", changes),
         POOL_COLUMNS,
         output,
     )
@@ -119,28 +135,30 @@ def pool_set(
 
 @pool_app.command("delete")
 def pool_delete(name: PoolName) -> None:
-    """Refused while GPUs are in it or allocations use it."""
+    """Delete a pool. Fails while it contains GPUs or allocations use it."""
     api = client()
-    api.request("DELETE", f"pools/{api.named('pools', name)['id']}")
+    api.request("DELETE", f"pools/{api.find_by_name('pools', name)['id']}")
 
 
 @pool_app.command("defragment")
 def pool_defragment(name: PoolName, output: Output = "table") -> None:
-    """Shows which moves would make GPUs whole; moves nothing."""
+    """Show the moves that would free whole GPUs. Moves nothing."""
     api = client()
-    plan = api.request("GET", f"pools/{api.named('pools', name)['id']}/defragmentation")
+    plan = api.request("GET", f"pools/{api.find_by_name('pools', name)['id']}/defragmentation")
     show(
         plan["moves"],
         ["allocation_id", "from_gpu_id", "to_gpu_id", "compute_percent", "memory_bytes"],
         output,
     )
     if output == "table":
-        typer.echo(f"Whole GPUs now: {plan['whole_gpus']}; afterwards: {plan['whole_gpus_after']}.")
+        typer.echo(
+            f"Free whole GPUs now: {plan['whole_gpus']}, afterwards: {plan['whole_gpus_after']}"
+        )
 
 
 @quota_app.command("list")
 def quota_list(output: Output = "table") -> None:
-    """All quotas."""
+    """List quotas."""
     show(
         client().items("quotas"),
         ["subject_kind", "subject", "quota_gpus", "limit_gpus", "borrows", "weight", "id"],
@@ -150,32 +168,31 @@ def quota_list(output: Output = "table") -> None:
 
 @quota_app.command("set")
 def quota_set(
-    subject: Annotated[str, typer.Argument(help="user/NAME, project/NAME or department/NAME")],
+    subject: Annotated[str, typer.Argument(help="user/NAME, project/NAME or department/NAME.")],
     quota: Annotated[
-        float | None, typer.Option(min=0, help="GPUs that it may always have, such as 2.3")
+        float | None, typer.Option(min=0, help="Guaranteed number of GPUs, for example 2.5.")
     ] = None,
-    limit: Annotated[float | None, typer.Option(min=0, help="GPUs that it never exceeds")] = None,
+    limit: Annotated[float | None, typer.Option(min=0, help="Maximum number of GPUs.")] = None,
     borrows: Annotated[
-        bool | None, typer.Option(help="may go beyond its quota while others do not use theirs")
+        bool | None, typer.Option(help="May exceed its quota while other quotas are unused.")
     ] = None,
     weight: Annotated[
         float | None,
-        typer.Option(min=0.01, help="twice the weight, twice the share of what is over"),
+        typer.Option(min=0.01, help="Relative share of GPUs beyond all quotas."),
     ] = None,
 ) -> None:
-    """Sets what is given; the rest stays."""
+    """Create or change a quota. Options that are not given keep their values."""
     kind, _, name = subject.partition("/")
     api = client()
-    known = next(
+    existing = next(
         (q for q in api.items("quotas") if (q["subject_kind"], q["subject"]) == (kind, name)), None
     )
-    given = {"quota_gpus": quota, "limit_gpus": limit, "borrows": borrows, "weight": weight}
-    body = {key: value for key, value in given.items() if value is not None}
-    fresh = body | {"subject_kind": kind, "subject": name}
+    options = {"quota_gpus": quota, "limit_gpus": limit, "borrows": borrows, "weight": weight}
+    body = {key: value for key, value in options.items() if value is not None}
     row = (
-        api.request("PATCH", f"quotas/{known['id']}", body)
-        if known
-        else api.request("POST", "quotas", fresh)
+        api.request("PATCH", f"quotas/{existing['id']}", body)
+        if existing
+        else api.request("POST", "quotas", body | {"subject_kind": kind, "subject": name})
     )
     show(
         [row], ["subject_kind", "subject", "quota_gpus", "limit_gpus", "borrows", "weight"], "table"
@@ -184,21 +201,23 @@ def quota_set(
 
 @quota_app.command("delete")
 def quota_delete(
-    subject: Annotated[str, typer.Argument(help="user/NAME, project/NAME or department/NAME")],
+    subject: Annotated[str, typer.Argument(help="user/NAME, project/NAME or department/NAME.")],
 ) -> None:
-    """Takes a quota away."""
+    """Delete a quota."""
     kind, _, name = subject.partition("/")
     api = client()
     for q in api.items("quotas"):
         if (q["subject_kind"], q["subject"]) == (kind, name):
             api.request("DELETE", f"quotas/{q['id']}")
             return
-    raise rest.ApiError(f"{subject} has no quota.", rest.EXIT_NOT_FOUND)
+    raise rest.ApiError(
+        f"{subject} has no quota. List quotas with: busbar quota list", rest.EXIT_NOT_FOUND
+    )
 
 
 @reservation_app.command("list")
 def reservation_list(output: Output = "table") -> None:
-    """All reservations."""
+    """List reservations."""
     show(
         client().items("reservations"),
         ["name", "pool", "project", "gpu_count", "percent", "starts_at", "ends_at", "id"],
@@ -209,14 +228,18 @@ def reservation_list(output: Output = "table") -> None:
 @reservation_app.command("create")
 def reservation_create(
     name: str,
-    starts_at: Annotated[str, typer.Option("--from", help="such as 2027-01-31T08:00:00Z")],
-    ends_at: Annotated[str, typer.Option("--to")],
-    gpu_count: Annotated[int, typer.Option("-n", "--gpus", min=1)] = 1,
-    percent: Annotated[int, typer.Option("-p", "--percent", min=1, max=100)] = 100,
-    pool: str = "default",
-    project: str = "default",
+    starts_at: Annotated[
+        str, typer.Option("--from", help="Start, for example 2027-01-31T08:00:00Z.")
+    ],
+    ends_at: Annotated[str, typer.Option("--to", help="End.")],
+    gpu_count: Annotated[int, typer.Option("-n", "--gpus", min=1, help="Number of GPUs.")] = 1,
+    percent: Annotated[
+        int, typer.Option("-p", "--percent", min=1, max=100, help="Share of each GPU.")
+    ] = 100,
+    pool: Annotated[str, typer.Option(help="Name of the pool.")] = "default",
+    project: Annotated[str, typer.Option(help="Name of the project.")] = "default",
 ) -> None:
-    """Keeps GPUs of a pool for a project."""
+    """Reserve GPUs of a pool for a project and print the reservation's id."""
     body = {
         "name": name,
         "pool": pool,
@@ -231,33 +254,37 @@ def reservation_create(
 
 @reservation_app.command("delete")
 def reservation_delete(reservation_id: str) -> None:
-    """Gives the GPUs back to all."""
+    """Delete a reservation."""
     client().request("DELETE", f"reservations/{reservation_id}")
 
 
 @project_app.command("list")
 def project_list(output: Output = "table") -> None:
-    """Projects that one may see."""
+    """List the projects that are visible to you."""
     show(client().items("projects"), ["name", "department", "id"], output)
 
 
 @project_app.command("create")
-def project_create(name: str, department: str = "") -> None:
-    """Makes a project."""
+def project_create(
+    name: str, department: Annotated[str, typer.Option(help="Name of its department.")] = ""
+) -> None:
+    """Create a project and print its id."""
     typer.echo(client().request("POST", "projects", {"name": name, "department": department})["id"])
 
 
 @project_app.command("set")
 def project_set(
-    name: Annotated[str, typer.Argument(autocompletion=names("projects"))],
+    name: Annotated[str, typer.Argument(autocompletion=complete_names("projects"))],
     department: str,
     output: Output = "table",
 ) -> None:
-    """Puts a project into a department; "" takes it out."""
+    """Move a project to a department; "" for none."""
     api = client()
     show_one(
         api.request(
-            "PATCH", f"projects/{api.named('projects', name)['id']}", {"department": department}
+            "PATCH",
+            f"projects/{api.find_by_name('projects', name)['id']}",
+            {"department": department},
         ),
         ["name", "department", "id"],
         output,
@@ -266,11 +293,11 @@ def project_set(
 
 @department_app.command("list")
 def department_list(output: Output = "table") -> None:
-    """All departments."""
+    """List departments."""
     show(client().items("departments"), ["name", "id"], output)
 
 
 @department_app.command("create")
 def department_create(name: str) -> None:
-    """Makes a department: projects that share a quota."""
+    """Create a department and print its id."""
     typer.echo(client().request("POST", "departments", {"name": name})["id"])

@@ -1,4 +1,4 @@
-"""`busbar run`: allocate, keep a fresh ticket in a private file, run the program, release."""
+"""The command `busbar run`: allocates GPUs, runs a program on them and releases them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, Away
+from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
 
 HEARTBEAT_SECONDS = 5.0
-TICKET_SECONDS = 120.0
+TICKET_RENEWAL_SECONDS = 120.0
 POLL_SECONDS = 0.2
 PR_SET_PDEATHSIG = 1
 
 
 def client_library_folder() -> Path:
-    """Where libcuda.so.1 of the client lies: beside this installation, or BUSBAR_CLIENT_LIBRARY."""
+    """Return the folder of the client library: BUSBAR_CLIENT_LIBRARY, or in this installation."""
     if given := os.environ.get("BUSBAR_CLIENT_LIBRARY"):
         return Path(given)
     return Path(__file__).resolve().parents[2] / "build" / "remoting" / "client"
 
 
 @dataclass
-class Holder:
-    """Keeps one allocation held and its ticket file fresh, on a thread of its own."""
+class LeaseKeeper:
+    """Thread that renews the lease and the ticket file of an allocation.
+
+    `ended` is the reason once the allocation has ended, or empty.
+    """
 
     api: Api
     allocation_id: str
@@ -46,27 +49,28 @@ class Holder:
     def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._warned = False
-        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread = threading.Thread(target=self._renew_until_ended, daemon=True)
 
     def write_ticket(self) -> dict[str, Any]:
+        """Fetch new tickets and replace the ticket file atomically. Return the response."""
         public = base64.b64encode(self.key.public_key().public_bytes_raw()).decode()
-        answer = self.api.request(
+        response = self.api.request(
             "POST", f"allocations/{self.allocation_id}/tickets", {"client_public_key": public}
         )
         lines = [
             f"key {base64.b64encode(self.key.private_bytes_raw()).decode()}",
-            f"ca {base64.b64encode(answer['ca_pem'].encode()).decode()}",
+            f"ca {base64.b64encode(response['ca_pem'].encode()).decode()}",
         ]
-        for t in answer["tickets"]:
+        for t in response["tickets"]:
             lines.append(f"node {t['node_id']}")
             lines += [f"endpoint {e['address']} {e['port']}" for e in t["endpoints"]]
             lines.append(f"ticket {t['ticket']}")
-        fresh = self.path.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        fresh.touch(mode=0o600)
-        fresh.write_text("\n".join(lines) + "\n")
-        fresh.replace(self.path)
-        return answer
+        new_file = self.path.with_suffix(".new")
+        new_file.unlink(missing_ok=True)
+        new_file.touch(mode=0o600)
+        new_file.write_text("\n".join(lines) + "\n")
+        new_file.replace(self.path)
+        return response
 
     def start(self) -> None:
         self._thread.start()
@@ -74,7 +78,7 @@ class Holder:
     def stop(self) -> None:
         self._stop.set()
 
-    def _keep(self) -> None:
+    def _renew_until_ended(self) -> None:
         renewed = time.monotonic()
         while not self._stop.wait(HEARTBEAT_SECONDS):
             try:
@@ -82,18 +86,21 @@ class Holder:
                 if state["evict_at"] and not self._warned:
                     self._warned = True
                     print(
-                        f"busbar: notice: this allocation ends at {state['evict_at'][:19]} UTC: {state['end_reason']}",
+                        f"busbar: notice: this allocation ends at {state['evict_at'][:19]} UTC: "
+                        f"{state['end_reason']}",
                         file=sys.stderr,
                     )
                 if state["state"] not in ("preparing", "active"):
                     self.ended = state["end_reason"] or f"the allocation is {state['state']}"
                     return
-                if time.monotonic() - renewed > TICKET_SECONDS:
+                if time.monotonic() - renewed > TICKET_RENEWAL_SECONDS:
                     self.write_ticket()
                     renewed = time.monotonic()
-            except Away:
-                continue  # sessions go on without the appliance; so do we
+            except ApplianceUnreachable:
+                continue  # sessions continue to run without the appliance
             except ApiError as error:
+                if error.code == "node_locked":
+                    continue  # open sessions continue
                 self.ended = str(error)
                 return
 
@@ -101,24 +108,29 @@ class Holder:
 def wait_until_active(
     api: Api, allocation: dict[str, Any], timeout_seconds: float | None
 ) -> dict[str, Any]:
-    """Holds the allocation while it waits; says once why it does."""
-    begun, said, held = time.monotonic(), "", 0.0
-    while allocation["state"] in ("waiting", "preparing"):
-        if allocation["waiting_reason"] and allocation["waiting_reason"] != said:
-            said = allocation["waiting_reason"]
-            print(f"busbar: waiting: {said}", file=sys.stderr)
-        if timeout_seconds is not None and time.monotonic() - begun > timeout_seconds:
+    """Poll until the allocation is active and return it. Renews its lease; prints each reason once.
+
+    Raises:
+        ApiError: the timeout expired, or the allocation ended.
+    """
+    started, reason, renewed = time.monotonic(), "", 0.0
+    while allocation["state"] in ("queued", "preparing"):
+        if allocation["waiting_reason"] and allocation["waiting_reason"] != reason:
+            reason = allocation["waiting_reason"]
+            print(f"busbar: queued: {reason}", file=sys.stderr)
+        if timeout_seconds is not None and time.monotonic() - started > timeout_seconds:
             raise ApiError(
-                f"The allocation did not start within {timeout_seconds:.0f} s. {said}", EXIT_TIMEOUT
+                f"The allocation did not start within {timeout_seconds:.0f} s. {reason}",
+                EXIT_TIMEOUT,
             )
         time.sleep(POLL_SECONDS)
         try:
-            if time.monotonic() - held > HEARTBEAT_SECONDS:
-                held = time.monotonic()
+            if time.monotonic() - renewed > HEARTBEAT_SECONDS:
+                renewed = time.monotonic()
                 allocation = api.request("POST", f"allocations/{allocation['id']}/heartbeat")
             else:
                 allocation = api.request("GET", f"allocations/{allocation['id']}")
-        except Away:
+        except ApplianceUnreachable:
             continue
     if allocation["state"] != "active":
         raise ApiError(f"The allocation ended before it started: {allocation['end_reason']}")
@@ -126,7 +138,7 @@ def wait_until_active(
 
 
 def environment(ticket_path: Path, software: bool) -> dict[str, str]:
-    """The program's: our library first, the path of the ticket, never the ticket itself."""
+    """Return the program's environment: client library first, and the path of the ticket file."""
     env = dict(os.environ)
     folder = str(client_library_folder())
     env["LD_LIBRARY_PATH"] = folder + (
@@ -137,7 +149,7 @@ def environment(ticket_path: Path, software: bool) -> dict[str, str]:
         for name, value in software_gpu_variables().items():
             env.setdefault(name, value)
         absent = client_library_folder().parent / "softgpu" / "no-nvjitlink" / "libnvJitLink.so.13"
-        if absent.exists():  # without nvJitLink, cuda.core and numba hand PTX to the driver
+        if absent.exists():  # without nvJitLink, cuda.core and numba pass PTX to the driver
             env["LD_PRELOAD"] = (
                 f"{absent}:{env['LD_PRELOAD']}" if env.get("LD_PRELOAD") else str(absent)
             )
@@ -145,7 +157,7 @@ def environment(ticket_path: Path, software: bool) -> dict[str, str]:
 
 
 def software_gpu_variables() -> dict[str, str]:
-    """What keeps compilers on PTX: a software GPU has no machine code to run."""
+    """Return variables that make compilers emit PTX; a software GPU does not run machine code."""
     ptxas = str(Path(__file__).resolve().parents[1] / "softgpu" / "compilers" / "ptxas")
     return {
         "CUPY_COMPILE_WITH_PTX": "1",
@@ -154,8 +166,8 @@ def software_gpu_variables() -> dict[str, str]:
     }
 
 
-def die_with_parent() -> None:
-    """If this command is killed, so is the program: its GPUs would be gone anyway."""
+def terminate_with_parent() -> None:
+    """Request SIGTERM when the parent process dies: its lease on the GPUs ends as well."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -163,43 +175,46 @@ def run(
     api: Api,
     command: list[str],
     *,
-    wanted: dict[str, Any],
+    request: dict[str, Any],
     timeout_seconds: float | None,
     allocation_id: str = "",
 ) -> int:
-    """The program's exit code, or 128 + signal. `wanted` is the body of the request. An allocation that was given stays; one made here is released."""
+    """Run a program on an allocation. Return its exit code, or 128 + signal.
+
+    Without `allocation_id`, creates an allocation from `request` and releases it at the end.
+    """
     if shutil.which(command[0]) is None:
-        raise ApiError(f"There is no program {command[0]}.", 127)
+        raise ApiError(f"Program not found: {command[0]}", 127)
     if allocation_id:
-        return run_under(
+        return run_on_allocation(
             api, api.request("GET", f"allocations/{allocation_id}"), command, timeout_seconds
         )
-    allocation = api.request("POST", "allocations", {"name": Path(command[0]).name[:100]} | wanted)
+    allocation = api.request("POST", "allocations", {"name": Path(command[0]).name[:100]} | request)
     try:
-        return run_under(api, allocation, command, timeout_seconds)
+        return run_on_allocation(api, allocation, command, timeout_seconds)
     finally:
         release(api, allocation["id"])
 
 
-def run_under(
+def run_on_allocation(
     api: Api, allocation: dict[str, Any], command: list[str], timeout_seconds: float | None
 ) -> int:
     folder = Path(tempfile.mkdtemp(prefix="busbar-"))
-    holder = Holder(api, allocation["id"], folder / "ticket")
+    keeper = LeaseKeeper(api, allocation["id"], folder / "ticket")
     try:
         wait_until_active(api, allocation, timeout_seconds)
-        answer = holder.write_ticket()
-        holder.start()
-        return supervise(
-            holder, command, environment(holder.path, any(t["software"] for t in answer["tickets"]))
-        )
+        tickets = keeper.write_ticket()["tickets"]
+        keeper.start()
+        env = environment(keeper.path, any(t["software"] for t in tickets))
+        return supervise(keeper, command, env)
     finally:
-        holder.stop()
+        keeper.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def supervise(holder: Holder, command: list[str], env: dict[str, str]) -> int:
-    process = subprocess.Popen(command, env=env, preexec_fn=die_with_parent)
+def supervise(keeper: LeaseKeeper, command: list[str], env: dict[str, str]) -> int:
+    """Run the program until it exits, forwarding SIGTERM and SIGHUP. Return its exit code."""
+    process = subprocess.Popen(command, env=env, preexec_fn=terminate_with_parent)
     for s in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, lambda number, _: process.send_signal(number))
     while True:
@@ -207,18 +222,19 @@ def supervise(holder: Holder, command: list[str], env: dict[str, str]) -> int:
             code = process.wait()
             break
         except KeyboardInterrupt:
-            continue  # the terminal sent it to the program too; it decides
-    if holder.ended:
-        print(f"busbar: {holder.ended}", file=sys.stderr)
+            continue  # the terminal sends SIGINT to the program as well; it may handle it
+    if keeper.ended:
+        print(f"busbar: {keeper.ended}", file=sys.stderr)
     return code if code >= 0 else 128 - code
 
 
 def release(api: Api, allocation_id: str) -> None:
+    """Release an allocation, with up to 10 attempts while the appliance is unreachable."""
     for _ in range(10):
         try:
             api.request("DELETE", f"allocations/{allocation_id}")
             return
-        except Away:
-            time.sleep(0.5)  # it ends by itself when nobody holds it
+        except ApplianceUnreachable:
+            time.sleep(0.5)  # if all attempts fail, the lease expires
         except ApiError:
             return

@@ -1,4 +1,4 @@
-"""`busbar site`: where nodes stand."""
+"""The command `busbar site`."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ from typing import Annotated
 
 import typer
 
-from remoting.cli.completion import names
+from remoting.cli.completion import complete_names
 from remoting.cli.output import Output, client, show, show_one
 
 site_app = typer.Typer(
-    no_args_is_help=True, help="Where nodes stand; requests may ask for it with --label site=NAME."
+    no_args_is_help=True,
+    help="Manage sites. A request selects a site with --label site=NAME.",
 )
-SiteName = Annotated[str, typer.Argument(autocompletion=names("sites"))]
+SiteName = Annotated[str, typer.Argument(autocompletion=complete_names("sites"))]
 SITE_COLUMNS = ["name", "notes", "id"]
 
 
 @site_app.command("list")
 def site_list(output: Output = "table") -> None:
-    """All sites."""
+    """List sites."""
     show(client().items("sites"), SITE_COLUMNS, output, ["created_at"])
 
 
 @site_app.command("create")
-def site_create(name: str, notes: str = "") -> None:
-    """Makes a site; `busbar node set NODE --site NAME` puts a node there."""
+def site_create(name: str, notes: Annotated[str, typer.Option(help="Free text.")] = "") -> None:
+    """Create a site and print its id. Assign nodes with `busbar node set NODE --site NAME`."""
     typer.echo(client().request("POST", "sites", {"name": name, "notes": notes})["id"])
 
 
 @site_app.command("set")
 def site_set(
     name: SiteName,
-    new_name: Annotated[str | None, typer.Option("--name")] = None,
-    notes: str | None = None,
+    new_name: Annotated[str | None, typer.Option("--name", help="New name.")] = None,
+    notes: Annotated[str | None, typer.Option(help="Free text.")] = None,
     output: Output = "table",
 ) -> None:
-    """Changes what is given and nothing else."""
+    """Change a site. Options that are not given keep their values."""
     api = client()
-    given = {
+    changes = {
         key: value for key, value in {"name": new_name, "notes": notes}.items() if value is not None
     }
-    show_one(
-        api.request("PATCH", f"sites/{api.named('sites', name)['id']}", given), SITE_COLUMNS, output
-    )
+    site = api.find_by_name("sites", name)
+    show_one(api.request("PATCH", f"sites/{site['id']}", changes), SITE_COLUMNS, output)
 
 
 @site_app.command("delete")
 def site_delete(name: SiteName) -> None:
-    """Refused while nodes stand there."""
+    """Delete a site. Fails while nodes are assigned to it."""
     api = client()
-    api.request("DELETE", f"sites/{api.named('sites', name)['id']}")
+    api.request("DELETE", f"sites/{api.find_by_name('sites', name)['id']}")

@@ -1,1 +1,1 @@
-"""What only a GPU can prove: the same programs on NVIDIA's driver and through remoting, on one machine, in turn."""
+"""Benchmark on an NVIDIA GPU: programs directly on NVIDIA's driver and through remoting."""

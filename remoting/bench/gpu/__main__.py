@@ -1,7 +1,9 @@
-"""`./bench gpu`: needs a CUDA toolkit, a C++ compiler and a Python with PyTorch on the machine with the GPU, and no network.
+"""`./bench gpu`: programs natively and remoted on a machine with an NVIDIA GPU.
 
-Every part is run natively and remoted, over shared memory and over TLS. The results go to docs/benchmarks/gpu, as JSON and as a page. With `--software` the
-software GPU stands in, so that the suite itself can be tried; those results go where `--output` says and never to the page.
+Requires a CUDA toolkit, a C++ compiler and a Python with PyTorch, but no network. Each part runs
+natively, over shared memory and over TLS. The results are written to docs/benchmarks/gpu as JSON
+and as a page. `--software` uses the software GPU to test the suite itself; those results are
+written to `--output` and not to the page.
 """
 
 from __future__ import annotations
@@ -28,39 +30,39 @@ from remoting.bench.gpu.rows import HERE, PARTS, SHARES, SUITES, Part, Setting
 from remoting.bench.gpu.runs import NATIVE, run_part
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./bench gpu", description=__doc__)
     parser.add_argument(
-        "--software", action="store_true", help="on the software GPU, to try the suite"
+        "--software", action="store_true", help="use the software GPU, to test the suite"
     )
     parser.add_argument(
         "--python",
         default=sys.executable,
-        help="a Python with PyTorch (and Numba, CuPy); default: the one that runs this",
+        help="interpreter with PyTorch (and Numba, CuPy); default: this one",
     )
     parser.add_argument(
         "--only",
         nargs="+",
         metavar="PART",
-        help="parts whose name begins so; also: partitions, suites",
+        help="run parts whose name starts with PART; also: partitions, suites",
     )
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=20, help="of each training workload")
+    parser.add_argument("--steps", type=int, default=20, help="steps of each training workload")
     parser.add_argument(
-        "--seconds", type=float, default=10, help="of the two programs that share the GPU"
+        "--seconds", type=float, default=10, help="duration of the two programs that share the GPU"
     )
     parser.add_argument(
-        "--cupy-tests", type=Path, help="tests/cupy_tests/cuda_tests of CuPy's source"
+        "--cupy-tests", type=Path, help="folder tests/cupy_tests/cuda_tests of CuPy's source"
     )
     parser.add_argument(
         "--output",
         type=Path,
-        help="folder for the JSON file; default: docs/benchmarks/gpu, and the page is made anew",
+        help="folder for the JSON file; default: docs/benchmarks/gpu, with an updated page",
     )
     return parser.parse_args()
 
 
-def chosen(name: str, only: list[str] | None) -> bool:
+def is_selected(name: str, only: list[str] | None) -> bool:
     return not only or any(name.startswith(o) for o in only)
 
 
@@ -72,17 +74,15 @@ def measure(gpu: Gpu, options: argparse.Namespace, folder: Path) -> list[dict[st
     )
     node, results = GpuNode(gpu), list[dict[str, Any]]()
 
-    def tell(name: str, rows: list[dict[str, Any]]) -> None:
+    def report(name: str, rows: list[dict[str, Any]]) -> None:
         results.extend(rows)
-        print(
-            f"{name}: " + "; ".join(page.line(r["name"], r).strip("| ") for r in rows),
-            file=sys.stderr,
-            flush=True,
-        )
+        text = "; ".join(page.line(r["name"], r).strip("| ") for r in rows)
+        print(f"{name}: {text}", file=sys.stderr, flush=True)
 
     native = gpu.environment(folder / "gpu")
 
-    def modes() -> dict[str, dict[str, str]]:  # a ticket lives for minutes: each part gets its own
+    def modes() -> dict[str, dict[str, str]]:
+        """Return the environments with new tickets, which are valid for minutes only."""
         return {
             NATIVE: native,
             "shm": node.remote_environment(),
@@ -90,29 +90,25 @@ def measure(gpu: Gpu, options: argparse.Namespace, folder: Path) -> list[dict[st
         }
 
     try:
-        for part in wanted_parts(options):
+        for part in selected_parts(options):
             node.grant()
-            tell(part.name, run_part(part, setting, modes(), options.repetitions))
-        if chosen("suites", options.only) and not gpu.software:
-            tell("suites", suites.measure(options.python, modes(), options.cupy_tests))
-        if chosen("partitions", options.only):
-            tell(
-                "partitions",
-                partitions.measure(
-                    node, compile_program(HERE / "share.c", programs), options.seconds
-                ),
-            )
+            report(part.name, run_part(part, setting, modes(), options.repetitions))
+        if is_selected("suites", options.only) and not gpu.software:
+            report("suites", suites.measure(options.python, modes(), options.cupy_tests))
+        if is_selected("partitions", options.only):
+            program = compile_program(HERE / "share.c", programs)
+            report("partitions", partitions.measure(node, program, options.seconds))
     finally:
         node.stop()
     return results
 
 
-def wanted_parts(options: argparse.Namespace) -> list[Part]:
-    return [p for p in PARTS if chosen(p.name, options.only)]
+def selected_parts(options: argparse.Namespace) -> list[Part]:
+    return [p for p in PARTS if is_selected(p.name, options.only)]
 
 
 def main() -> int:
-    options = arguments()
+    options = parse_arguments()
     with tempfile.TemporaryDirectory(prefix="busbar-gpu-") as name:
         folder = Path(name)
         gpu = software_gpu(folder / "gpu") if options.software else nvidia_gpu()
@@ -128,17 +124,16 @@ def main() -> int:
     target = options.output or (None if options.software else page.FOLDER)
     if target:
         target.mkdir(parents=True, exist_ok=True)
-        (target / (re.sub(r"[^a-z0-9]+", "-", gpu.name.lower()).strip("-") + ".json")).write_text(
-            json.dumps(report, indent=1) + "\n"
-        )
+        name = re.sub(r"[^a-z0-9]+", "-", gpu.name.lower()).strip("-")
+        (target / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
     if target == page.FOLDER:
         page.write()
     complete = {r["name"] for r in results} >= (
         {*SHARES} | {*SUITES[:2]} if not options.only and not gpu.software else set()
     )
-    wrong = [r["name"] for r in results if "error" in r or r.get("same") is False or r.get("lost")]
-    print("\n".join(f"not as native: {name}" for name in wrong) or "remoted as native")
-    return 1 if wrong or not complete else 0
+    failed = [r["name"] for r in results if "error" in r or r.get("same") is False or r.get("lost")]
+    print("\n".join(f"differs from native: {name}" for name in failed) or "all results as native")
+    return 1 if failed or not complete else 0
 
 
 if __name__ == "__main__":

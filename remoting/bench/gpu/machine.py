@@ -1,4 +1,4 @@
-"""The GPU that is measured, and a node that shares it; the same for the software GPU, on which the parts of this suite are tried."""
+"""The measured GPU (NVIDIA or software) and a node that serves it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nodes.launcher_control import Grant, Grants, Partition
 from tests.remoting.node import LocalNode, b64, gpu_uuids, softgpu_environment
 
 ARENA_SHARE = 0.9
-"""Of a GPU's memory, for the partition of the remoted runs: the native runs beside it need contexts of their own."""
+"""Share of the GPU's memory for remoted runs; the rest is for contexts of native runs."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Gpu:
     software: bool
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """Of a program on the GPU itself."""
+        """Return the environment of a program that runs without remoting."""
         return (
             softgpu_environment(folder) | {"LD_LIBRARY_PATH": str(SOFTGPU)}
             if self.software
@@ -39,7 +39,7 @@ class Gpu:
 
 
 def nvidia_gpu() -> Gpu:
-    """The first GPU that nvidia-smi shows. Raises SystemExit where there is none."""
+    """Return the first GPU of nvidia-smi. Raises SystemExit if there is none."""
     query = [
         "nvidia-smi",
         "--query-gpu=name,uuid,memory.total,driver_version",
@@ -51,7 +51,7 @@ def nvidia_gpu() -> Gpu:
         ).stdout.splitlines()[0]
     except (OSError, subprocess.CalledProcessError, IndexError) as e:
         raise SystemExit(
-            "No NVIDIA GPU answers nvidia-smi here. `./bench gpu --software` tries the suite on the software GPU."
+            "nvidia-smi found no NVIDIA GPU. Test the suite with: ./bench gpu --software"
         ) from e
     name, identity, mib, version = (word.strip() for word in line.split(","))
     return Gpu(
@@ -76,8 +76,8 @@ def software_gpu(folder: Path) -> Gpu:
 
 
 def versions(gpu: Gpu, torch_python: str) -> dict[str, str]:
-    """What the figures depend on."""
-    about = {
+    """Return hardware and software versions for the report."""
+    details = {
         "gpu": gpu.name,
         "driver": gpu.driver,
         "processor": processor(),
@@ -87,7 +87,7 @@ def versions(gpu: Gpu, torch_python: str) -> dict[str, str]:
     }
     line = "import torch; print(torch.__version__, torch.version.cuda)"
     done = subprocess.run([torch_python, "-c", line], capture_output=True, text=True, check=False)
-    return about | {"torch": done.stdout.strip() or "none"}
+    return details | {"torch": done.stdout.strip() or "none"}
 
 
 def processor() -> str:
@@ -96,7 +96,7 @@ def processor() -> str:
 
 
 def cuda_include() -> Path:
-    """Of the toolkit whose nvcc is found, or of NVIDIA's wheel."""
+    """Return the include folder of the CUDA toolkit, or of NVIDIA's wheel. Raises SystemExit."""
     roots = [
         Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include",
         *(Path(p) / "nvidia" / "cu13" / "include" for p in sys.path),
@@ -104,11 +104,15 @@ def cuda_include() -> Path:
     for folder in roots:
         if (folder / "cuda.h").exists():
             return folder
-    raise SystemExit("cuda.h is not found: set CUDA_HOME to the CUDA toolkit.")
+    raise SystemExit("cuda.h not found. Set CUDA_HOME to the folder of the CUDA toolkit.")
 
 
 def compile_program(source: Path, folder: Path) -> Path:
-    """Against the client's libcuda.so.1, which has every name; which library it meets is decided when it runs."""
+    """Compile a program once and return its path.
+
+    It is linked with the client library, which exports every function; LD_LIBRARY_PATH selects the
+    library at run time.
+    """
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
     target = folder / f"{source.stem}-{digest}"
     if not target.exists():
@@ -130,7 +134,7 @@ def compile_program(source: Path, folder: Path) -> Path:
 
 
 class GpuNode(LocalNode):
-    """A node with one GPU: an allocation of nearly the whole, and one for each share that is asked for."""
+    """A node with one GPU, granted as one large allocation or as several shares."""
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
@@ -141,8 +145,8 @@ class GpuNode(LocalNode):
             partitions=[Partition(gpu.uuid, int(gpu.memory_bytes * ARENA_SHARE), 100)],
         )
 
-    def grants(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> Grants:
-        whole = super().grants(fence=fence, held=held and not self.shares)
+    def grants(self, *, fence: tuple[int, int] | None = None, granted: bool = True) -> Grants:
+        whole = super().grants(fence=fence, granted=granted and not self.shares)
         more = tuple(
             Grant(allocation, self.tenant_id, *(fence or self.fence), (partition,))
             for allocation, partition in self.shares
@@ -156,7 +160,7 @@ class GpuNode(LocalNode):
         )
 
     def share(self, percents: list[int]) -> list[dict[str, str]]:
-        """Takes the whole allocation back and grants these shares instead; the environments of programs on each."""
+        """Replace the large allocation by shares; return the environments for their programs."""
         memory = int(self.gpu.memory_bytes * ARENA_SHARE)
         self.shares = [
             (uuid.uuid4(), Partition(self.gpu.uuid, memory * p // 100, p)) for p in percents

@@ -1,6 +1,8 @@
-"""Networks of their published shapes with random weights: ResNet (He et al. 2015), BERT-base (Devlin et al. 2018), GPT-2 small (Radford et al. 2019)."""
+"""Networks of published shapes with random weights.
 
-# mypy: ignore-errors
+ResNet (He et al. 2015), BERT-base (Devlin et al. 2018), GPT-2 small (Radford et al. 2019).
+"""
+
 from __future__ import annotations
 
 import torch
@@ -12,10 +14,15 @@ class Bottleneck(nn.Module):
         super().__init__()
         out = width * 4
         self.body = nn.Sequential(
-            nn.Conv2d(into, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out),
-        )  # fmt: skip
+            nn.Conv2d(into, width, 1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Conv2d(width, out, 1, bias=False),
+            nn.BatchNorm2d(out),
+        )
         self.short = (
             nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), nn.BatchNorm2d(out))
             if into != out or stride != 1
@@ -27,7 +34,7 @@ class Bottleneck(nn.Module):
 
 
 def resnet(*blocks: int) -> nn.Module:
-    """(3, 8, 36, 3) is ResNet-152, (3, 4, 6, 3) is ResNet-50."""
+    """Return a ResNet: blocks (3, 8, 36, 3) for ResNet-152, (3, 4, 6, 3) for ResNet-50."""
     layers: list[nn.Module] = [
         nn.Conv2d(3, 64, 7, 2, 3, bias=False),
         nn.BatchNorm2d(64),
@@ -78,12 +85,14 @@ class Transformer(nn.Module):
         self, words: int, width: int, layers: int, heads: int, length: int, causal: bool
     ) -> None:
         super().__init__()
-        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+        self.tokens, self.positions = nn.Embedding(words, width), nn.Embedding(length, width)
         self.layers = nn.Sequential(*(Layer(width, heads, causal) for _ in range(layers)))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+        x = self.tokens(tokens) + self.positions(
+            torch.arange(tokens.shape[1], device=tokens.device)
+        )
         return self.head(self.norm(self.layers(x)))
 
 
@@ -96,5 +105,5 @@ def gpt2_small() -> nn.Module:
 
 
 def small_gpt() -> nn.Module:
-    """Kernels so small that a step takes as long as its launches."""
+    """Return a GPT with kernels so small that launches dominate a step."""
     return Transformer(1024, 256, 24, 4, 128, causal=True)

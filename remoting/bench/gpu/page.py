@@ -1,4 +1,4 @@
-"""docs/benchmarks/gpu/README.md: native beside remoted, and in red what no GPU has shown yet."""
+"""Generator of docs/benchmarks/gpu/README.md: native and remoted figures."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from remoting.bench.gpu.rows import PARTS, SHARES, SUITES
 
 FOLDER = ROOT / "docs" / "benchmarks" / "gpu"
 PAGE = FOLDER / "README.md"
-UNPROVEN = "🔴 *unproven*"
-HEAD = """# On a GPU: native and remoted
+NOT_MEASURED = "🔴 *not measured*"
+HEAD = """# Benchmarks on a GPU
 
-Taken by `./bench gpu`, which runs the same programs on NVIDIA's driver and through Busbar on the same machine, in turn.
-`shm` is shared memory, `tls` TCP over the loopback with TLS 1.3; figures are medians, in brackets what they are of the native one.
-Digests cover every loss and every output: `the same` means equal to the last bit in all runs. A row without a result on a GPU is
-🔴 *unproven*. This page is generated from the JSON files beside it; `./test` fails when it is stale.
+`./bench gpu` runs the same programs natively on NVIDIA's driver and remoted through Busbar,
+alternately on one machine. `shm` is shared memory, `tls` is TCP over loopback with TLS 1.3.
+Figures are medians; the ratio to the native figure is in parentheses. Digests cover all losses and
+outputs: `equal` means equal to the last bit in all runs. Rows without a result on a GPU are
+🔴 *not measured*. This page is generated from the JSON files in its folder; a test fails if it is
+stale.
 """
 SECTIONS = (
-    "Programs of the driver API",
+    "Driver API programs",
     "Figures",
-    "PyTorch: results equal to the last bit",
-    "Answers",
+    "PyTorch: bit-identical results",
+    "Driver properties",
     "Shares of one GPU",
-    "Suites that nobody here wrote",
+    "Third-party test suites",
 )
 
 
 def expected() -> dict[str, list[str]]:
-    """Section to the names of its rows."""
+    """Return the names of all rows by section."""
     rows: dict[str, list[str]] = {name: [] for name in SECTIONS}
     for part in PARTS:
         if part.whole:
@@ -56,31 +58,33 @@ def cell(row: dict[str, Any], mode: str) -> str:
 
 
 def line(name: str, row: dict[str, Any] | None) -> str:
+    """Return a row of the page; None for a row without a result."""
     if row is None:
-        return f"| {name} | {UNPROVEN} | | | |"
+        return f"| {name} | {NOT_MEASURED} | | | |"
     if "error" in row:
-        return (
-            f"| {name} | 🔴 failed: {row['error'].splitlines()[0][:120].replace('|', '/')} | | | |"
-        )
+        error = row["error"].splitlines()[0][:120].replace("|", "/")
+        return f"| {name} | 🔴 failed: {error} | | | |"
     if "same" in row:
-        return f"| {name} | {'the same' if row['same'] else '🔴 **differs**'} | | | {row['runs']} runs |"
-    granted = f"granted {row['wanted']} " if "wanted" in row else ""
+        verdict = "equal" if row["same"] else "🔴 **differs**"
+        return f"| {name} | {verdict} | | | {row['runs']} runs |"
+    granted = f"granted {row['granted']} " if "granted" in row else ""
     lost = f", lost: {', '.join(row['lost'])}" if row.get("lost") else ""
-    return f"| {name} | {cell(row, 'native')} | {cell(row, 'shm')} | {cell(row, 'tls')} | {granted}{row['unit']}{lost} |"
+    cells = " | ".join(cell(row, mode) for mode in ("native", "shm", "tls"))
+    return f"| {name} | {cells} | {granted}{row['unit']}{lost} |"
 
 
 def render(reports: list[dict[str, Any]]) -> str:
-    """The newest report on a GPU; none: every row is unproven."""
+    """Return the page for the newest report. Without reports, no row has a result."""
     report = max(reports, key=lambda r: str(r["taken"]), default=None)
     text = HEAD + "\n"
     if report:
         text += (
-            f"Newest: {report['taken']}, "
+            f"Newest run: {report['taken']}, "
             + ", ".join(f"{k} {v}" for k, v in report["machine"].items())
             + ".\n\n"
         )
     else:
-        text += "No run on a GPU yet.\n\n"
+        text += "There are no results of a GPU yet.\n\n"
     found = {r["name"]: r for r in report["results"]} if report else {}
     for section, names in expected().items():
         text += (

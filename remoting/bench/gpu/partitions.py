@@ -1,4 +1,4 @@
-"""Two programs at once on a quarter and three quarters of one GPU: how the launches are shared."""
+"""Distribution of launches between two programs with 25 % and 75 % of one GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PERCENTS = (25, 75)
 
 
 def measure(node: GpuNode, program: Path, seconds: float) -> list[dict[str, Any]]:
-    """The whole allocation of the node is taken back first. One row a partition; `wanted` is what was granted."""
+    """Replace the node's allocation by shares. Return one row each; `granted` is its share."""
     running = [
         subprocess.Popen(
             [program, str(seconds)],
@@ -24,12 +24,12 @@ def measure(node: GpuNode, program: Path, seconds: float) -> list[dict[str, Any]
         )
         for env in node.share(list(PERCENTS))
     ]
-    said = [p.communicate(timeout=seconds + 120) for p in running]
-    if failed := [err[-400:] for p, (_, err) in zip(running, said, strict=True) if p.returncode]:
+    output = [p.communicate(timeout=seconds + 120) for p in running]
+    if failed := [err[-400:] for p, (_, err) in zip(running, output, strict=True) if p.returncode]:
         return [{"name": name, "unit": "%", "error": failed[0]} for name in SHARES]
-    launches = [int(out) for out, _ in said]
+    launches = [int(out) for out, _ in output]
     total = sum(launches)
     return [
-        {"name": name, "unit": "%", "wanted": percent, "shm": 100 * n / total, "launches": n}
+        {"name": name, "unit": "%", "granted": percent, "shm": 100 * n / total, "launches": n}
         for name, percent, n in zip(SHARES, PERCENTS, launches, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Every row that the page shall have, and what runs yield them. Rows without a result on a GPU are shown as unproven."""
+"""All rows of the page and the programs that produce them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TORCH_PROGRAM = ROOT / "tests" / "remoting" / "programs" / "torch_program.py"
 
 @dataclass(frozen=True)
 class Setting:
-    """Where programs run. `torch` is a Python with PyTorch, `compiled` builds one of the C programs."""
+    """Settings of a run: Python with PyTorch, a function that compiles C programs, steps."""
 
     torch: str
     compiled: Callable[[Path], Path]
@@ -24,15 +24,17 @@ class Setting:
 
 @dataclass(frozen=True)
 class Part:
-    """A program that is run natively and remoted.
+    """A program that runs natively and remoted.
 
-    Its last line of output is one JSON object `{"figures": {row: number}, "digests": {row: text}}`; with `whole`, its whole output is the digest of its one
-    row. A figure is compared as a ratio; a digest must be equal to the last bit."""
+    Its last line of output is a JSON object `{"figures": {row: number}, "digests": {row: text}}`.
+    With `whole`, the whole output is the digest of its only row. Figures are compared as a ratio;
+    digests must be equal.
+    """
 
     name: str
     command: Callable[[Setting], list[str | Path]]
     figures: dict[str, str] = field(default_factory=dict)
-    """Row to unit."""
+    """Unit by row."""
     digests: tuple[str, ...] = ()
     whole: bool = False
     native_only: bool = False
@@ -53,28 +55,38 @@ def torch_part(name: str, *digests: str) -> Part:
 
 
 def training_part(name: str, figure: str, unit: str, digest: str = "") -> Part:
-    command: Callable[[Setting], list[str | Path]] = lambda s: [
-        s.torch,
-        HERE / "training.py",
-        name,
-        str(s.steps),
-    ]  # noqa: E731
+    def command(s: Setting) -> list[str | Path]:
+        return [s.torch, HERE / "training.py", name, str(s.steps)]
+
     return Part(
         name, command, figures={figure: unit}, digests=(digest,) if digest else (), torch=True
     )
 
 
 CALLS = {
-    "init_to_first_kernel_ms": "ms", "enqueue_p50_ns": "ns", "enqueue_p99_ns": "ns", "launches_per_s_1t": "1/s", "launches_per_s_2t": "1/s",
-    "launches_per_s_4t": "1/s", "sync_us": "µs", "event_record_query_ns": "ns", "alloc_2mib_us": "µs", "h2d_64b_ns": "ns", "d2h_4b_us": "µs",
-    "h2d_64mib_gib_s": "GiB/s", "d2h_64mib_gib_s": "GiB/s", "h2d_64mib_pageable_gib_s": "GiB/s", "d2h_64mib_pageable_gib_s": "GiB/s", "training_step_us": "µs",
-}  # fmt: skip
-QUESTIONS = {
-    "largest reservation of addresses": "GiB",
-    "memory of a context": "MiB",
-    "words written by a stream and seen before the copy in front of them": "",
-    "event time of a kernel alone": "ms",
-    "event time of a kernel beside another context": "ms",
+    "init_to_first_kernel_ms": "ms",
+    "enqueue_p50_ns": "ns",
+    "enqueue_p99_ns": "ns",
+    "launches_per_s_1t": "1/s",
+    "launches_per_s_2t": "1/s",
+    "launches_per_s_4t": "1/s",
+    "sync_us": "µs",
+    "event_record_query_ns": "ns",
+    "alloc_2mib_us": "µs",
+    "h2d_64b_ns": "ns",
+    "d2h_4b_us": "µs",
+    "h2d_64mib_gib_s": "GiB/s",
+    "d2h_64mib_gib_s": "GiB/s",
+    "h2d_64mib_pageable_gib_s": "GiB/s",
+    "d2h_64mib_pageable_gib_s": "GiB/s",
+    "training_step_us": "µs",
+}
+PROPERTIES = {
+    "largest address reservation": "GiB",
+    "context memory": "MiB",
+    "stream writes visible before the preceding copy": "",
+    "kernel event time, alone": "ms",
+    "kernel event time, beside another context": "ms",
 }
 
 PARTS = (
@@ -82,13 +94,18 @@ PARTS = (
         Part(
             f"conformance {n}",
             compiled(ROOT / "tests" / "remoting" / "programs" / f"{n}.c"),
-            digests=(f"{n}.c prints",),
+            digests=(f"output of {n}.c",),
             whole=True,
         )
         for n in CONFORMANCE
     ),
     Part("driver calls", lambda s: [BUILD / "bench" / "driver_calls"], figures=CALLS),
-    Part("questions", compiled(HERE / "questions.c"), figures=QUESTIONS, native_only=True),
+    Part(
+        "properties",
+        compiled(HERE / "driver_properties.c"),
+        figures=PROPERTIES,
+        native_only=True,
+    ),
     torch_part("operations", "results"),
     torch_part("training", "SGD losses", "Adam losses"),
     torch_part("amp", "loss"),
@@ -106,6 +123,6 @@ PARTS = (
     training_part("copies", "copies of 1 GiB, pinned, both ways", "ms"),
 )
 SHARES = {"share of the 25 % partition": "%", "share of the 75 % partition": "%"}
-"""Of the launches of two programs at once on partitions of one GPU; measured by partitions.py."""
+"""Share of the launches of two programs on partitions of one GPU; see partitions.py."""
 SUITES = ("numba_cuda: cudadrv", "numba_cuda: cudapy", "CuPy: cuda_tests")
-"""Suites that nobody here wrote: tests that pass natively and not remoted; measured by suites.py."""
+"""Third-party test suites: tests that pass natively and fail remoted; see suites.py."""

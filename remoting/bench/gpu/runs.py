@@ -1,4 +1,4 @@
-"""Runs a part natively and remoted, in turn, and puts the outcomes side by side."""
+"""Runs of a part, alternately natively and remoted, and their comparison."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ Environment = dict[str, str]
 
 @dataclass
 class Outcome:
-    """Of one row: each mode's figures, or digests, one a run; and what went wrong."""
+    """Results of one row: the figures or digests of all runs by mode, or an error."""
 
     unit: str = ""
     runs: dict[str, list[float | str]] = field(default_factory=dict)
     error: str = ""
 
     def summary(self, name: str) -> dict[str, Any]:
-        """`native`, `shm` and `tls` are medians, `spread` the lowest and highest; of a digest `same` says whether all runs of all modes gave it."""
+        """Return the row of the report.
+
+        Figures: medians by mode, and `spread` with minimum and maximum. Digests: `same` is True if
+        all runs of all modes are equal.
+        """
         row: dict[str, Any] = {"name": name, "unit": self.unit}
         if self.error:
             return row | {"error": self.error}
@@ -45,16 +49,16 @@ class Outcome:
         )
 
 
-def outcome_of(part: Part, out: str) -> Mapping[str, float | str]:
-    """Rows to what a run's output says of them. Raises ValueError when a row is missing."""
+def parse_output(part: Part, out: str) -> Mapping[str, float | str]:
+    """Return the values of a run's output by row. Raises ValueError if a row is missing."""
     if part.whole:
         return {part.digests[0]: out}
-    last: dict[str, dict[str, float | str]] = json.loads(out.splitlines()[-1])
+    last: dict[str, Any] = json.loads(out.splitlines()[-1])
     if "figures" not in last and "digests" not in last:
-        last = {"figures": last}  # programs of ./bench remoting print their figures alone
-    found = {**last.get("figures", {}), **last.get("digests", {})}
+        last = {"figures": last}  # programs of ./bench remoting print figures only
+    found: dict[str, float | str] = {**last.get("figures", {}), **last.get("digests", {})}
     if missing := {*part.figures, *part.digests} - found.keys():
-        raise ValueError(f"says nothing of {sorted(missing)}")
+        raise ValueError(f"no result for {sorted(missing)}")
     return found
 
 
@@ -63,14 +67,14 @@ def run_once(part: Part, command: list[str | Path], env: Environment) -> Mapping
         command, env=env, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
     )
     if done.returncode:
-        raise ValueError(f"ended with {done.returncode}: {(done.stdout + done.stderr)[-400:]}")
-    return outcome_of(part, done.stdout)
+        raise ValueError(f"exited with {done.returncode}: {(done.stdout + done.stderr)[-400:]}")
+    return parse_output(part, done.stdout)
 
 
 def run_part(
     part: Part, setting: Setting, modes: Mapping[str, Environment], repetitions: int
 ) -> list[dict[str, Any]]:
-    """Every mode after the other, as often as asked, so that what changes with time falls on all of them alike."""
+    """Run all modes alternately, so that changes over time affect all modes. Return the rows."""
     rows = {name: Outcome(unit) for name, unit in part.figures.items()} | {
         name: Outcome() for name in part.digests
     }

@@ -1,4 +1,4 @@
-/* Launches small kernels for some seconds and says how many ended: share SECONDS. */
+/* Launch small kernels for some seconds and print how many completed: share SECONDS. */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,11 @@
   } while (0)
 static const char* PTX =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry busy(.param .u64 p, .param .u32 rounds)\n{\n.reg .pred q;\n.reg .b32 r<4>;\n.reg .b64 d<2>;\n"
+    ".visible .entry busy(.param .u64 p, .param .u32 rounds)\n{\n.reg .pred q;\n.reg .b32 r<4>;\n"
+    ".reg .b64 d<2>;\n"
     "ld.param.u64 d1, [p];\nld.param.u32 r1, [rounds];\nmov.u32 r2, %tid.x;\n"
-    "MORE:\nmad.lo.u32 r2, r2, 1664525, 1013904223;\nsub.u32 r1, r1, 1;\nsetp.ne.u32 q, r1, 0;\n@q bra MORE;\nst.global.u32 [d1], r2;\nret;\n}\n";
+    "MORE:\nmad.lo.u32 r2, r2, 1664525, 1013904223;\nsub.u32 r1, r1, 1;\nsetp.ne.u32 q, r1, 0;\n"
+    "@q bra MORE;\nst.global.u32 [d1], r2;\nret;\n}\n";
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

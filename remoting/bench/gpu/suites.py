@@ -1,4 +1,4 @@
-"""Test suites that nobody here wrote, natively and remoted: what passes natively must pass remoted."""
+"""Third-party test suites: tests that pass natively must pass remoted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Passed = set[str]
 
 
 def numba(python: str, package: str, env: Mapping[str, str]) -> Passed:
-    """Numba's runner, each test in its own line."""
+    """Run tests with Numba's runner and return those that passed."""
     command = [python, "-m", "numba.runtests", "-v", f"numba.cuda.tests.{package}"]
     done = subprocess.run(
         command,
@@ -75,7 +75,11 @@ def compare(name: str, native: Passed, remoted: Passed) -> dict[str, Any]:
 def measure(
     python: str, modes: Mapping[str, Mapping[str, str]], cupy_tests: Path | None
 ) -> list[dict[str, Any]]:
-    """`cupy_tests` is the folder tests/cupy_tests/cuda_tests of CuPy's source; without it that row stays unproven."""
+    """Return one row for each suite.
+
+    `cupy_tests` is the folder tests/cupy_tests/cuda_tests of CuPy's source. Without it, that row
+    has no result.
+    """
     rows = []
     for name in SUITES[:2]:
         package = name.rsplit(" ", 1)[1]

@@ -1,6 +1,8 @@
-"""`training.py NAME STEPS`: one workload on the GPU that this process has. The last line of output is a JSON object of its figure and its numbers' digest."""
+"""One PyTorch workload: `training.py NAME STEPS`.
 
-# mypy: ignore-errors
+The last line of the output is a JSON object with its figure and the digest of its results.
+"""
+
 from __future__ import annotations
 
 import hashlib
@@ -11,14 +13,13 @@ import sys
 import time
 from collections.abc import Callable
 
-os.environ.setdefault(
-    "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
-)  # without it cuBLAS may add in another order from run to run
+# Makes the order of cuBLAS additions equal in every run.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch
-from models import bert_base, gpt2_small, resnet, small_gpt
+from models import bert_base, gpt2_small, resnet, small_gpt  # type: ignore[import-not-found]
 from torch import nn
 
-WARM = 3
+WARM_UP_STEPS = 3
 
 
 def digest(*tensors: torch.Tensor) -> str:
@@ -29,13 +30,16 @@ def digest(*tensors: torch.Tensor) -> str:
 
 
 def timed(step: Callable[[], torch.Tensor], steps: int) -> tuple[float, list[torch.Tensor]]:
-    """Milliseconds of one step, the median, and what each gave. Every step is waited for, as a training loop that prints its loss does."""
+    """Return the median duration of a step in milliseconds, and the results of all steps.
+
+    Each step is synchronised, as in a training loop that prints its loss.
+    """
     outs, times = [], []
-    for i in range(WARM + steps):
-        begin = time.perf_counter()
+    for i in range(WARM_UP_STEPS + steps):
+        started = time.perf_counter()
         outs.append(step().detach().cpu())
-        if i >= WARM:
-            times.append((time.perf_counter() - begin) * 1e3)
+        if i >= WARM_UP_STEPS:
+            times.append((time.perf_counter() - started) * 1e3)
     return statistics.median(times), outs
 
 
@@ -46,10 +50,10 @@ def training(
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def step() -> torch.Tensor:
-        x, wanted = batch()
+        x, labels = batch()
         optimizer.zero_grad(set_to_none=True)
         out = model(x)
-        loss = nn.functional.cross_entropy(out.reshape(-1, out.shape[-1]), wanted.reshape(-1))
+        loss = nn.functional.cross_entropy(out.reshape(-1, out.shape[-1]), labels.reshape(-1))
         loss.backward()
         optimizer.step()
         return loss
@@ -96,7 +100,8 @@ def copies() -> Callable[[], torch.Tensor]:
     return step
 
 
-WORKLOADS = {
+# Row of the figure, row of the digest, function that creates the step.
+WORKLOADS: dict[str, tuple[str, str, Callable[[], Callable[[], torch.Tensor]]]] = {
     "resnet152": (
         "ResNet-152, batch 1, inference",
         "ResNet-152 output",
@@ -127,18 +132,12 @@ WORKLOADS = {
 
 
 def main() -> None:
-    figure, digested, make = WORKLOADS[sys.argv[1]]
+    figure, digest_name, create_step = WORKLOADS[sys.argv[1]]
     torch.manual_seed(7)
     torch.use_deterministic_algorithms(True)
-    milliseconds, outs = timed(make(), int(sys.argv[2]))
-    print(
-        json.dumps(
-            {
-                "figures": {figure: milliseconds},
-                "digests": {digested: digest(*outs)} if digested else {},
-            }
-        )
-    )
+    milliseconds, outs = timed(create_step(), int(sys.argv[2]))
+    digests = {digest_name: digest(*outs)} if digest_name else {}
+    print(json.dumps({"figures": {figure: milliseconds}, "digests": digests}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* What research could not answer without a GPU, asked of the driver itself. Prints one JSON object.
+/* Measure properties of the driver that the design of remoting depends on. Prints one JSON object.
  */
 #include <cuda.h>
 #include <pthread.h>
@@ -16,11 +16,13 @@
   } while (0)
 static const char* PTX =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry busy(.param .u64 p, .param .u32 rounds)\n{\n.reg .pred q;\n.reg .b32 r<4>;\n.reg .b64 d<2>;\n"
+    ".visible .entry busy(.param .u64 p, .param .u32 rounds)\n{\n.reg .pred q;\n.reg .b32 r<4>;\n"
+    ".reg .b64 d<2>;\n"
     "ld.param.u64 d1, [p];\nld.param.u32 r1, [rounds];\nmov.u32 r2, 1;\n"
-    "MORE:\nmad.lo.u32 r2, r2, 1664525, 1013904223;\nsub.u32 r1, r1, 1;\nsetp.ne.u32 q, r1, 0;\n@q bra MORE;\nst.global.u32 [d1], r2;\nret;\n}\n";
+    "MORE:\nmad.lo.u32 r2, r2, 1664525, 1013904223;\nsub.u32 r1, r1, 1;\nsetp.ne.u32 q, r1, 0;\n"
+    "@q bra MORE;\nst.global.u32 [d1], r2;\nret;\n}\n";
 
-/* The arena that the session server reserves for a whole GPU, and how much more would do. */
+/* Return the largest address reservation in GiB; the arena of a whole GPU must fit. */
 static double largest_reservation(void) {
   size_t best = 0;
   for (size_t bytes = 1ull << 30; bytes <= 1ull << 45; bytes <<= 1) {
@@ -32,7 +34,7 @@ static double largest_reservation(void) {
   return (double)best / (1 << 30);
 }
 
-static double memory_of_a_context(CUdevice d) {
+static double context_memory(CUdevice d) {
   size_t before, after, total;
   CUcontext other;
   OK(cuMemGetInfo(&before, &total));
@@ -46,9 +48,9 @@ static double memory_of_a_context(CUdevice d) {
   return (double)(before - after) / (1 << 20);
 }
 
-/* A copy to pinned memory, then a word that the stream writes there: how often does the host see
- * the word and not yet the copy? */
-static int early_words(void) {
+/* Copy to pinned memory, then write a word there by the stream. Return how often the host reads the
+ * word before the copied data; -1 if the GPU does not support stream writes. */
+static int early_stream_writes(void) {
   enum { N = 1 << 20, ROUNDS = 2000 };
   CUdeviceptr from, word;
   volatile unsigned *host, *flag;
@@ -63,7 +65,7 @@ static int early_words(void) {
   for (unsigned i = 1; i <= ROUNDS; ++i) {
     OK(cuMemsetD32Async(from, i, N, s));
     OK(cuMemcpyDtoHAsync((void*)host, from, N * 4, s));
-    if (cuStreamWriteValue32(s, word, i, 0)) return -1; /* not on every GPU */
+    if (cuStreamWriteValue32(s, word, i, 0)) return -1; /* not supported */
     while (*flag != i) {
     }
     early += host[N - 1] != i || host[0] != i;
@@ -120,8 +122,8 @@ int main(void) {
   OK(cuDeviceGet(&device, 0));
   OK(cuDevicePrimaryCtxRetain(&c, device));
   OK(cuCtxSetCurrent(c));
-  double reserved = largest_reservation(), context_mib = memory_of_a_context(device);
-  int early = early_words();
+  double reserved = largest_reservation(), context_mib = context_memory(device);
+  int early = early_stream_writes();
   CUfunction f = load();
   OK(cuMemAlloc(&p, 4));
   event_time(f, p);
@@ -135,8 +137,10 @@ int main(void) {
   stop = 1;
   pthread_join(t, 0);
   printf(
-      "{\"figures\": {\"largest reservation of addresses\": %.0f, \"memory of a context\": %.1f, \"words written by a stream and seen before the copy in front of them\": %d, "
-      "\"event time of a kernel alone\": %.3f, \"event time of a kernel beside another context\": %.3f}}\n",
+      "{\"figures\": {\"largest address reservation\": %.0f, \"context memory\": %.1f, "
+      "\"stream writes visible before the preceding copy\": %d, "
+      "\"kernel event time, alone\": %.3f, "
+      "\"kernel event time, beside another context\": %.3f}}\n",
       reserved, context_mib, early, alone, beside);
   fflush(stdout);
   return 0;
