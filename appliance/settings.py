@@ -1,4 +1,4 @@
-"""Django's settings, from typed environment readers that fail loudly."""
+"""Django settings, built from validated environment variables."""
 
 from __future__ import annotations
 
@@ -11,32 +11,42 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Environment(BaseSettings):
-    """Every variable that the appliance reads, each with the prefix BUSBAR_."""
+    """Environment variables of the appliance, each with the prefix BUSBAR_."""
 
     model_config = SettingsConfigDict(env_prefix="BUSBAR_")
 
     data: Path = Path(__file__).resolve().parent.parent / "var"
-    """Folder for the database, keys and logs; made 0700."""
+    """Folder of the database, keys and logs, created with mode 0700."""
     database: str = ""
-    """postgresql://USER:PASSWORD@HOST:PORT/NAME; empty: SQLite in the data folder."""
+    """URL postgresql://USER:PASSWORD@HOST:PORT/NAME; if empty, SQLite in the data folder."""
     listen: str = "127.0.0.1"
     https_port: int = Field(8443, ge=1, le=65535)
     fleet_port: int = Field(8444, ge=1, le=65535)
     advertise: str = "127.0.0.1"
-    """The address under which nodes and clients reach this appliance."""
+    """Address at which nodes and clients reach this appliance."""
     hold_seconds: float = Field(25.0, gt=0)
-    """An allocation without a live session or a heartbeat for so long is released; with reports and fences it is over within 30 s."""
+    """An allocation without a session or heartbeat for this time is released.
+
+    With the delay of reports and fences it ends within 30 s.
+    """
     fair_share_half_life_seconds: float = Field(7 * 86400.0, gt=0)
-    """Half of what a project has had is forgotten in this time."""
+    """Half-life of the usage of a project in the fair-share order."""
     preemption_grace_seconds: float = Field(30.0, ge=0)
-    """Notice that a holder gets before its allocation is taken back for another."""
+    """Notice before an allocation is preempted."""
     heartbeat_seconds: float = Field(1.0, gt=0)
-    """Cadence of heartbeats and samples that agents are asked for."""
+    """Interval of heartbeats and samples that agents must keep."""
+    node_certificate_seconds: float = Field(86400.0, gt=0)
+    """Lifetime of the certificates of nodes. Agents renew them after two thirds of it."""
     unreachable_seconds: float = Field(15.0, gt=0)
     ssh_seconds: float = Field(20.0, gt=0)
-    """How long a host may take to answer one step of the SSH handshake."""
+    """Timeout of each step of the SSH handshake."""
     bundle: Path = Path(__file__).resolve().parent.parent / "build" / "bundle"
-    """What machines need to become nodes, as deploy/bundle.py made it."""
+    """Folder of the node bundles built by deploy/bundle.py."""
+    max_connections: int = Field(16_384, ge=64)
+    """Open connections of the HTTPS port. Half of the descriptors if those are fewer."""
+    max_anonymous_connections: int = Field(2048, ge=16)
+    """Connections without a valid token; beyond, the oldest are closed."""
+    max_anonymous_connections_per_address: int = Field(512, ge=16)
     debug: bool = False
 
 
@@ -47,7 +57,7 @@ DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def secret_key() -> str:
-    """Made once, 0600, outside the database."""
+    """Return the secret key; create its file (mode 0600) on the first start."""
     import secrets
 
     path = DATA_DIR / "secret_key"
@@ -59,9 +69,9 @@ def secret_key() -> str:
 
 SECRET_KEY = secret_key()
 DEBUG = ENVIRONMENT.debug
-ALLOWED_HOSTS = ["*"]  # the certificate says who we are; no page is built from the Host header
+ALLOWED_HOSTS = ["*"]  # TLS proves the identity, and no response depends on the Host header
 ROOT_URLCONF = "appliance.urls"
-ASGI_APPLICATION = "appliance.asgi.application"
+ASGI_APPLICATION = "appliance.http.application.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "accounts.User"
 USE_TZ = True
@@ -69,11 +79,13 @@ TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-gb"
 STATIC_URL = "/static/"
 CONSOLE_DIR = BASE_DIR / "frontend" / "dist"
-"""The built console; without it the appliance serves a page that says how to build it."""
+"""Built console. Without it the appliance serves a page with build instructions."""
+DOCUMENTATION_DIR = BASE_DIR / "build" / "site"
+"""Built documentation site."""
 if CONSOLE_DIR.is_dir():
-    WHITENOISE_ROOT = CONSOLE_DIR  # hashed names under /assets
+    WHITENOISE_ROOT = CONSOLE_DIR  # file names under /assets contain a hash
 WHITENOISE_IMMUTABLE_FILE_TEST = r"^/assets/.+-[\w-]{8}\.\w+$"
-WHITENOISE_USE_FINDERS = True  # the API page comes out of its package: no collectstatic, no CDN
+WHITENOISE_USE_FINDERS = True  # Swagger UI comes from its package, without collectstatic or a CDN
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -90,11 +102,12 @@ INSTALLED_APPS = [
     "appliance.telemetry",
     "appliance.allocations",
     "appliance.fleet",
+    "appliance.controller",
 ]
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "appliance.console.content_security_policy",
+    "appliance.http.console.content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.common.CommonMiddleware",
 ]
@@ -110,17 +123,23 @@ def sqlite(name: str, synchronous: str) -> dict[str, Any]:
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
-            "init_command": f"PRAGMA journal_mode=WAL; PRAGMA synchronous={synchronous}; PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY;",
+            "init_command": (
+                f"PRAGMA journal_mode=WAL; PRAGMA synchronous={synchronous}; "
+                "PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY;"
+            ),
         },
     }
 
 
 def postgresql(url: str) -> dict[str, Any]:
-    """Several appliances may use it: guards in the rows keep grants single."""
+    """Return the settings of a PostgreSQL database.
+
+    Several appliances may share it: constraints of the rows prevent double grants.
+    """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "postgresql" or len(parts.path) < 2:
         raise SystemExit(
-            "BUSBAR_DATABASE must be postgresql://USER:PASSWORD@HOST:PORT/NAME, or empty for SQLite."
+            "BUSBAR_DATABASE must be postgresql://USER:PASSWORD@HOST:PORT/NAME or empty (SQLite)."
         )
     host = urllib.parse.parse_qs(parts.query).get("host", [parts.hostname or ""])[0]
     return {
@@ -140,11 +159,10 @@ DATABASES: dict[str, Any] = {
     if ENVIRONMENT.database
     else sqlite("control.db", "FULL")
 }
-"""A grant must survive a power cut."""
+"""Synchronous mode FULL, because grants must survive a power failure."""
 if not ENVIRONMENT.database:
-    DATABASES["metrics"] = sqlite(
-        "metrics.db", "NORMAL"
-    )  # readings need not, and their writes must not stand in a grant's way
+    # Samples need not survive a power failure, and their writes must not delay grants.
+    DATABASES["metrics"] = sqlite("metrics.db", "NORMAL")
 DATABASE_ROUTERS = ["appliance.telemetry.router.MetricsRouter"]
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
@@ -163,18 +181,18 @@ REST_FRAMEWORK = {
         "appliance.accounts.authentication.ApiTokenAuthentication",
         "appliance.accounts.authentication.CookieAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_RENDERER_CLASSES": ["appliance.encoding.FastJSONRenderer"],
+    "DEFAULT_PERMISSION_CLASSES": ["appliance.accounts.authorization.HasPrivilege"],
+    "DEFAULT_RENDERER_CLASSES": ["appliance.api.encoding.FastJSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_PAGINATION_CLASS": "appliance.rest.CursorPage",
-    "DEFAULT_SCHEMA_CLASS": "appliance.openapi.DocumentedSchema",
-    "EXCEPTION_HANDLER": "appliance.rest.problem_response",
+    "DEFAULT_PAGINATION_CLASS": "appliance.api.pagination.CursorPagination",
+    "DEFAULT_SCHEMA_CLASS": "appliance.api.openapi.DocumentedSchema",
+    "EXCEPTION_HANDLER": "appliance.api.problems.problem_response",
     "UNAUTHENTICATED_USER": None,
 }
 
 SPECTACULAR_SETTINGS = {
     "TITLE": "Busbar",
-    "DESCRIPTION": "Pools the GPUs of many servers and hands them out over the network.",
+    "DESCRIPTION": "Pools the GPUs of many servers and provides them over the network.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
@@ -183,7 +201,7 @@ SPECTACULAR_SETTINGS = {
     "APPEND_COMPONENTS": {
         "responses": {
             "Problem": {
-                "description": "Why not.",
+                "description": "The request was rejected.",
                 "content": {
                     "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
                 },

@@ -1,4 +1,4 @@
-"""Every route of the appliance."""
+"""URL routes of the appliance."""
 
 from __future__ import annotations
 
@@ -9,29 +9,38 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from appliance.accounts import project_views as projects
 from appliance.accounts import views as accounts
 from appliance.activity import views as activity
-from appliance.activity.consumers import FeedConsumer, refuse
+from appliance.activity.bulk import BulkView
 from appliance.activity.watch import WatchView
+from appliance.allocations import allocation_views as allocations
 from appliance.allocations import forecast_views as forecasts
 from appliance.allocations import maintenance_views as maintenance
-from appliance.allocations import views as allocations
-from appliance.bulk import BulkView
-from appliance.console import console
+from appliance.allocations import partition_views as partitions
+from appliance.allocations import session_views as sessions
+from appliance.allocations.ticket_views import AllocationTicketView
+from appliance.allocations.time_to_gpu_views import TimeToGpuView
+from appliance.api.errors import Code, problem_type
 from appliance.fleet import appliance_views as appliance
+from appliance.fleet import ssh_views as ssh
 from appliance.fleet import views as fleet
-from appliance.inventory import views as inventory
+from appliance.http.console import console
+from appliance.http.documentation import documentation
+from appliance.inventory import gpu_views as gpus
+from appliance.inventory import node_views as nodes
 from appliance.inventory.capacity_views import CapacityView
 from appliance.inventory.site_views import SiteListView, SiteView
-from appliance.pools import views as pools
+from appliance.pools import pool_views as pools
+from appliance.pools import quota_views as quotas
+from appliance.pools import reservation_views as reservations
 from appliance.telemetry import views as telemetry
 
 
 def healthz(request: HttpRequest) -> HttpResponse:
-    """The process answers."""
+    """Report that the process serves requests."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 def readyz(request: HttpRequest) -> JsonResponse:
-    """The database answers too."""
+    """Report whether the database is readable and initialised."""
     from appliance.pools.models import Pool
 
     return JsonResponse({"ready": Pool.objects.exists()})
@@ -39,22 +48,22 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
     body = {
-        "type": "/docs/errors#not_found",
+        "type": problem_type(Code.NOT_FOUND),
         "title": "not found",
         "status": 404,
         "code": "not_found",
-        "detail": "There is no such page; /api/docs lists all.",
+        "detail": "The URL does not exist; see /api/docs for the routes.",
     }
     return JsonResponse(body, status=404, content_type="application/problem+json")
 
 
 def server_error(request: HttpRequest) -> JsonResponse:
     body = {
-        "type": "/docs/errors#internal",
+        "type": problem_type(Code.INTERNAL),
         "title": "internal",
         "status": 500,
         "code": "internal",
-        "detail": "Something broke here; the appliance's log says what.",
+        "detail": "The request failed; see the appliance's log.",
     }
     return JsonResponse(body, status=500, content_type="application/problem+json")
 
@@ -81,20 +90,18 @@ urlpatterns = [
     path(api + "capacity", CapacityView.as_view()),
     path(api + "ca", fleet.CaView.as_view()),
     path(api + "enrol", fleet.EnrolView.as_view()),
+    path(api + "certificate-renewals", fleet.CertificateRenewalListView.as_view()),
     path(api + "enrolment-tokens", fleet.EnrolmentTokenListView.as_view()),
-    path(api + "nodes/enrol-ssh", fleet.SshEnrolmentView.as_view()),
-    path(api + "ssh-host-keys", fleet.SshHostKeyListView.as_view()),
-    path(api + "ssh-host-keys/<uuid:key_id>", fleet.SshHostKeyView.as_view()),
+    path(api + "nodes/enrol-ssh", ssh.SshEnrolmentView.as_view()),
+    path(api + "ssh-host-keys", ssh.SshHostKeyListView.as_view()),
+    path(api + "ssh-host-keys/<uuid:key_id>", ssh.SshHostKeyView.as_view()),
     path(api + "bundles", fleet.BundleListView.as_view()),
     path(api + "bundles/<str:python>", fleet.BundleView.as_view()),
-    path(api + "nodes", inventory.NodeListView.as_view()),
+    path(api + "nodes", nodes.NodeListView.as_view()),
     path(api + "nodes/<uuid:node_id>", fleet.NodeView.as_view()),
-    path(
-        api + "nodes/<uuid:node_id>/cordon", inventory.NodeScheduleView.as_view(schedulable=False)
-    ),
-    path(
-        api + "nodes/<uuid:node_id>/uncordon", inventory.NodeScheduleView.as_view(schedulable=True)
-    ),
+    path(api + "nodes/<uuid:node_id>/cordon", nodes.NodeCordonView.as_view()),
+    path(api + "nodes/<uuid:node_id>/uncordon", nodes.NodeUncordonView.as_view()),
+    path(api + "nodes/<uuid:node_id>/unlock", nodes.NodeUnlockView.as_view()),
     path(
         api + "nodes/<uuid:node_id>/enter-maintenance",
         maintenance.NodeEnterMaintenanceView.as_view(),
@@ -103,21 +110,21 @@ urlpatterns = [
         api + "nodes/<uuid:node_id>/exit-maintenance", maintenance.NodeExitMaintenanceView.as_view()
     ),
     path(api + "nodes/<uuid:node_id>/blockers", maintenance.NodeBlockerListView.as_view()),
-    path(api + "gpus", inventory.GpuListView.as_view()),
-    path(api + "gpus/<uuid:gpu_id>", inventory.GpuView.as_view()),
-    path(api + "gpus/<uuid:object_id>/metrics", inventory.GpuMetricHistoryView.as_view()),
+    path(api + "gpus", gpus.GpuListView.as_view()),
+    path(api + "gpus/<uuid:gpu_id>", gpus.GpuView.as_view()),
+    path(api + "gpus/<uuid:object_id>/metrics", gpus.GpuMetricHistoryView.as_view()),
     path(api + "pools", pools.PoolListView.as_view()),
     path(api + "pools/<uuid:pool_id>", pools.PoolView.as_view()),
     path(api + "pools/<uuid:pool_id>/defragmentation", forecasts.PoolDefragmentationView.as_view()),
-    path(api + "quotas", pools.QuotaListView.as_view()),
-    path(api + "quotas/<uuid:quota_id>", pools.QuotaView.as_view()),
-    path(api + "reservations", pools.ReservationListView.as_view()),
-    path(api + "reservations/<uuid:reservation_id>", pools.ReservationView.as_view()),
+    path(api + "quotas", quotas.QuotaListView.as_view()),
+    path(api + "quotas/<uuid:quota_id>", quotas.QuotaView.as_view()),
+    path(api + "reservations", reservations.ReservationListView.as_view()),
+    path(api + "reservations/<uuid:reservation_id>", reservations.ReservationView.as_view()),
     path(api + "projects", projects.ProjectListView.as_view()),
     path(api + "projects/<uuid:project_id>", projects.ProjectView.as_view()),
     path(api + "projects/<uuid:object_id>/metrics", telemetry.ProjectMetricHistoryView.as_view()),
     path(api + "departments", projects.DepartmentListView.as_view()),
-    path(api + "time-to-gpu", forecasts.TimeToGpuView.as_view()),
+    path(api + "time-to-gpu", TimeToGpuView.as_view()),
     path(api + "allocations", allocations.AllocationListView.as_view()),
     path(api + "allocations/<uuid:allocation_id>", allocations.AllocationView.as_view()),
     path(
@@ -128,27 +135,26 @@ urlpatterns = [
         api + "allocations/<uuid:allocation_id>/heartbeat",
         allocations.AllocationHeartbeatView.as_view(),
     ),
-    path(
-        api + "allocations/<uuid:allocation_id>/tickets", allocations.AllocationTicketView.as_view()
-    ),
+    path(api + "allocations/<uuid:allocation_id>/tickets", AllocationTicketView.as_view()),
     path(
         api + "allocations/<uuid:allocation_id>/force-release",
         allocations.AllocationForceReleaseView.as_view(),
     ),
-    path(api + "partitions", allocations.PartitionListView.as_view()),
+    path(api + "partitions", partitions.PartitionListView.as_view()),
     path(
         api + "partitions/<uuid:object_id>/metrics",
-        allocations.PartitionMetricHistoryView.as_view(),
+        partitions.PartitionMetricHistoryView.as_view(),
     ),
-    path(api + "sessions", allocations.SessionListView.as_view()),
-    path(api + "sessions/<uuid:session_id>", allocations.SessionView.as_view()),
-    path(api + "sessions/<uuid:object_id>/metrics", allocations.SessionMetricHistoryView.as_view()),
+    path(api + "sessions", sessions.SessionListView.as_view()),
+    path(api + "sessions/<uuid:session_id>", sessions.SessionView.as_view()),
+    path(api + "sessions/<uuid:object_id>/metrics", sessions.SessionMetricHistoryView.as_view()),
     path(api + "tasks", activity.TaskListView.as_view()),
     path(api + "tasks/<uuid:task_id>", activity.TaskView.as_view()),
     path(api + "tasks/<uuid:task_id>/cancel", activity.TaskCancelView.as_view()),
     path(api + "tasks/<uuid:task_id>/log", activity.TaskLogView.as_view()),
     path(api + "watch", WatchView.as_view()),
     path(api + "events", activity.EventListView.as_view()),
+    path("docs/", documentation),
+    path("docs/<path:path>", documentation),
     re_path(r"^(?!api/|static/|assets/|healthz|readyz)(?P<path>[a-z0-9/-]*)$", console),
 ]
-websocket_urlpatterns = [path(api + "feed", FeedConsumer.as_asgi()), re_path("", refuse)]  # type: ignore[arg-type]  # Django expects views

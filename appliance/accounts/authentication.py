@@ -1,4 +1,4 @@
-"""Bearer tokens of the REST API."""
+"""Authentication of REST and feed clients by API token, in a header or in the console's cookie."""
 
 from __future__ import annotations
 
@@ -11,75 +11,103 @@ from django.http import HttpRequest
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
+from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
 from rest_framework.request import Request
 
-from appliance.accounts import identities
+from appliance.accounts import recent_tokens, token_cache
 from appliance.accounts.models import ApiToken, User
-from appliance.accounts.permissions import bindings_of
+from appliance.accounts.permissions import enable_binding_cache, role_bindings
 
-PREFIX = "bb_"
-COOKIE = "__Host-busbar"
-"""Of the console: an API token that scripts in the page cannot read."""
+TOKEN_PREFIX = "bb_"
+CONSOLE_COOKIE = "__Host-busbar"
+"""Name of the console's cookie. It holds an API token and is HttpOnly."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+FOREIGN_ORIGIN = "The Origin header does not match the console's own origin."
 
 
 def hash_secret(secret: str) -> str:
-    """A plain hash suffices for 256 random bits."""
+    """Return the SHA-256 of a token secret or a password hash.
+
+    A fast hash suffices: the one has 256 random bits, the other is the result of a slow hash.
+    """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def parts_of(presented: str) -> tuple[uuid.UUID, str] | None:
-    """The token's id and its secret."""
-    head, _, secret = presented.removeprefix(PREFIX).partition(".")
+def parse_token(token_text: str) -> tuple[uuid.UUID, str] | None:
+    """Split the text of a token into its id and its secret, or return None if it is malformed."""
+    head, _, secret = token_text.removeprefix(TOKEN_PREFIX).partition(".")
     try:
         return uuid.UUID(hex=head), secret
     except ValueError:
         return None
 
 
-def live(token: ApiToken) -> bool:
-    return token.user.is_active and (token.expires_at is None or token.expires_at >= timezone.now())
+def is_valid(token: ApiToken) -> bool:
+    """Return whether the token has not expired, and its user is active with the same password."""
+    return (
+        token.user.is_active
+        and (token.expires_at is None or token.expires_at >= timezone.now())
+        and hmac.compare_digest(token.password_sha256, hash_secret(token.user.password))
+    )
 
 
-def good(token: ApiToken, secret: str) -> bool:
-    return live(token) and hmac.compare_digest(token.secret_sha256, hash_secret(secret))
+def matches(token: ApiToken, secret: str) -> bool:
+    """Return whether the token is valid and has this secret. Compares in constant time."""
+    return is_valid(token) and hmac.compare_digest(token.secret_sha256, hash_secret(secret))
 
 
-def token_for(presented: str) -> ApiToken | None:
-    """The live token behind the text, or None. Its user is the request's own copy, with the roles."""
-    token = identities.known(presented)
-    if token is not None:
-        return token if live(token) else None
-    read_at = identities.changes()
-    token = tokens_for([presented]).get(presented)
-    if token is not None:
-        bindings_of(token.user)
-        identities.keep(presented, token, read_at)
+def authenticate_token(token_text: str) -> ApiToken | None:
+    """Return the valid token with this text, or None. May read the database.
+
+    The token's user is a copy for one request and holds its role bindings.
+    """
+    token = _find_token(token_text)
+    recent_tokens.update(token_text, valid=token is not None)
     return token
 
 
-def tokens_for(presented: Iterable[str]) -> dict[str, ApiToken]:
-    """Of these texts the live tokens, in one read."""
-    asked = {text: parts for text in presented if (parts := parts_of(text))}
+def _find_token(token_text: str) -> ApiToken | None:
+    token = token_cache.get(token_text)
+    if token is not None:
+        return token if is_valid(token) else None
+    read_version = token_cache.version()
+    token = authenticate_tokens([token_text]).get(token_text)
+    if token is not None:
+        role_bindings(token.user)
+        token_cache.put(token_text, token, read_version)
+    return token
+
+
+def authenticate_tokens(token_texts: Iterable[str]) -> dict[str, ApiToken]:
+    """Return the valid tokens by their texts, with one query. Bypasses the token cache."""
+    parsed = {text: parts for text in token_texts if (parts := parse_token(text))}
     rows = ApiToken.objects.select_related("user").in_bulk(
-        [token_id for token_id, _ in asked.values()]
+        [token_id for token_id, _ in parsed.values()]
     )
     for token in rows.values():
-        token.user.__dict__["_of_request"] = True
+        enable_binding_cache(token.user)
     return {
         text: rows[token_id]
-        for text, (token_id, secret) in asked.items()
-        if token_id in rows and good(rows[token_id], secret)
+        for text, (token_id, secret) in parsed.items()
+        if token_id in rows and matches(rows[token_id], secret)
     }
 
 
+def request_user(request: Request) -> User:
+    """Return the authenticated user. Raises NotAuthenticated behind public views."""
+    if not isinstance(request.user, User):
+        raise NotAuthenticated
+    return request.user
+
+
 class ApiTokenAuthentication(BaseAuthentication):
+    """Authentication by `Authorization: Bearer <token>`."""
+
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         words = get_authorization_header(request).decode(errors="replace").split()
         if len(words) != 2 or words[0].lower() != "bearer":
             return None
-        token = token_for(words[1])
+        token = authenticate_token(words[1])
         if token is None:
             raise AuthenticationFailed
         return token.user, token
@@ -88,21 +116,23 @@ class ApiTokenAuthentication(BaseAuthentication):
         return "Bearer"
 
 
-def own_origin(request: HttpRequest) -> bool:
-    """Whether our own page asks: browsers state the origin of every request that changes something."""
+def has_own_origin(request: HttpRequest) -> bool:
+    """Return whether the Origin header is this appliance. Browsers send it with unsafe methods."""
     return request.headers.get("Origin") == f"https://{request.get_host()}"
 
 
 class CookieAuthentication(BaseAuthentication):
+    """Authentication by the console's cookie. Unsafe methods also need the console's Origin."""
+
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
-        presented = request.COOKIES.get(COOKIE)
-        if not presented or "Authorization" in request.headers:
+        token_text = request.COOKIES.get(CONSOLE_COOKIE)
+        if not token_text or "Authorization" in request.headers:
             return None
-        token = token_for(presented)
+        token = authenticate_token(token_text)
         if token is None:
             raise AuthenticationFailed
-        if request.method not in SAFE_METHODS and not own_origin(request._request):
-            raise PermissionDenied("The request did not come from the console's own page.")
+        if request.method not in SAFE_METHODS and not has_own_origin(request._request):
+            raise PermissionDenied(FOREIGN_ORIGIN)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:
@@ -114,10 +144,11 @@ class CookieScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     name = "cookie"
 
     def get_security_definition(self, auto_schema: object) -> dict[str, str]:
-        return {"type": "apiKey", "in": "cookie", "name": COOKIE}
+        return {"type": "apiKey", "in": "cookie", "name": CONSOLE_COOKIE}
 
 
-class ApiTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # drf-spectacular has no types for it
+# drf-spectacular has no types for its extensions.
+class ApiTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     target_class = "appliance.accounts.authentication.ApiTokenAuthentication"
     name = "token"
 

@@ -1,4 +1,4 @@
-"""Users, projects, role bindings and API tokens: who may do what."""
+"""Users, departments, projects, role bindings and API tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.utils import timezone
 
-from appliance.identifiers import uuid7
+from appliance.db.identifiers import uuid7
 
 
 class Role(models.TextChoices):
@@ -22,13 +22,13 @@ class User(AbstractUser):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     must_change_password = models.BooleanField(default=False)
     password_expires_at = models.DateTimeField(null=True, blank=True)
-    """Of a one-time password."""
+    """End of a one-time password; null for a password that the user chose."""
 
     REQUIRED_FIELDS: ClassVar[list[str]] = []
 
 
 class Department(models.Model):
-    """Projects that share a quota."""
+    """A group of projects that share quotas and limits."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.CharField(max_length=100, unique=True)
@@ -54,7 +54,7 @@ class Project(models.Model):
 
 
 class RoleBinding(models.Model):
-    """A role in one project, or, without a project, on the whole appliance."""
+    """A role of a user in one project, or on the whole appliance if the project is null."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="role_bindings")
@@ -72,11 +72,16 @@ class RoleBinding(models.Model):
 
 
 class ApiToken(models.Model):
-    """`bb_<id>.<secret>`; only a hash of the 256-bit secret is kept."""
+    """An API token. Its text is `bb_<id>.<secret>`; the row holds only a hash of the secret.
+
+    The token ends when its user has another password or is inactive.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
     secret_sha256 = models.CharField(max_length=64)
+    password_sha256 = models.CharField(max_length=64)
+    """Digest of `User.password` when the token was created."""
     expires_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)

@@ -1,4 +1,4 @@
-"""What each role may do. Deny by default."""
+"""Privileges of roles and users. A privilege that no role binding grants is denied."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ VIEW = {"inventory.view", "pools.view", "allocations.view", "activity.view", "ac
 USE = VIEW | {"allocations.create", "allocations.use"}
 OPERATE = USE | {"inventory.manage", "pools.manage", "allocations.manage", "fleet.enrol"}
 ADMINISTER = OPERATE | {"accounts.manage", "allocations.force", "fleet.forget_host_key"}
+APPLIANCE_ONLY = {
+    "accounts.manage",
+    "allocations.force",
+    "fleet.enrol",
+    "fleet.forget_host_key",
+    "inventory.manage",
+    "pools.manage",
+}
+"""Privileges whose use affects all projects. A role binding in a project does not grant them."""
 
 PRIVILEGES: dict[str, set[str]] = {
     Role.VIEWER: VIEW,
@@ -23,58 +32,79 @@ PRIVILEGES: dict[str, set[str]] = {
     Role.ADMINISTRATOR: ADMINISTER,
 }
 
-
-def bindings_of(user: User) -> list[tuple[str, UUID | None]]:
-    """Role and project. Read once for each request: its user is an object of its own."""
-    known: list[tuple[str, UUID | None]] | None = user.__dict__.get("_bindings")
-    if known is None:
-        known = list(RoleBinding.objects.filter(user=user).values_list("role", "project_id"))
-        if "_of_request" in user.__dict__:
-            user.__dict__["_bindings"] = known
-    return known
+Privileges = tuple[frozenset[str], dict[UUID, frozenset[str]]]
+"""Privileges on the whole appliance, and additional privileges by project."""
 
 
-def can(user: User, privilege: str, project_id: UUID | None = None) -> bool:
-    """Whether one of the user's roles grants it: appliance-wide, or in the project. Without a project, any binding counts."""
+def enable_binding_cache(user: User) -> None:
+    """Let `role_bindings` cache its result on this instance, which must belong to one request."""
+    user.__dict__["_caches_bindings"] = True
+
+
+def role_bindings(user: User) -> list[tuple[str, UUID | None]]:
+    """Return role and project id of each binding of the user. Cached on the user of a request."""
+    bindings: list[tuple[str, UUID | None]] | None = user.__dict__.get("_bindings")
+    if bindings is None:
+        bindings = list(RoleBinding.objects.filter(user=user).values_list("role", "project_id"))
+        if "_caches_bindings" in user.__dict__:
+            user.__dict__["_bindings"] = bindings
+    return bindings
+
+
+def granted(role: str, project_id: UUID | None) -> set[str]:
+    """Return the privileges of a role that is bound in a project, or appliance-wide for None."""
+    return PRIVILEGES[role] if project_id is None else PRIVILEGES[role] - APPLIANCE_ONLY
+
+
+def can(user: User, privilege: str, project_id: UUID | None) -> bool:
+    """Return whether a role of the user grants the privilege, appliance-wide or in the project.
+
+    None stands for objects without a project: only appliance-wide roles count.
+    """
     return any(
-        privilege in PRIVILEGES[role]
-        for role, bound in bindings_of(user)
-        if bound is None or project_id is None or bound == project_id
+        privilege in granted(role, bound)
+        for role, bound in role_bindings(user)
+        if bound is None or bound == project_id
     )
 
 
-def grants_of(user: User) -> tuple[frozenset[str], dict[UUID, frozenset[str]]]:
-    """All privileges of the user: on the whole appliance, and by project."""
-    return grants_of_all({user.pk})[user.pk]
+def can_somewhere(user: User, privilege: str) -> bool:
+    """Return whether a role of the user grants the privilege, appliance-wide or in any project.
+
+    Suffices for operations that check the project of their object as well.
+    """
+    return any(privilege in granted(role, bound) for role, bound in role_bindings(user))
 
 
-Grants = tuple[frozenset[str], dict[UUID, frozenset[str]]]
+def privileges_of(user: User) -> Privileges:
+    return privileges_by_user({user.pk})[user.pk]
 
 
-def grants_of_all(user_ids: Collection[UUID]) -> dict[UUID, Grants]:
-    """Of these users, in one read."""
-    everywhere: dict[UUID, set[str]] = {u: set() for u in user_ids}
+def privileges_by_user(user_ids: Collection[UUID]) -> dict[UUID, Privileges]:
+    """Return the privileges of each user, with one query."""
+    appliance_wide: dict[UUID, set[str]] = {u: set() for u in user_ids}
     by_project: dict[UUID, dict[UUID, set[str]]] = {u: {} for u in user_ids}
     for user_id, role, bound in RoleBinding.objects.filter(user_id__in=user_ids).values_list(
         "user_id", "role", "project_id"
     ):
-        (
-            everywhere[user_id] if bound is None else by_project[user_id].setdefault(bound, set())
-        ).update(PRIVILEGES[role])
+        if bound is None:
+            appliance_wide[user_id] |= granted(role, None)
+        else:
+            by_project[user_id].setdefault(bound, set()).update(granted(role, bound))
     return {
         u: (
-            frozenset(everywhere[u]),
-            {p: frozenset(granted) for p, granted in by_project[u].items()},
+            frozenset(appliance_wide[u]),
+            {p: frozenset(privileges) for p, privileges in by_project[u].items()},
         )
         for u in user_ids
     }
 
 
 def projects_with(user: User, privilege: str) -> list[UUID] | None:
-    """The projects in which the user has the privilege; None means all."""
-    bindings = bindings_of(user)
-    if any(bound is None and privilege in PRIVILEGES[role] for role, bound in bindings):
+    """Return the projects in which the user has the privilege, or None for all projects."""
+    bindings = role_bindings(user)
+    if can(user, privilege, None):
         return None
     return [
-        bound for role, bound in bindings if bound is not None and privilege in PRIVILEGES[role]
+        bound for role, bound in bindings if bound is not None and privilege in granted(role, bound)
     ]

@@ -1,4 +1,4 @@
-"""Projects and departments."""
+"""REST resources project and department."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import services
+from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Department, Project
 from appliance.accounts.permissions import projects_with
-from appliance.fields import NameField
-from appliance.rest import (
-    ApplianceView,
-    CursorPage,
-    caller,
-    check_version,
-    refuse_unknown_parameters,
-)
+from appliance.api.fields import NameField
+from appliance.api.filters import reject_unknown_parameters
+from appliance.api.pagination import CursorPagination
+from appliance.api.views import ApplianceView, check_version
 
 
 class ProjectSerializer(serializers.ModelSerializer[Project]):
     department = serializers.CharField(
-        source="department.name", default=None, allow_null=True, read_only=True
+        source="department.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="The name of the department; null if the project has none.",
     )
 
     class Meta:
@@ -41,7 +42,9 @@ class ProjectRequestSerializer(serializers.Serializer[dict[str, str]]):
 
 class ProjectChangeSerializer(serializers.Serializer[dict[str, str]]):
     department = serializers.CharField(
-        max_length=100, allow_blank=True, help_text="Its name; empty: none."
+        max_length=100,
+        allow_blank=True,
+        help_text="The name of the department. An empty name removes the project from it.",
     )
 
 
@@ -50,9 +53,8 @@ class DepartmentSerializer(serializers.ModelSerializer[Department]):
         model = Department
         fields = ("id", "name", "version", "created_at")
         read_only_fields = ("id", "version", "created_at")
-        extra_kwargs: ClassVar[dict[str, Any]] = {
-            "name": {"validators": []}
-        }  # a clash is a conflict, which the service says
+        # The service reports a duplicate name as a conflict (409) instead of a validation error.
+        extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}
 
 
 class ProjectListView(ApplianceView):
@@ -60,23 +62,23 @@ class ProjectListView(ApplianceView):
 
     @extend_schema(responses=ProjectSerializer(many=True))
     def get(self, request: Request) -> Response:
-        """Those whose allocations one may see."""
-        refuse_unknown_parameters(request, [])
-        rows, mine = (
-            Project.objects.select_related("department"),
-            projects_with(caller(request), "allocations.view"),
-        )
-        page = CursorPage()
-        found = page.paginate_queryset(rows if mine is None else rows.filter(pk__in=mine), request)
+        """List the projects whose allocations the caller may view."""
+        reject_unknown_parameters(request, [])
+        rows = Project.objects.select_related("department")
+        visible = projects_with(request_user(request), "allocations.view")
+        if visible is not None:
+            rows = rows.filter(pk__in=visible)
+        page = CursorPagination()
+        found = page.paginate_queryset(rows, request)
         return page.get_paginated_response(ProjectSerializer(found, many=True).data)
 
     @extend_schema(request=ProjectRequestSerializer, responses={201: ProjectSerializer})
     def post(self, request: Request) -> Response:
+        """Create a project."""
         form = ProjectRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(
-            ProjectSerializer(services.project_create(**form.validated_data)).data, status=201
-        )
+        project = services.project_create(**form.validated_data)
+        return Response(ProjectSerializer(project).data, status=201)
 
 
 class ProjectView(ApplianceView):
@@ -84,17 +86,15 @@ class ProjectView(ApplianceView):
 
     @extend_schema(request=ProjectChangeSerializer, responses=ProjectSerializer)
     def patch(self, request: Request, project_id: UUID) -> Response:
+        """Move a project to another department."""
         project = get_object_or_404(Project, pk=project_id)
         check_version(project, request)
         form = ProjectChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(
-            ProjectSerializer(
-                services.project_set_department(
-                    project_id=project.pk, department=form.validated_data["department"]
-                )
-            ).data
+        project = services.project_set_department(
+            project_id=project.pk, department=form.validated_data["department"]
         )
+        return Response(ProjectSerializer(project).data)
 
 
 class DepartmentListView(ApplianceView):
@@ -102,19 +102,16 @@ class DepartmentListView(ApplianceView):
 
     @extend_schema(responses=DepartmentSerializer(many=True))
     def get(self, request: Request) -> Response:
-        refuse_unknown_parameters(request, [])
-        page = CursorPage()
-        return page.get_paginated_response(
-            DepartmentSerializer(
-                page.paginate_queryset(Department.objects.all(), request), many=True
-            ).data
-        )
+        """List departments."""
+        reject_unknown_parameters(request, [])
+        page = CursorPagination()
+        found = page.paginate_queryset(Department.objects.all(), request)
+        return page.get_paginated_response(DepartmentSerializer(found, many=True).data)
 
     @extend_schema(request=DepartmentSerializer, responses={201: DepartmentSerializer})
     def post(self, request: Request) -> Response:
+        """Create a department."""
         form = DepartmentSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(
-            DepartmentSerializer(services.department_create(name=form.validated_data["name"])).data,
-            status=201,
-        )
+        department = services.department_create(name=form.validated_data["name"])
+        return Response(DepartmentSerializer(department).data, status=201)

@@ -1,11 +1,9 @@
-"""Accounts: first administrator, passwords, tokens."""
+"""Services of accounts: first administrator, passwords, tokens, departments and projects."""
 
 from __future__ import annotations
 
 import secrets
-import threading
-import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -15,29 +13,28 @@ from django.contrib.auth.password_validation import validate_password
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from appliance.accounts.authentication import PREFIX, hash_secret
+from appliance.accounts.authentication import TOKEN_PREFIX, hash_secret
 from appliance.accounts.models import ApiToken, Department, Project, Role, RoleBinding, User
-from appliance.errors import ApplianceError, Code
-from appliance.writer import writes
+from appliance.api.errors import ApplianceError, Code
+from appliance.db.writer import write_transaction
 
 DEFAULT_PROJECT = "default"
-ONE_TIME_PASSWORD_LIFE = timedelta(hours=24)
-MAX_ATTEMPTS, ATTEMPT_WINDOW_SECONDS = 5, 900.0
+ONE_TIME_PASSWORD_LIFETIME = timedelta(hours=24)
 
-_attempts: dict[str, list[float]] = {}
-_attempts_lock = threading.Lock()
-_NO_USER = make_password(
-    "nobody"
-)  # compared when the name is unknown, so that both cases take as long
+# Compared when the username is unknown, so that both cases take equally long.
+_UNKNOWN_USER_PASSWORD = make_password("unknown")
 
 
 def initial_password_file() -> Path:
     return Path(settings.DATA_DIR) / "initial-admin-password"
 
 
-@writes
+@write_transaction
 def ensure_defaults() -> str | None:
-    """The default project and the first administrator. Returns a new one-time password, once."""
+    """Create the default project and the first administrator if they are missing.
+
+    Returns the new one-time password, or None if a user exists already.
+    """
     Project.objects.get_or_create(name=DEFAULT_PROJECT)
     if User.objects.exists():
         return None
@@ -46,14 +43,14 @@ def ensure_defaults() -> str | None:
     return set_one_time_password(user=user)
 
 
-@writes
 def set_one_time_password(*, user: User) -> str:
-    """Random, hashed, to be changed at first use, 24 h; also in a 0600 file. Blocks for the hash."""
+    """Set a random password that must be changed at first use and expires after 24 hours.
+
+    Also writes it to `initial_password_file()` with mode 0600. Hashing blocks for about 0.1 s.
+    """
     password = "-".join(secrets.token_hex(3) for _ in range(4))
-    user.password = make_password(password)
-    user.must_change_password = True
-    user.password_expires_at = timezone.now() + ONE_TIME_PASSWORD_LIFE
-    user.save(update_fields=["password", "must_change_password", "password_expires_at"])
+    expires_at = timezone.now() + ONE_TIME_PASSWORD_LIFETIME
+    store_password(user=user, encoded=make_password(password), expires_at=expires_at)
     path = initial_password_file()
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
@@ -61,103 +58,121 @@ def set_one_time_password(*, user: User) -> str:
     return password
 
 
-@writes
 def password_change(*, user: User, new_password: str) -> None:
+    """Set the user's own password and delete the file of the one-time password.
+
+    Hashing blocks for about 0.1 s, outside the transaction. Raises django's ValidationError if
+    the password is too weak.
+    """
     validate_password(new_password, user)
-    user.password = make_password(new_password)
-    user.must_change_password = False
-    user.password_expires_at = None
-    user.save(update_fields=["password", "must_change_password", "password_expires_at"])
+    store_password(user=user, encoded=make_password(new_password), expires_at=None)
     initial_password_file().unlink(missing_ok=True)
 
 
-def throttle_login(username: str) -> None:
-    now = time.monotonic()
-    with _attempts_lock:
-        recent = [t for t in _attempts.get(username, []) if now - t < ATTEMPT_WINDOW_SECONDS]
-        _attempts[username] = recent
-        if len(recent) >= MAX_ATTEMPTS:
-            raise ApplianceError(
-                Code.TOO_MANY_ATTEMPTS, "Too many wrong passwords; try again in 15 minutes."
-            )
-        if len(_attempts) > 10_000:
-            _attempts.clear()
+@write_transaction
+def store_password(*, user: User, encoded: str, expires_at: datetime | None) -> None:
+    """Store a hashed password and delete the user's tokens.
+
+    A password that expires must be changed at first use. Other code that changes the column ends
+    the tokens as well (`authentication.is_valid`), and their rows stay.
+    """
+    user.password = encoded
+    user.must_change_password = expires_at is not None
+    user.password_expires_at = expires_at
+    user.save(update_fields=["password", "must_change_password", "password_expires_at"])
+    ApiToken.objects.filter(user=user).delete()
 
 
 def login(*, username: str, password: str) -> User:
-    """The user, or UNAUTHENTICATED without a hint which half was wrong. Blocks for the hash."""
-    throttle_login(username)
+    """Return the user with this password. Blocks while the password is hashed.
+
+    The HTTP server delays attempts after failures (login_gate.py).
+
+    Raises:
+        ApplianceError: UNAUTHENTICATED without revealing whether the username exists.
+    """
     user = User.objects.filter(username=username, is_active=True).first()
-    right = check_password(password, user.password if user else _NO_USER) and user is not None
+    encoded = user.password if user else _UNKNOWN_USER_PASSWORD
+    correct = check_password(password, encoded) and user is not None
     expired = (
         user is not None
         and user.password_expires_at is not None
         and user.password_expires_at < timezone.now()
     )
-    if not right or user is None or expired:
-        with _attempts_lock:
-            _attempts.setdefault(username, []).append(time.monotonic())
+    if not correct or user is None or expired:
         hint = (
-            " Its 24 hours may be over: `manage.py reset_admin_password` makes a new one."
-            if expired and right
+            " The one-time password expired after 24 hours;"
+            " create a new one with `manage.py reset_admin_password`."
+            if expired and correct
             else ""
         )
-        raise ApplianceError(Code.UNAUTHENTICATED, f"The user name or the password is wrong.{hint}")
+        raise ApplianceError(Code.UNAUTHENTICATED, f"Wrong username or password.{hint}")
     return user
 
 
-@writes
-def token_create(*, user: User, name: str, life: timedelta | None = None) -> tuple[ApiToken, str]:
-    """The row, and the text that is shown once."""
+@write_transaction
+def token_create(
+    *, user: User, name: str, lifetime: timedelta | None = None
+) -> tuple[ApiToken, str]:
+    """Create an API token. Returns the row and the token's text, which is not stored.
+
+    The token is invalid from the start if the password of `user` is no longer the stored one.
+    """
     secret = secrets.token_urlsafe(32)
-    expires = timezone.now() + life if life else None
     token = ApiToken.objects.create(
-        user=user, name=name, secret_sha256=hash_secret(secret), expires_at=expires
+        user=user,
+        name=name,
+        secret_sha256=hash_secret(secret),
+        password_sha256=hash_secret(user.password),
+        expires_at=timezone.now() + lifetime if lifetime else None,
     )
-    return token, f"{PREFIX}{token.pk.hex}.{secret}"
+    return token, f"{TOKEN_PREFIX}{token.pk.hex}.{secret}"
 
 
-@writes
+@write_transaction
 def token_revoke(*, token_id: UUID) -> None:
     ApiToken.objects.filter(pk=token_id).delete()
 
 
-def department_named(name: str) -> Department | None:
-    """None for an empty name."""
+def find_department(name: str) -> Department | None:
+    """Return the department with this name, or None for an empty name.
+
+    Raises ApplianceError with NOT_FOUND if there is none.
+    """
     if not name:
         return None
     department = Department.objects.filter(name=name).first()
     if department is None:
-        raise ApplianceError(Code.NOT_FOUND, f"There is no department {name}; make it first.")
+        raise ApplianceError(Code.NOT_FOUND, f'Department "{name}" not found. Create it first.')
     return department
 
 
-@writes
+@write_transaction
 def department_create(*, name: str) -> Department:
     try:
         with transaction.atomic():
             return Department.objects.create(name=name)
     except IntegrityError:
         raise ApplianceError(
-            Code.CONFLICT, f"There is a department {name} already; choose another name."
+            Code.CONFLICT, f'Department "{name}" already exists; choose another name.'
         ) from None
 
 
-@writes
+@write_transaction
 def project_create(*, name: str, department: str) -> Project:
     try:
         with transaction.atomic():
-            return Project.objects.create(name=name, department=department_named(department))
+            return Project.objects.create(name=name, department=find_department(department))
     except IntegrityError:
         raise ApplianceError(
-            Code.CONFLICT, f"There is a project {name} already; choose another name."
+            Code.CONFLICT, f'Project "{name}" already exists; choose another name.'
         ) from None
 
 
-@writes
+@write_transaction
 def project_set_department(*, project_id: UUID, department: str) -> Project:
     project = Project.objects.select_for_update().get(pk=project_id)
-    project.department = department_named(department)
+    project.department = find_department(department)
     project.version += 1
     project.save(update_fields=["department", "version"])
     return project

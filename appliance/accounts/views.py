@@ -1,42 +1,53 @@
-"""Login and the caller's own account."""
+"""Login, logout and the caller's own account."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import ClassVar
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import services
-from appliance.accounts.authentication import COOKIE, own_origin
+from appliance.accounts.authentication import (
+    CONSOLE_COOKIE,
+    FOREIGN_ORIGIN,
+    has_own_origin,
+    request_user,
+)
 from appliance.accounts.models import ApiToken, RoleBinding, User
-from appliance.accounts.permissions import grants_of
-from appliance.errors import ApplianceError, Code
-from appliance.rest import ApplianceView, caller
+from appliance.accounts.permissions import privileges_of
+from appliance.api.errors import ApplianceError, Code
+from appliance.api.views import ApplianceView
 
-TOKEN_LIFE = timedelta(days=30)
-BROWSER_LIFE = timedelta(hours=12)
+TOKEN_LIFETIME = timedelta(days=30)
+CONSOLE_LIFETIME = timedelta(hours=12)
 
 
 class LoginSerializer(serializers.Serializer[dict[str, str]]):
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(max_length=500)
     new_password = serializers.CharField(
-        max_length=500, required=False, help_text="Needed when the password is one-time."
+        max_length=500,
+        required=False,
+        help_text="The password to set. Required if the current password is a one-time password.",
     )
 
 
 class TokenSerializer(serializers.Serializer[dict[str, str]]):
-    token = serializers.CharField(help_text="Shown once.")
+    token = serializers.CharField(help_text="The API token. It is returned only once.")
     must_change_password = serializers.BooleanField()
 
 
-class BindingSerializer(serializers.ModelSerializer[RoleBinding]):
+class RoleBindingSerializer(serializers.ModelSerializer[RoleBinding]):
     project = serializers.CharField(
-        source="project.name", default=None, allow_null=True, read_only=True
+        source="project.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="The name of the project; null if the role applies to the whole appliance.",
     )
 
     class Meta:
@@ -44,61 +55,75 @@ class BindingSerializer(serializers.ModelSerializer[RoleBinding]):
         fields = ("role", "project")
 
 
-class MeSerializer(serializers.Serializer[dict[str, object]]):
-    id = serializers.UUIDField()
-    username = serializers.CharField()
-    must_change_password = serializers.BooleanField()
-    roles = BindingSerializer(many=True)
-    privileges = serializers.ListField(
-        child=serializers.CharField(),
-        help_text="Of all roles together; each answer to a request has the last word.",
+class MeSerializer(serializers.ModelSerializer[User]):
+    username = serializers.CharField(read_only=True)
+    roles = serializers.SerializerMethodField()
+    privileges = serializers.SerializerMethodField(
+        help_text="All privileges of the roles. Some may apply to certain projects only."
     )
+
+    class Meta:
+        model = User
+        fields = ("id", "username", "must_change_password", "roles", "privileges")
+        read_only_fields = fields
+
+    @extend_schema_field(RoleBindingSerializer(many=True))
+    def get_roles(self, user: User) -> list[dict[str, object]]:
+        bindings = RoleBinding.objects.filter(user=user).select_related("project")
+        return list(RoleBindingSerializer(bindings, many=True).data)
+
+    def get_privileges(self, user: User) -> list[str]:
+        appliance_wide, by_project = privileges_of(user)
+        return sorted(appliance_wide.union(*by_project.values()))
+
+
+def log_in(request: Request) -> User:
+    """Return the user of a login request, after a password change if it has `new_password`."""
+    form = LoginSerializer(data=request.data)
+    form.is_valid(raise_exception=True)
+    user = services.login(
+        username=form.validated_data["username"], password=form.validated_data["password"]
+    )
+    if new_password := form.validated_data.get("new_password"):
+        services.password_change(user=user, new_password=new_password)
+    return user
 
 
 class LoginView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "public"}
-    refusals: ClassVar[frozenset[int]] = frozenset({401, 403, 429})
+    login_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
+    extra_error_statuses: ClassVar[frozenset[int]] = frozenset({401, 403, 429})
 
     @extend_schema(request=LoginSerializer, responses=TokenSerializer, auth=[])
     def post(self, request: Request) -> Response:
-        form = LoginSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        user = services.login(
-            username=form.validated_data["username"], password=form.validated_data["password"]
-        )
-        if new := form.validated_data.get("new_password"):
-            services.password_change(user=user, new_password=new)
-        _, text = services.token_create(user=user, name="login", life=TOKEN_LIFE)
+        """Create an API token for a username and password. The token expires after 30 days."""
+        user = log_in(request)
+        _, text = services.token_create(user=user, name="login", lifetime=TOKEN_LIFETIME)
         return Response({"token": text, "must_change_password": user.must_change_password})
 
 
 class BrowserLoginView(ApplianceView):
-    """The console signs in: the token goes into a cookie that the page's scripts cannot read."""
-
     privileges: ClassVar[dict[str, str]] = {"POST": "public", "DELETE": "account.self"}
-    refusals: ClassVar[frozenset[int]] = frozenset({401, 403, 429})
-    dry_runs: ClassVar[bool] = False  # the browser forgets its cookie
+    login_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
+    extra_error_statuses: ClassVar[frozenset[int]] = frozenset({401, 403, 429})
+    dry_run_supported: ClassVar[bool] = False  # the response changes the browser's cookie
 
     @extend_schema(request=LoginSerializer, responses=MeSerializer, auth=[])
     def post(self, request: Request) -> Response:
-        if not own_origin(request._request):
-            raise ApplianceError(
-                Code.DENIED, "The request did not come from the console's own page."
-            )
-        form = LoginSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        user = services.login(
-            username=form.validated_data["username"], password=form.validated_data["password"]
-        )
-        if new := form.validated_data.get("new_password"):
-            services.password_change(user=user, new_password=new)
-        response = Response(me(user))
+        """Sign in to the console. The token is set as an HttpOnly cookie for 12 hours.
+
+        With a one-time password and no `new_password`, no cookie is set.
+        """
+        if not has_own_origin(request._request):
+            raise ApplianceError(Code.DENIED, FOREIGN_ORIGIN)
+        user = log_in(request)
+        response = Response(MeSerializer(user).data)
         if not user.must_change_password:
-            _, text = services.token_create(user=user, name="console", life=BROWSER_LIFE)
+            _, text = services.token_create(user=user, name="console", lifetime=CONSOLE_LIFETIME)
             response.set_cookie(
-                COOKIE,
+                CONSOLE_COOKIE,
                 text,
-                max_age=BROWSER_LIFE,
+                max_age=CONSOLE_LIFETIME,
                 secure=True,
                 httponly=True,
                 samesite="Strict",
@@ -108,11 +133,11 @@ class BrowserLoginView(ApplianceView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request) -> Response:
-        """Ends the token that asks, wherever it lies."""
+        """Sign out: revoke the token of this request and delete the console's cookie."""
         if isinstance(request.auth, ApiToken):
             services.token_revoke(token_id=request.auth.pk)
         response = Response(status=204)
-        response.delete_cookie(COOKIE, path="/", samesite="Strict")
+        response.delete_cookie(CONSOLE_COOKIE, path="/", samesite="Strict")
         return response
 
 
@@ -121,17 +146,5 @@ class MeView(ApplianceView):
 
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        return Response(me(caller(request)))
-
-
-def me(user: User) -> dict[str, object]:
-    bindings = RoleBinding.objects.filter(user=user).select_related("project")
-    roles = [{"role": b.role, "project": b.project.name if b.project else None} for b in bindings]
-    everywhere, by_project = grants_of(user)
-    return {
-        "id": user.pk,
-        "username": user.username,
-        "must_change_password": user.must_change_password,
-        "roles": roles,
-        "privileges": sorted(everywhere.union(*by_project.values())),
-    }
+        """Return the caller's account with its roles and privileges."""
+        return Response(MeSerializer(request_user(request)).data)

@@ -1,8 +1,13 @@
-"""The live feed's WebSocket: session cookie and exact Origin, or a token in the first frame; never in the URL."""
+"""WebSocket of the feed.
+
+Clients authenticate with the session cookie and an exact Origin, or with a token in the first
+frame; never in the URL.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -14,125 +19,165 @@ from weakref import WeakValueDictionary
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from appliance.accounts.authentication import COOKIE, token_for, tokens_for
+from appliance.accounts import recent_tokens, token_cache
+from appliance.accounts.authentication import (
+    CONSOLE_COOKIE,
+    authenticate_token,
+    authenticate_tokens,
+)
 from appliance.accounts.models import ApiToken, User
-from appliance.accounts.permissions import grants_of, grants_of_all
+from appliance.accounts.permissions import privileges_by_user, privileges_of
 from appliance.activity.feed import Scope, Subscriber, hub, samples_frame
-from appliance.writer import off_loop
+from appliance.api.client_connection import connection_of
+from appliance.db import change_log
+from appliance.db.change_log import Topic
+from appliance.db.writer import anonymous_pool, request_pool, run_in_thread
 
 log = logging.getLogger(__name__)
 
 HELLO_SECONDS = 10.0
-RECHECK_SECONDS = 3.0
-"""A revoked token or a changed role closes or narrows a socket within five seconds."""
+AUTHORIZATION_CHECK_SECONDS = 3.0
+"""Interval of authorization checks. A change of users, tokens or roles causes one at once; the
+interval covers expiry, and changes by another appliance on the same database."""
+MIN_CHECK_INTERVAL_SECONDS = 0.25
 FRAME_SECONDS = 0.25
-"""Samples go out at most four times a second, the first of a pause at once; changes come at the hub's pace."""
+"""Minimum interval between frames with samples; the first one after a pause is sent at once.
+
+The hub limits the rate of changes."""
 MAX_FRAME_BYTES = 64 << 10
 MAX_GPUS = 1024
-GPUS_A_FRAME = 64
-"""Of their last minutes; between two such frames, which take 3 ms each, everybody else has a turn."""
-CLOSE_UNAUTHENTICATED, CLOSE_INVALID = 4401, 4400
+GPUS_PER_FRAME = 64
+"""GPUs in one frame of history. Encoding one takes 3 ms; the event loop runs between frames."""
+CLOSE_INVALID, CLOSE_UNAUTHENTICATED, CLOSE_ROLES_CHANGED = 4400, 4401, 4403
 
 
 def scope_of(user: User) -> Scope:
-    everywhere, by_project = grants_of(user)
+    everywhere, by_project = privileges_of(user)
     return shared(Scope(everywhere, by_project))
 
 
-def identify_all(texts: Iterable[str]) -> dict[str, Scope | None]:
-    """Three reads, however many sockets there are."""
-    tokens = {text: t for text, t in tokens_for(texts).items() if not t.user.must_change_password}
-    grants = grants_of_all({t.user_id for t in tokens.values()})
+def authenticate_all(tokens: Iterable[str]) -> dict[str, Scope | None]:
+    """Return the scope of each token, None if it is invalid. Runs three database reads in total."""
+    valid = {
+        text: t
+        for text, t in authenticate_tokens(tokens).items()
+        if not t.user.must_change_password
+    }
+    grants = privileges_by_user({t.user_id for t in valid.values()})
     scopes = {user_id: shared(Scope(*granted)) for user_id, granted in grants.items()}
-    return {text: scopes[tokens[text].user_id] if text in tokens else None for text in texts}
+    return {text: scopes[valid[text].user_id] if text in valid else None for text in tokens}
 
 
 _shared: WeakValueDictionary[Scope, Scope] = WeakValueDictionary()
 
 
 def shared(scope: Scope) -> Scope:
-    """The one object for all who see the same: what they are told is chosen and encoded once."""
+    """Return one shared object for equal scopes, so that frames are filtered and encoded once."""
     return _shared.setdefault(scope, scope)
 
 
-class Rechecked(Protocol):
-    """Who was let in by a token, for longer than a request."""
+class AuthenticatedConnection(Protocol):
+    """Connection that was authenticated by a token and outlives one request."""
 
     token_text: str
+    identity_version: int
+    """Version of the token cache before the connection was authenticated."""
 
-    async def checked_again(self, scope: Scope | None) -> None:
-        """None: the token is no longer good."""
+    async def end_if_changed(self, scope: Scope | None) -> None:
+        """End the connection unless this is its scope. None means that the token is invalid."""
 
 
-class Rechecking(set[Rechecked]):
-    """All sockets and streams that are open, and the task that looks at their tokens and roles every three seconds while there are any."""
+class AuthorizationChecker(set[AuthenticatedConnection]):
+    """Open connections, and the task that ends those whose token or roles have changed."""
 
     task: asyncio.Task[None] | None = None
+    loop: asyncio.AbstractEventLoop | None = None
 
-    def add(self, consumer: Rechecked) -> None:
-        super().add(consumer)
+    def __init__(self) -> None:
+        super().__init__()
+        self._wake = asyncio.Event()
+
+    def add(self, connection: AuthenticatedConnection) -> None:
+        super().add(connection)
         if self.task is None or self.task.done():
+            self.loop, self._wake = asyncio.get_running_loop(), asyncio.Event()
             self.task = asyncio.create_task(self._run())
+        if connection.identity_version != token_cache.version():
+            self._wake.set()
+
+    def check_soon(self) -> None:
+        """Check all connections at once. Thread-safe."""
+        if self and self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._wake.set)
 
     async def _run(self) -> None:
         while self:
-            await asyncio.sleep(RECHECK_SECONDS)
-            texts = {c.token_text for c in self}
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), AUTHORIZATION_CHECK_SECONDS)
+            self._wake.clear()
+            await self._check()
+            await asyncio.sleep(MIN_CHECK_INTERVAL_SECONDS)
+
+    async def _check(self) -> None:
+        tokens = {c.token_text for c in self}
+        try:
+            scopes = await run_in_thread(partial(authenticate_all, tokens))
+        except Exception:
+            log.exception("feed: checking tokens failed, closing all sockets")
+            scopes = dict.fromkeys(tokens)
+        for connection in [c for c in self if c.token_text in scopes]:
             try:
-                found = await off_loop(partial(identify_all, texts))
+                await connection.end_if_changed(scopes[connection.token_text])
             except Exception:
-                log.exception("the sockets' tokens could not be checked again; they are closed")
-                found = dict.fromkeys(texts)
-            for consumer in [c for c in self if c.token_text in found]:
-                try:
-                    await consumer.checked_again(found[consumer.token_text])
-                except Exception:
-                    log.info("a socket went away while it was closed", exc_info=True)
+                log.info("feed: client disconnected while its socket was closed", exc_info=True)
 
 
 def identify(token_text: str) -> tuple[User, ApiToken, Scope] | None:
-    token = token_for(token_text)
+    token = authenticate_token(token_text)
     if token is None or token.user.must_change_password:
         return None
     return token.user, token, scope_of(token.user)
 
 
 async def refuse(scope: Any, receive: Any, send: Any) -> None:
-    """A WebSocket that we do not have."""
+    """Reject a WebSocket with an unknown path: reply 404."""
     await send({"type": "websocket.http.response.start", "status": 404, "headers": []})
     await send({"type": "websocket.http.response.body", "body": b""})
 
 
 class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
-    """hello → changes and samples. A client that comes back says where it stood."""
+    """Feed of one client: a hello, then changes and samples.
+
+    A client resumes by sending its last epoch and sequence number in the hello.
+    """
 
     subscriber: Subscriber | None = None
-    late: asyncio.Task[None] | None = None
-    work: tuple[asyncio.Task[None], ...] = ()
+    hello_timeout: asyncio.Task[None] | None = None
+    tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            await self._leave()
+            await self._clean_up()
 
     async def connect(self) -> None:
         self.token_text = ""
         self.sending_samples = asyncio.Lock()
         headers = {k.decode(): v.decode(errors="replace") for k, v in self.scope["headers"]}
         if "cookie" in headers and self._own_origin(headers):
-            morsel = SimpleCookie(headers["cookie"]).get(COOKIE)
+            morsel = SimpleCookie(headers["cookie"]).get(CONSOLE_COOKIE)
             self.token_text = morsel.value if morsel else ""
         await self.accept()
-        self.late = asyncio.create_task(self._late())
-        self.work = (self.late,)
+        self.hello_timeout = asyncio.create_task(self._close_without_hello())
+        self.tasks = (self.hello_timeout,)
 
     @staticmethod
     def _own_origin(headers: dict[str, str]) -> bool:
-        """Another site's page may open a socket with the user's cookie: only our own page counts."""
+        """Return whether the Origin is the appliance: pages of other sites also send the cookie."""
         return headers.get("origin") == f"https://{headers.get('host', '')}"
 
-    async def _late(self) -> None:
+    async def _close_without_hello(self) -> None:
         await asyncio.sleep(HELLO_SECONDS)
         if self.subscriber is None:
             await self.close(CLOSE_UNAUTHENTICATED)
@@ -153,22 +198,25 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             await self.close(CLOSE_INVALID)
 
     async def _hello(self, message: dict[str, Any]) -> None:
-        if self.late is None or self.late.done():
+        if self.hello_timeout is None or self.hello_timeout.done():
             return  # closed already
-        self.late.cancel()  # it came in time; how long we take is not the client's fault
-        if given := str(message.get("token", "")):
-            self.token_text = given
-        found = await off_loop(lambda: identify(self.token_text))
+        self.hello_timeout.cancel()  # the deadline excludes the time of authentication
+        if token := str(message.get("token", "")):
+            self.token_text = token
+        self.identity_version = token_cache.version()
+        threads = request_pool if recent_tokens.contains(self.token_text) else anonymous_pool
+        found = await run_in_thread(lambda: identify(self.token_text), threads)
         if found is None:
             await self.close(CLOSE_UNAUTHENTICATED)
             return
+        connection_of(self.scope).authenticate()
         self.user = found[0]
         self.subscriber = Subscriber(asyncio.get_running_loop(), found[2])
         sequence = hub.sequence
         resumed = hub.join(
             self.subscriber, str(message.get("epoch", "")), int(message.get("sequence", -1))
         )
-        await self._say(
+        await self._send_json(
             {
                 "type": "hello",
                 "epoch": hub.epoch,
@@ -177,34 +225,39 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 "server_seconds": time.time(),
             }
         )
-        self.work += (
+        self.tasks += (
             asyncio.create_task(self._send_changes()),
             asyncio.create_task(self._send_samples()),
         )
-        rechecking.add(self)
+        authorization_checker.add(self)
 
     async def _watch(self, gpus: list[str]) -> None:
-        """Replaces the set of watched GPUs. What is kept of their last minutes comes first."""
+        """Replace the set of watched GPUs and send the history of the added ones."""
         if len(gpus) > MAX_GPUS:
             raise ValueError
         assert self.subscriber is not None
         async with self.sending_samples:
-            fresh = list(
-                hub.watch(self.subscriber, await off_loop(lambda: hub.visible(self.user, gpus)))
+            added = list(
+                hub.watch(
+                    self.subscriber, await run_in_thread(lambda: hub.visible(self.user, gpus))
+                )
             )
-            for n in range(0, len(fresh), GPUS_A_FRAME):
-                if history := {g: h for g in fresh[n : n + GPUS_A_FRAME] if (h := hub.history(g))}:
+            for n in range(0, len(added), GPUS_PER_FRAME):
+                if history := {
+                    g: h for g in added[n : n + GPUS_PER_FRAME] if (h := hub.history(g))
+                }:
                     await self.send(samples_frame(history))
                     await asyncio.sleep(0)
 
-    async def checked_again(self, scope: Scope | None) -> None:
+    async def end_if_changed(self, scope: Scope | None) -> None:
+        """Close the socket, so that the client reloads with its new roles or signs in."""
         assert self.subscriber is not None
         if scope is None:
             await self.close(CLOSE_UNAUTHENTICATED)
-        else:
-            self.subscriber.scope = scope
+        elif scope != self.subscriber.scope:
+            await self.close(CLOSE_ROLES_CHANGED)
 
-    async def _say(self, message: dict[str, Any]) -> None:
+    async def _send_json(self, message: dict[str, Any]) -> None:
         await self.send(json.dumps(message, default=str))
 
     async def _send_changes(self) -> None:
@@ -214,7 +267,7 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.subscriber.wake.clear()
             if self.subscriber.overflown:
                 self.subscriber.overflown = False
-                await self._say({"type": "resync", "sequence": hub.sequence})
+                await self._send_json({"type": "resync", "sequence": hub.sequence})
             if batch := self.subscriber.take():
                 await self.send(batch.frame)
 
@@ -226,15 +279,16 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 await self.send(self.subscriber.samples_frame())
             await asyncio.sleep(FRAME_SECONDS)
 
-    async def _leave(self) -> None:
-        """However it ended: a client may go while it is answered, and then nobody says so."""
-        rechecking.discard(self)
+    async def _clean_up(self) -> None:
+        """Unsubscribe and cancel the tasks. Channels reports no disconnect during a request."""
+        authorization_checker.discard(self)
         if self.subscriber is not None:
             hub.leave(self.subscriber)
-        work, self.work, self.late = self.work, (), None
-        for task in work:
+        tasks, self.tasks, self.hello_timeout = self.tasks, (), None
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*work, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-rechecking = Rechecking()
+authorization_checker = AuthorizationChecker()
+change_log.subscribe(lambda change: authorization_checker.check_soon(), Topic.IDENTITY)

@@ -1,4 +1,9 @@
-"""The live feed's heart: who changed what, in order, to every socket that may see it. No database, no socket: both are given."""
+"""The feed: committed changes and samples for WebSocket and server-sent-event clients.
+
+The hub numbers changed objects, reads their rows in batches, and queues them for each subscriber
+that has the privilege to see them. It contains no sockets; rows come from registered readers.
+With no subscribers it performs no queries.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +22,27 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db import transaction
 
-from appliance.told import in_web
+from appliance.db import change_log
+from appliance.db.change_log import NO_ID, OBJECT_TOPICS, Audience, Change, Removal
 
 log = logging.getLogger(__name__)
 
-MAX_KEPT = 4096
-"""Changes that a socket which comes back may still catch up with."""
-KEPT_SECONDS = 120.0
-"""So long changes are kept after the last socket went, for it to come back to."""
-MAX_QUEUED = 1024
-"""Changes that wait for a slow socket; one more and it is told to read everything again."""
-
-
-Audience = UUID | frozenset[UUID] | None
-"""The project, or projects, whose people may see it; None: all who have the privilege anywhere."""
+MAX_BUFFERED_CHANGES = 4096
+"""Changes kept for reconnecting clients."""
+BUFFER_SECONDS_WITHOUT_SUBSCRIBERS = 120.0
+MAX_QUEUED_CHANGES = 1024
+"""Limit of a subscriber's queue; beyond it the client must reload (`resync`)."""
+PUBLISH_INTERVAL_SECONDS = 0.25
+SUBSCRIBERS_AT_FULL_RATE = 75
+"""With more subscribers the interval grows in proportion, to 1 s with 300."""
+NO_PROJECT = NO_ID
+"""Audience of objects that only appliance-wide privileges permit to see."""
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
-    """`row` is what REST shows of the object, or None when it is gone."""
+class ObjectChange:
+    """One numbered change of an object. `row` is its REST representation, or None if it is gone."""
 
     sequence: int
     kind: str
@@ -48,7 +53,7 @@ class Change:
 
     @cached_property
     def text(self) -> str:
-        """As JSON: encoded once, however many sockets get it."""
+        """The change as JSON, encoded once for all subscribers."""
         return orjson.dumps(
             {"sequence": self.sequence, "kind": self.kind, "id": self.id, "row": self.row},
             default=str,
@@ -56,21 +61,24 @@ class Change:
 
 
 class Batch:
-    """Changes that came together and that one scope sees: made and encoded once for all its sockets."""
+    """The latest change of each object, in order of sequence, visible to one scope.
 
-    def __init__(self, changes: Iterable[Change]) -> None:
-        self.changes: dict[tuple[str, str], Change] = {}
+    Subscribers with the same scope share the batch and its encoding.
+    """
+
+    def __init__(self, changes: Iterable[ObjectChange]) -> None:
+        self.changes: dict[tuple[str, str], ObjectChange] = {}
         for c in changes:
-            self.changes.pop((c.kind, c.id), None)  # its newest place in the order, not its first
+            self.changes.pop((c.kind, c.id), None)  # move the object to its latest position
             self.changes[c.kind, c.id] = c
 
-    def with_newer(self, newer: Batch) -> Batch:
-        """The newest of each object, in order of sequence."""
+    def merge(self, newer: Batch) -> Batch:
         rest = [c for key, c in self.changes.items() if key not in newer.changes]
         return Batch([*rest, *newer.changes.values()])
 
     @cached_property
     def frame(self) -> str:
+        """The batch as one JSON message."""
         return (
             '{"type": "changes", "items": ['
             + ",".join(c.text for c in self.changes.values())
@@ -80,7 +88,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Scope:
-    """What one user sees: privileges on the whole appliance, and those of each project."""
+    """Privileges of a user: on the whole appliance, and by project."""
 
     everywhere: frozenset[str]
     by_project: Mapping[UUID, frozenset[str]]
@@ -99,13 +107,15 @@ class Scope:
 
 @dataclass(eq=False)
 class Subscriber:
-    """One socket's side: a bounded queue of changes, and the newest sample of each GPU that it asked for."""
+    """Queue of one client: changes, and the latest unsent sample of each watched GPU.
+
+    All methods run on `loop`.
+    """
 
     loop: asyncio.AbstractEventLoop
     scope: Scope
     gpus: frozenset[str] = frozenset()
     waiting: Batch | None = None
-    """The newest of each object, in order of sequence."""
     samples: dict[str, str] = field(default_factory=dict)
     """GPU id to its newest sample, as JSON."""
     overflown: bool = False
@@ -115,33 +125,33 @@ class Subscriber:
         self.sampled = asyncio.Event()
 
     def offer(self, batch: Batch) -> None:
-        """On the loop; of what its scope sees."""
+        """Queue changes. On overflow, discard the queue and set `overflown`."""
         if not batch.changes:
             return
-        self.waiting = self.waiting.with_newer(batch) if self.waiting else batch
-        if len(self.waiting.changes) > MAX_QUEUED:
+        self.waiting = self.waiting.merge(batch) if self.waiting else batch
+        if len(self.waiting.changes) > MAX_QUEUED_CHANGES:
             self.waiting, self.overflown = None, True
         self.wake.set()
 
     def take(self) -> Batch | None:
-        """What waits; then nothing does."""
+        """Remove and return the queued changes."""
         ready, self.waiting = self.waiting, None
         return ready
 
     def offer_samples(self, samples: Mapping[str, str]) -> None:
-        """On the loop; by GPU. The newest of each waits; older ones that were not sent yet are dropped."""
+        """Queue samples by GPU, replacing unsent older ones."""
         self.samples |= samples
         self.sampled.set()
 
     def samples_frame(self) -> str:
-        """What waits, as one message; then nothing does."""
+        """Remove the queued samples and return them as one message."""
         ready, self.samples = self.samples, {}
         self.sampled.clear()
         return samples_frame({gpu_id: f"[{sample}]" for gpu_id, sample in ready.items()})
 
 
 def samples_frame(samples: Mapping[str, str]) -> str:
-    """GPU id to its samples, as a JSON array."""
+    """Encode a message of samples. `samples` maps a GPU id to its samples as a JSON array."""
     return (
         '{"type": "samples", "gpus": {'
         + ",".join(f'"{gpu_id}":{array}' for gpu_id, array in samples.items())
@@ -149,47 +159,37 @@ def samples_frame(samples: Mapping[str, str]) -> str:
     )
 
 
-NO_PROJECT = UUID(int=0)
-"""Of what only those see whose privilege covers the whole appliance."""
+RowReader = Callable[[Sequence[UUID]], Iterable[tuple[UUID, str, Audience, Mapping[str, Any]]]]
+"""Maps ids to (id, privilege, audience, row) of existing objects with one read."""
 
-Reader = Callable[[Sequence[UUID]], Iterable[tuple[UUID, str, Audience, Mapping[str, Any]]]]
-"""Ids to (id, privilege that it takes, audience, row) of those that are still there. Reads the database once for all of them."""
-
-Gone = tuple[str, Audience]
-"""Who may learn that an object is no longer there."""
-
-PUBLISH_SECONDS = 0.25
-SOCKETS_AT_FULL_PACE = 75
-"""With more, changes are told less often, so that the work stays the same: once a second with 300."""
-
-Found = tuple[str, str, str, Audience, Mapping[str, Any] | None]
-"""Kind, id, privilege, audience, row."""
+FoundRow = tuple[str, str, str, Audience, Mapping[str, Any] | None]
+"""Kind, id, privilege, audience and row; the row of a removed object is None."""
 
 
 class Hub:
-    def __init__(self, say: Callable[[str, UUID, Gone | None], None] | None = None) -> None:
-        """`say`: makes the call of `publish`, perhaps in another process."""
-        self._say = say or self.publish
+    """Publishes changes and samples to subscribers. Thread-safe."""
+
+    def __init__(self) -> None:
         self.epoch = secrets.token_hex(8)
         self._lock = threading.Lock()
         self._sequence = 0
-        self._kept: deque[Change] = deque(maxlen=MAX_KEPT)
+        self._buffer: deque[ObjectChange] = deque(maxlen=MAX_BUFFERED_CHANGES)
         self._subscribers: set[Subscriber] = set()
-        self._left_at = -math.inf
-        self._readers: dict[str, Reader] = {}
+        self._last_left_at = -math.inf
+        self._readers: dict[str, RowReader] = {}
         self._listeners: dict[
             tuple[str, UUID], list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]
         ] = {}
         self._watchers: dict[str, set[Subscriber]] = {}
-        self._pending: dict[tuple[str, UUID], Gone | None] = {}
-        self._noted = threading.Event()
+        self._pending: dict[tuple[str, UUID], Removal | None] = {}
+        self._has_pending = threading.Event()
         self._publisher: threading.Thread | None = None
         self.history: Callable[[str], str] = lambda gpu_id: ""
-        """What telemetry keeps of a GPU in memory, as a JSON array of samples; empty when that is nothing."""
+        """Returns the samples of a GPU in memory as a JSON array; empty if there are none."""
         self.visible: Callable[[Any, Collection[str]], set[str]] = lambda user, gpus: set()
-        """Which of these GPUs the user may watch. Reads the database."""
+        """Returns those of the GPUs that the user may watch. Reads the database."""
 
-    def register(self, kind: str, reader: Reader) -> None:
+    def register(self, kind: str, reader: RowReader) -> None:
         self._readers[kind] = reader
 
     @property
@@ -200,17 +200,9 @@ class Hub:
     def sequence(self) -> int:
         return self._sequence
 
-    def changed(self, kind: str, object_id: UUID) -> None:
-        """Call inside the transaction; what is committed is read and sent."""
-        if kind in self._readers:
-            transaction.on_commit(lambda: self._say(kind, object_id, None))
-
-    def gone(self, kind: str, object_id: UUID, privilege: str, audience: Audience = None) -> None:
-        transaction.on_commit(lambda: self._say(kind, object_id, (privilege, audience)))
-
     @contextmanager
     def listening(self, kind: str, object_id: UUID) -> Iterator[asyncio.Event]:
-        """On a loop: the event is set after each committed change of one object."""
+        """Yield an event of the running loop that each committed change of the object sets."""
         listener = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             self._listeners.setdefault((kind, object_id), []).append(listener)
@@ -222,87 +214,98 @@ class Hub:
                 if not self._listeners[kind, object_id]:
                     del self._listeners[kind, object_id]
 
-    def publish(self, kind: str, object_id: UUID, gone: Gone | None) -> None:
-        """Nobody listens: nothing is read, and whoever comes reads all of it anyway."""
+    def publish(self, change: Change) -> None:
+        """Publish a committed change.
+
+        Without subscribers nothing is read: a new client loads everything anyway.
+        """
+        key = (str(change.topic), change.object_id)
         with self._lock:
-            for loop, event in self._listeners.get((kind, object_id), ()):
+            for loop, event in self._listeners.get(key, ()):
                 loop.call_soon_threadsafe(event.set)
-            if not self._subscribers and time.monotonic() > self._left_at + KEPT_SECONDS:
+            expires_at = self._last_left_at + BUFFER_SECONDS_WITHOUT_SUBSCRIBERS
+            if not self._subscribers and time.monotonic() > expires_at:
                 self._sequence += 1
-                self._kept.clear()
+                self._buffer.clear()
                 return
             if self._publisher is not None:
-                self._pending[kind, object_id] = gone
-                self._noted.set()
+                self._pending[key] = change.removal
+                self._has_pending.set()
                 return
-        self._send(self._found({(kind, object_id): gone}))
+        self._send(self._find({key: change.removal}))
 
     def start_publisher(self) -> None:
-        """From now on rows are read on a thread of its own: whoever changes something need not wait for the browsers."""
-        self._publisher = threading.Thread(target=self._publish_noted, name="feed", daemon=True)
+        """Read rows on a thread of their own from now on, so that `publish` never blocks."""
+        self._publisher = threading.Thread(target=self._publish_pending, name="feed", daemon=True)
         self._publisher.start()
 
-    def _publish_noted(self) -> None:
-        """The first change after a pause at once, the others together."""
+    def _publish_pending(self) -> None:
+        """Publish the first change after a pause at once, later ones in batches."""
         while True:
-            self._noted.wait()
-            self._noted.clear()
+            self._has_pending.wait()
+            self._has_pending.clear()
             with self._lock:
-                noted, self._pending = self._pending, {}
-                sockets = len(self._subscribers)
-            self._send(self._found(noted))
-            time.sleep(PUBLISH_SECONDS * max(1.0, sockets / SOCKETS_AT_FULL_PACE))
+                pending, self._pending = self._pending, {}
+                subscribers = len(self._subscribers)
+            self._send(self._find(pending))
+            time.sleep(PUBLISH_INTERVAL_SECONDS * max(1.0, subscribers / SUBSCRIBERS_AT_FULL_RATE))
 
-    def _found(self, noted: Mapping[tuple[str, UUID], Gone | None]) -> list[Found]:
-        """What is there of what was noted, and what is gone."""
+    def _find(self, pending: Mapping[tuple[str, UUID], Removal | None]) -> list[FoundRow]:
         ids: dict[str, list[UUID]] = {}
-        for (kind, object_id), gone in noted.items():
-            if gone is None:
+        for (kind, object_id), removal in pending.items():
+            if removal is None and kind in self._readers:
                 ids.setdefault(kind, []).append(object_id)
-        found: list[Found] = [
+        found: list[FoundRow] = [
             row for kind, wanted in ids.items() for row in self._read(kind, wanted)
         ]
         return found + [
-            (kind, str(object_id), *gone, None) for (kind, object_id), gone in noted.items() if gone
+            (kind, str(object_id), removal.privilege, removal.audience, None)
+            for (kind, object_id), removal in pending.items()
+            if removal
         ]
 
-    def _read(self, kind: str, ids: Sequence[UUID]) -> list[Found]:
+    def _read(self, kind: str, ids: Sequence[UUID]) -> list[FoundRow]:
         try:
             return [
                 (kind, str(object_id), privilege, audience, row)
                 for object_id, privilege, audience, row in self._readers[kind](ids)
             ]
         except Exception:
-            log.exception("%d of kind %s are not told to the browsers", len(ids), kind)
+            log.exception("feed: %d changes of kind %s are lost: reading failed", len(ids), kind)
             return []
 
-    def _send(self, found: Iterable[Found]) -> None:
+    def _send(self, found: Iterable[FoundRow]) -> None:
         with self._lock:
             changes = []
             for kind, object_id, privilege, audience, row in found:
                 self._sequence += 1
-                changes.append(Change(self._sequence, kind, object_id, privilege, audience, row))
-            self._kept.extend(changes)
+                changes.append(
+                    ObjectChange(self._sequence, kind, object_id, privilege, audience, row)
+                )
+            self._buffer.extend(changes)
             for loop in {s.loop for s in self._subscribers} if changes else ():
                 loop.call_soon_threadsafe(
                     self._deliver, [s for s in self._subscribers if s.loop is loop], changes
                 )
 
     @staticmethod
-    def _deliver(subscribers: Iterable[Subscriber], changes: Sequence[Change]) -> None:
-        seen: dict[Scope, Batch] = {}
+    def _deliver(subscribers: Iterable[Subscriber], changes: Sequence[ObjectChange]) -> None:
+        visible: dict[Scope, Batch] = {}
         for s in subscribers:
-            batch = seen.get(s.scope)
+            batch = visible.get(s.scope)
             if batch is None:
-                batch = seen[s.scope] = Batch(
+                batch = visible[s.scope] = Batch(
                     c for c in changes if s.scope.sees(c.privilege, c.audience)
                 )
             s.offer(batch)
 
-    def sampled(
+    def publish_samples(
         self, samples: Mapping[str, list[float]], row_of: Callable[[list[float]], list[Any]]
     ) -> None:
-        """GPU id to its sample; `row_of` makes the row that is sent of it, once and only if somebody watches."""
+        """Publish the newest sample of each GPU to the subscribers that watch it.
+
+        `row_of` makes the row to send; it runs once per watched GPU.
+        """
         with self._lock:
             watched = {
                 gpu_id: tuple(self._watchers[gpu_id])
@@ -318,7 +321,7 @@ class Hub:
             s.loop.call_soon_threadsafe(s.offer_samples, found)
 
     def watch(self, subscriber: Subscriber, gpus: Iterable[str]) -> set[str]:
-        """Replaces what the socket watches; those that are new to it."""
+        """Replace the GPUs that the subscriber watches. Return the newly watched ones."""
         with self._lock:
             wanted, had = frozenset(gpus), subscriber.gpus
             for gpu_id in had - wanted:
@@ -331,26 +334,25 @@ class Hub:
             return set(wanted - had)
 
     def join(self, subscriber: Subscriber, epoch: str = "", since: int = -1) -> bool:
-        """Adds a socket. True: it was given all that it missed since `since`; False: it must read everything afresh."""
+        """Add a subscriber.
+
+        Return True if it received all changes after `since` of this epoch, and False if some have
+        been discarded, so that the client must reload.
+        """
         with self._lock:
             self._subscribers.add(subscriber)
-            oldest = self._kept[0].sequence if self._kept else self._sequence + 1
+            oldest = self._buffer[0].sequence if self._buffer else self._sequence + 1
             known = epoch == self.epoch and oldest - 1 <= since <= self._sequence
             if known:
-                self._deliver([subscriber], [c for c in self._kept if c.sequence > since])
+                self._deliver([subscriber], [c for c in self._buffer if c.sequence > since])
             return known
 
     def leave(self, subscriber: Subscriber) -> None:
         self.watch(subscriber, ())
         with self._lock:
             self._subscribers.discard(subscriber)
-            self._left_at = time.monotonic()
+            self._last_left_at = time.monotonic()
 
 
-@in_web
-def publish(kind: str, object_id: UUID, gone: Gone | None) -> None:
-    """Where the sockets are."""
-    hub.publish(kind, object_id, gone)
-
-
-hub = Hub(publish)
+hub = Hub()
+change_log.subscribe(hub.publish, *OBJECT_TOPICS)

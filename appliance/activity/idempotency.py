@@ -1,18 +1,28 @@
-"""Idempotency-Key at the REST edge: a repeated request finds its first answer."""
+"""Idempotency keys: a repeated request returns the response of the first one."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Collection
+from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
+from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.activity.services import remember_answer
-from appliance.rest import caller
-from appliance.writer import writes
+from appliance.accounts.authentication import request_user
+from appliance.activity.models import IdempotencyKey
+from appliance.api.errors import ApplianceError, Code
+from appliance.db.prepared import Select, insert
+from appliance.db.writer import write_transaction
+
+KEY_LIFETIME = timedelta(hours=24)
+MAX_KEY_LENGTH = 200
+
+FIND_KEY = Select(lambda user_id, key: IdempotencyKey.objects.filter(user_id=user_id, key=key))
 
 
 def idempotent(
@@ -21,8 +31,12 @@ def idempotent(
     *,
     secrets: Collection[str] = (),
 ) -> Response:
-    """Runs `effect` once for a key; the key's row commits in the same transaction. No digest is kept of the fields named in `secrets`."""
-    key, user = request.headers.get("Idempotency-Key"), caller(request)
+    """Run `effect` once for an Idempotency-Key and return its status and body as a response.
+
+    The key commits in the same transaction as the effect. The stored digest of the request
+    leaves out the fields named in `secrets`. Without the header `effect` always runs.
+    """
+    key, user = request.headers.get("Idempotency-Key"), request_user(request)
     data = (
         {k: v for k, v in request.data.items() if k not in secrets}
         if isinstance(request.data, dict)
@@ -32,11 +46,39 @@ def idempotent(
         json.dumps([request.path, data], sort_keys=True, default=str).encode()
     ).hexdigest()
 
-    @writes
+    @write_transaction
     def run() -> tuple[int, dict[str, Any]]:
         if not key:
             return effect()
-        return remember_answer(user_id=user.pk, key=key[:200], digest=digest, effect=effect)
+        return run_once(user_id=user.pk, key=key[:MAX_KEY_LENGTH], digest=digest, effect=effect)
 
     status, body = run()
     return Response(body, status=status)
+
+
+def run_once(
+    *, user_id: UUID, key: str, digest: str, effect: Callable[[], tuple[int, dict[str, Any]]]
+) -> tuple[int, dict[str, Any]]:
+    """Return the stored response of this key, or run `effect` and store its response.
+
+    Must be called inside a transaction. Raises ApplianceError with IDEMPOTENCY_MISMATCH if the
+    key was used with another digest.
+    """
+    stored = FIND_KEY.first(user_id=user_id, key=key)
+    if stored is not None:
+        if stored.request_sha256 != digest:
+            raise ApplianceError(
+                Code.IDEMPOTENCY_MISMATCH,
+                "This Idempotency-Key was used for a different request; use a new key.",
+            )
+        return stored.status, stored.answer
+    status, body = effect()
+    insert(
+        IdempotencyKey(user_id=user_id, key=key, request_sha256=digest, status=status, answer=body)
+    )
+    return status, body
+
+
+@write_transaction
+def delete_expired_keys() -> None:
+    IdempotencyKey.objects.filter(created_at__lt=timezone.now() - KEY_LIFETIME).delete()

@@ -1,4 +1,4 @@
-"""What happened and what is being done: events, tasks, and answers kept for repeated requests."""
+"""Events, tasks and idempotency keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from appliance.accounts.permissions import projects_with
-from appliance.identifiers import uuid7
+from appliance.db.identifiers import uuid7
 
 if TYPE_CHECKING:
     from appliance.accounts.models import User
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class EventQuerySet(models.QuerySet["Event"]):
     def visible_to(self, user: User) -> EventQuerySet:
-        """Events of the inventory for all who may see it; those of a project for its members."""
+        """Filter to events without a project and events of the projects that the user may view."""
         projects = projects_with(user, "activity.view")
         if projects is None:
             return self
@@ -26,7 +26,10 @@ class EventQuerySet(models.QuerySet["Event"]):
 
 
 class Event(models.Model):
-    """Carries its object's tree path, so that no upper model is needed to show or filter it."""
+    """A record of something that happened.
+
+    Holds the tree path of its object, so that filters need no model of another app.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     kind = models.CharField(max_length=60)
@@ -42,9 +45,10 @@ class Event(models.Model):
     objects = EventQuerySet.as_manager()
 
     class Meta:
+        # Serves the filter ?object_id=.
         indexes: ClassVar[list[models.Index]] = [
             models.Index(fields=["object_id"], name="event_by_object")
-        ]  # an object's history
+        ]
 
 
 class TaskState(models.TextChoices):
@@ -57,15 +61,16 @@ class TaskState(models.TextChoices):
 
 class TaskQuerySet(models.QuerySet["Task"]):
     def visible_to(self, user: User) -> TaskQuerySet:
+        """Filter to tasks that the user started and tasks of projects that the user may view."""
         projects = projects_with(user, "activity.view")
-        return (
-            self
-            if projects is None
-            else self.filter(Q(initiator=user) | Q(project_id__in=projects))
-        )
+        if projects is None:
+            return self
+        return self.filter(Q(initiator=user) | Q(project_id__in=projects))
 
 
 class Task(models.Model):
+    """A long operation with progress, a log and a result."""
+
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     kind = models.CharField(max_length=60)
     state = models.CharField(max_length=20, choices=TaskState.choices, default=TaskState.QUEUED)
@@ -75,7 +80,6 @@ class Task(models.Model):
     parent = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="children"
     )
-    """The larger work that it is part of."""
     progress_percent = models.PositiveSmallIntegerField(default=0)
     message = models.CharField(max_length=500, blank=True)
     error = models.JSONField(null=True)
@@ -87,13 +91,12 @@ class Task(models.Model):
     objects = TaskQuerySet.as_manager()
 
     class Meta:
-        indexes: ClassVar[list[models.Index]] = [
-            models.Index(fields=["path"], name="task_by_path")
-        ]  # what is under way on an object
+        # Serves the lookup of the running task of an object.
+        indexes: ClassVar[list[models.Index]] = [models.Index(fields=["path"], name="task_by_path")]
 
 
 class TaskLine(models.Model):
-    """What a task said while it ran, in order of the key."""
+    """One message in the log of a task, in the order of the primary key."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="lines")
@@ -103,7 +106,10 @@ class TaskLine(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """Commits with the effect that it names, so a repeated request finds either both or neither."""
+    """The stored response of a request with an Idempotency-Key.
+
+    It commits in one transaction with the effect of the request.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
@@ -111,6 +117,7 @@ class IdempotencyKey(models.Model):
     request_sha256 = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField()
     answer = models.JSONField()
+    """The body of the response."""
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

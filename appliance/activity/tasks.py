@@ -1,104 +1,140 @@
-"""Long work in the background: a task's progress, its result and its end, whatever happens; and how each kind is cancelled."""
+"""Rows of tasks: start, progress, log, end and cancellation."""
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.models import User
 from appliance.accounts.permissions import can
-from appliance.activity.feed import hub
 from appliance.activity.models import Task, TaskLine, TaskState
-from appliance.errors import ApplianceError, Code
-from appliance.writer import writes
+from appliance.api.errors import ApplianceError, Code
+from appliance.db import change_log
+from appliance.db.change_log import Topic
+from appliance.db.prepared import Update, insert
+from appliance.db.writer import write_transaction
 
-log = logging.getLogger(__name__)
-
-PARALLEL_TASKS = 8
-
-_ending = threading.Event()
-_runners = ThreadPoolExecutor(PARALLEL_TASKS, thread_name_prefix="task")
+END_TASK = Update(
+    lambda path, kind, state, at: (
+        Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING),
+        {
+            "state": state,
+            "progress_percent": 100,
+            "error": None,
+            "ended_at": at,
+            "version": F("version") + 1,
+        },
+    ),
+    returning=["id"],
+)
 
 
 class Canceller(NamedTuple):
-    """How tasks of one kind are cancelled."""
+    """Privileges and function that cancel tasks of one kind."""
 
     privilege: str
-    """Who has it, in the task's project if it has one, may cancel what others began."""
-    own: str
-    """Whoever began it may cancel it with this one alone."""
+    """Needed to cancel a task of another user, in the task's project if it has one."""
+    own_privilege: str
+    """Needed to cancel a task that the caller started."""
     cancel: Callable[[Task, User], None]
-    """Stops the work; inside the transaction, and after the row says that it is cancelled."""
+    """Stops the work. Called inside the transaction, after the row's state is cancelled."""
 
 
 _cancellers: dict[str, Canceller] = {}
 
 
 def register_canceller(
-    kind: str, privilege: str, cancel: Callable[[Task, User], None], own: str = ""
+    kind: str, privilege: str, cancel: Callable[[Task, User], None], own_privilege: str = ""
 ) -> None:
-    _cancellers[kind] = Canceller(privilege, own or privilege, cancel)
+    """Make tasks of this kind cancellable. `own_privilege` defaults to `privilege`."""
+    _cancellers[kind] = Canceller(privilege, own_privilege or privilege, cancel)
 
 
 def cancellable(task: Task) -> bool:
     return task.state == TaskState.RUNNING and task.kind in _cancellers
 
 
-@writes
+@write_transaction
 def cancel(*, task_id: UUID, user: User) -> Task:
-    """What was done so far is undone or left as its kind has it."""
+    """Cancel a running task. The canceller of its kind decides which effects are rolled back.
+
+    Raises:
+        ApplianceError: NOT_SUPPORTED if tasks of this kind cannot be cancelled, DENIED if the
+            user lacks the privilege, CONFLICT if the task has ended.
+    """
     task = Task.objects.select_related("initiator").get(pk=task_id)
     canceller = _cancellers.get(task.kind)
     if canceller is None:
         raise ApplianceError(Code.NOT_SUPPORTED, f"A task of kind {task.kind} cannot be cancelled.")
-    needed = canceller.own if task.initiator_id == user.pk else canceller.privilege
+    own = task.initiator_id == user.pk
+    needed = canceller.own_privilege if own else canceller.privilege
     if not can(user, needed, task.project_id):
         raise ApplianceError(
             Code.DENIED,
-            f"To cancel this task takes {needed}; who began it or an operator may cancel it.",
+            f"Cancelling this task needs the privilege {needed};"
+            " ask its initiator or an operator to cancel it.",
         )
     if task.state != TaskState.RUNNING:
-        raise ApplianceError(Code.CONFLICT, f"The task has {task.state} already.")
+        raise ApplianceError(Code.CONFLICT, f"The task has already ended: {task.state}.")
     task_cancel(path=task.path, kind=task.kind, actor=user.username)
     canceller.cancel(task, user)
     task.refresh_from_db()
     return task
 
 
-class Cancelled(Exception):
-    """Raised in the work when somebody cancelled it."""
+def task_start(
+    *,
+    kind: str,
+    path: str,
+    initiator: User | None,
+    message: str = "",
+    project_id: UUID | None = None,
+    parent: Task | None = None,
+) -> Task:
+    """Insert a running task. Must be called inside a transaction."""
+    task = insert(
+        Task(
+            kind=kind,
+            path=path,
+            initiator=initiator,
+            message=message[:500],
+            project_id=project_id,
+            parent=parent,
+            state=TaskState.RUNNING,
+        )
+    )
+    change_log.record(Topic.TASK, task.pk)
+    return task
 
 
-class Progress:
-    """What the work says of itself."""
+@write_transaction
+def task_log(*, path: str, kind: str, message: str, progress_percent: int | None = None) -> None:
+    """Log a message of the running task of this kind and path.
 
-    def __init__(self, task_id: UUID) -> None:
-        self.task_id = task_id
-
-    def say(self, percent: int, message: str) -> None:
-        """Raises Cancelled when it shall not go on."""
-        if not self.mention(percent, message):
-            raise Cancelled
-
-    def mention(self, percent: int, message: str) -> bool:
-        """As `say`, from where nothing is undone any more."""
-        return task_update(task_id=self.task_id, progress_percent=percent, message=message[:500])
-
-    def result(self, result: dict[str, Any]) -> None:
-        task_update(task_id=self.task_id, result=result)
+    Does nothing if there is no such task, or if this is its latest message already.
+    """
+    for task in Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING).exclude(
+        message=message[:500]
+    ):
+        task.message = message[:500]
+        if progress_percent is not None:
+            task.progress_percent = progress_percent
+        task.version += 1
+        task.save(update_fields=["message", "progress_percent", "version"])
+        insert(TaskLine(task=task, message=task.message, progress_percent=task.progress_percent))
+        change_log.record(Topic.TASK, task.pk)
 
 
-@writes
+@write_transaction
 def task_update(*, task_id: UUID, **changes: object) -> bool:
-    """Only while it runs; True when it does. What it says is kept as a line of its log."""
+    """Update columns of a running task. A new message is also added to its log.
+
+    Returns False without any change if the task is not running.
+    """
     if not Task.objects.filter(pk=task_id, state=TaskState.RUNNING).update(
         version=F("version") + 1, **changes
     ):
@@ -108,12 +144,27 @@ def task_update(*, task_id: UUID, **changes: object) -> bool:
         TaskLine.objects.create(
             task=task, message=task.message, progress_percent=task.progress_percent
         )
-    hub.changed("task", task_id)
+    change_log.record(Topic.TASK, task_id)
     return True
 
 
-@writes
+@write_transaction
+def task_end(*, path: str, kind: str, error: str | None = None) -> None:
+    """End the running task of this kind and path, if there is one, as succeeded or failed."""
+    for (task_id,) in END_TASK.rows(
+        path=path,
+        kind=kind,
+        state=str(TaskState.FAILED if error else TaskState.SUCCEEDED),
+        at=timezone.now(),
+    ):
+        if error:
+            Task.objects.filter(pk=task_id).update(error={"detail": error})
+        change_log.record(Topic.TASK, task_id)
+
+
+@write_transaction
 def task_finish(*, task_id: UUID, error: dict[str, Any] | None = None) -> None:
+    """End a task by its id, if it is running, as succeeded or failed."""
     state = TaskState.FAILED if error else TaskState.SUCCEEDED
     changes: dict[str, Any] = {
         "state": state,
@@ -124,12 +175,12 @@ def task_finish(*, task_id: UUID, error: dict[str, Any] | None = None) -> None:
     if not error:
         changes["progress_percent"] = 100
     if Task.objects.filter(pk=task_id, state=TaskState.RUNNING).update(**changes):
-        hub.changed("task", task_id)
+        change_log.record(Topic.TASK, task_id)
 
 
-@writes
+@write_transaction
 def task_cancel(*, path: str, kind: str, actor: str) -> None:
-    """Whoever runs it has stopped already, or is a loop that looks at rows."""
+    """Set the running task of this kind and path to cancelled. The caller stops its work."""
     for task in Task.objects.filter(path=path, kind=kind, state=TaskState.RUNNING):
         changes: dict[str, Any] = {
             "state": TaskState.CANCELLED,
@@ -139,45 +190,11 @@ def task_cancel(*, path: str, kind: str, actor: str) -> None:
         if Task.objects.filter(pk=task.pk, state=TaskState.RUNNING).update(
             error={"code": "cancelled", "detail": f"cancelled by {actor}"}, **changes
         ):
-            hub.changed("task", task.pk)
+            change_log.record(Topic.TASK, task.pk)
 
 
-def abandon() -> None:
-    """This process ends: what still runs stays in its row as running, and the next start says that it was interrupted."""
-    _ending.set()
-
-
-def run(task: Task, work: Callable[[Progress], None]) -> None:
-    """Starts the work on a thread of the task runner. What `work` holds lives in this process's memory only."""
-
-    def guarded() -> None:
-        error = attempt(task, work)
-        if not _ending.is_set():
-            task_finish(task_id=task.pk, error=error)
-        connection.close()
-
-    _runners.submit(guarded)
-
-
-def attempt(task: Task, work: Callable[[Progress], None]) -> dict[str, Any] | None:
-    """None, or why it failed."""
-    try:
-        work(Progress(task.pk))
-    except Cancelled:
-        return None  # its row says so already
-    except ApplianceError as error:
-        return {"code": str(error.code), "detail": error.detail, **error.fields}
-    except Exception:
-        log.exception("task %s (%s) broke", task.pk, task.kind)
-        return {
-            "code": "internal",
-            "detail": "Something broke here; the appliance's log says what.",
-        }
-    return None
-
-
-@writes
+@write_transaction
 def fail_interrupted(*, kind: str, detail: str) -> None:
-    """At start: tasks of this kind that an earlier process was at."""
+    """Fail the tasks of this kind that an earlier process left running. Called at start."""
     for task in Task.objects.filter(kind=kind, state=TaskState.RUNNING):
         task_finish(task_id=task.pk, error={"code": "interrupted", "detail": detail})

@@ -1,9 +1,8 @@
-"""Tasks and events, newest first."""
+"""REST resources event and task, and their readers for the feed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -14,25 +13,25 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.authentication import request_user
 from appliance.activity import tasks
-from appliance.activity.feed import NO_PROJECT, Audience, hub
+from appliance.activity.feed import NO_PROJECT, hub
 from appliance.activity.models import Event, Task, TaskLine, TaskState
-from appliance.rest import (
-    WAIT,
-    ApplianceView,
-    CursorPage,
+from appliance.api.filters import (
     Filter,
-    a_time,
-    an_id,
-    caller,
+    apply_filters,
     filter_parameters,
-    filtered,
-    one_of,
-    refuse_unknown_parameters,
-    shown,
-    text,
-    wait_for,
-)  # fmt: skip
+    parse_choice,
+    parse_id,
+    parse_text,
+    parse_time,
+    reject_unknown_parameters,
+)
+from appliance.api.pagination import CursorPagination
+from appliance.api.serialization import serialize
+from appliance.api.views import ApplianceView
+from appliance.api.wait import WAIT_PARAMETER, register_waitable, wait_if_requested
+from appliance.db.change_log import Audience
 
 
 class EventSerializer(serializers.ModelSerializer[Event]):
@@ -46,16 +45,30 @@ class TaskSerializer(serializers.ModelSerializer[Task]):
         source="initiator.username", default=None, allow_null=True, read_only=True
     )
     parent_id = serializers.UUIDField(
-        read_only=True, allow_null=True, help_text="The larger task that it is part of."
+        read_only=True, allow_null=True, help_text="The id of the task that this task is part of."
     )
-    cancellable = serializers.SerializerMethodField()
+    cancellable = serializers.SerializerMethodField(
+        help_text="Whether the task is running and its kind can be cancelled."
+    )
 
     class Meta:
         model = Task
         fields = (
-            "id", "kind", "state", "path", "initiator", "parent_id", "cancellable", "progress_percent", "message", "error", "result", "version",
-            "created_at", "ended_at",
-        )  # fmt: skip
+            "id",
+            "kind",
+            "state",
+            "path",
+            "initiator",
+            "parent_id",
+            "cancellable",
+            "progress_percent",
+            "message",
+            "error",
+            "result",
+            "version",
+            "created_at",
+            "ended_at",
+        )
 
     def get_cancellable(self, task: Task) -> bool:
         return tasks.cancellable(task)
@@ -68,19 +81,19 @@ class TaskLineSerializer(serializers.ModelSerializer[TaskLine]):
 
 
 EVENT_FILTERS: dict[str, tuple[str, Filter]] = {
-    "object_id": ("object_id", an_id),
-    "path": ("path__startswith", text),
-    "kind": ("kind", text),
-    "actor": ("actor", text),
-    "since": ("created_at__gte", a_time),
-    "until": ("created_at__lt", a_time),
+    "object_id": ("object_id", parse_id),
+    "path": ("path__startswith", parse_text),
+    "kind": ("kind", parse_text),
+    "actor": ("actor", parse_text),
+    "since": ("created_at__gte", parse_time),
+    "until": ("created_at__lt", parse_time),
 }
 TASK_FILTERS: dict[str, tuple[str, Filter]] = {
-    "state": ("state", one_of(*TaskState.values)),
-    "kind": ("kind", text),
-    "path": ("path__startswith", text),
-    "parent_id": ("parent_id", an_id),
-    "initiator": ("initiator__username", text),
+    "state": ("state", parse_choice(*TaskState.values)),
+    "kind": ("kind", parse_text),
+    "path": ("path__startswith", parse_text),
+    "parent_id": ("parent_id", parse_id),
+    "initiator": ("initiator__username", parse_text),
 }
 
 
@@ -91,12 +104,13 @@ class EventListView(ApplianceView):
         parameters=filter_parameters(EVENT_FILTERS), responses=EventSerializer(many=True)
     )
     def get(self, request: Request) -> Response:
-        rows: QuerySet[Event] = filtered(
-            request, Event.objects.visible_to(caller(request)), EVENT_FILTERS
+        """List events, newest first."""
+        rows: QuerySet[Event] = apply_filters(
+            request, Event.objects.visible_to(request_user(request)), EVENT_FILTERS
         )
-        page = CursorPage()
+        page = CursorPagination()
         return page.get_paginated_response(
-            [shown(EventSerializer, row) for row in page.paginate_queryset(rows, request)]
+            [serialize(EventSerializer, row) for row in page.paginate_queryset(rows, request)]
         )
 
 
@@ -105,41 +119,38 @@ class TaskListView(ApplianceView):
 
     @extend_schema(parameters=filter_parameters(TASK_FILTERS), responses=TaskSerializer(many=True))
     def get(self, request: Request) -> Response:
-        page = CursorPage()
-        rows = filtered(
+        """List tasks, newest first."""
+        page = CursorPagination()
+        rows = apply_filters(
             request,
-            Task.objects.visible_to(caller(request)).select_related("initiator"),
+            Task.objects.visible_to(request_user(request)).select_related("initiator"),
             TASK_FILTERS,
         )
         return page.get_paginated_response(
-            [shown(TaskSerializer, row) for row in page.paginate_queryset(rows, request)]
+            [serialize(TaskSerializer, row) for row in page.paginate_queryset(rows, request)]
         )
 
 
-def is_over(task_id: UUID) -> bool:
-    return not Task.objects.filter(
-        pk=task_id, state__in=[TaskState.QUEUED, TaskState.RUNNING]
-    ).exists()
+def task_state(task_id: UUID) -> str | None:
+    return Task.objects.filter(pk=task_id).values_list("state", flat=True).first()
 
 
-def now_of(task_id: UUID) -> dict[str, Any]:
-    return shown(TaskSerializer, Task.objects.get(pk=task_id))
+register_waitable("task", task_state)
 
 
 class TaskView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
 
-    @extend_schema(parameters=[WAIT], responses=TaskSerializer)
+    @extend_schema(parameters=[WAIT_PARAMETER], responses=TaskSerializer)
     def get(self, request: Request, task_id: UUID) -> Response:
-        task = get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)
-
-        return wait_for(
+        """Return a task. With `wait`, the response is delayed until the task has ended."""
+        task = get_object_or_404(Task.objects.visible_to(request_user(request)), pk=task_id)
+        return wait_if_requested(
             request,
-            Response(shown(TaskSerializer, task)),
+            Response(serialize(TaskSerializer, task)),
             "task",
             task_id,
-            partial(is_over, task_id),
-            partial(now_of, task_id),
+            [TaskState.QUEUED, TaskState.RUNNING],
         )
 
 
@@ -148,9 +159,15 @@ class TaskCancelView(ApplianceView):
 
     @extend_schema(request=None, responses=TaskSerializer)
     def post(self, request: Request, task_id: UUID) -> Response:
-        """Who began it may, and who manages what it works on. What was done so far is undone or left, as its kind has it."""
-        task = get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)
-        return Response(shown(TaskSerializer, tasks.cancel(task_id=task.pk, user=caller(request))))
+        """Cancel a running task.
+
+        Its initiator and operators may cancel it. The kind of the task decides whether its
+        effects so far are rolled back.
+        """
+        task = get_object_or_404(Task.objects.visible_to(request_user(request)), pk=task_id)
+        return Response(
+            serialize(TaskSerializer, tasks.cancel(task_id=task.pk, user=request_user(request)))
+        )
 
 
 class TaskLogView(ApplianceView):
@@ -158,27 +175,34 @@ class TaskLogView(ApplianceView):
 
     @extend_schema(responses=TaskLineSerializer(many=True))
     def get(self, request: Request, task_id: UUID) -> Response:
-        """What it said while it ran, the newest first."""
-        refuse_unknown_parameters(request, [])
-        task = get_object_or_404(Task.objects.visible_to(caller(request)), pk=task_id)
-        page = CursorPage()
+        """List the log messages of a task, newest first."""
+        reject_unknown_parameters(request, [])
+        task = get_object_or_404(Task.objects.visible_to(request_user(request)), pk=task_id)
+        page = CursorPagination()
         return page.get_paginated_response(
             [
-                shown(TaskLineSerializer, row)
+                serialize(TaskLineSerializer, row)
                 for row in page.paginate_queryset(task.lines.all(), request)
             ]
         )
 
 
-def event_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
+def read_events(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
+    """Yield id, privilege, audience and REST body of each event for the feed."""
     for event in Event.objects.filter(pk__in=ids).order_by("pk"):
-        yield event.pk, "activity.view", event.project_id, shown(EventSerializer, event)
+        yield event.pk, "activity.view", event.project_id, serialize(EventSerializer, event)
 
 
-def task_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
+def read_tasks(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
+    """Yield id, privilege, audience and REST body of each task for the feed."""
     for task in Task.objects.select_related("initiator").filter(pk__in=ids):
-        yield task.pk, "activity.view", task.project_id or NO_PROJECT, shown(TaskSerializer, task)
+        yield (
+            task.pk,
+            "activity.view",
+            task.project_id or NO_PROJECT,
+            serialize(TaskSerializer, task),
+        )
 
 
-hub.register("event", event_rows)
-hub.register("task", task_rows)
+hub.register("event", read_events)
+hub.register("task", read_tasks)

@@ -1,4 +1,8 @@
-"""GET /api/v1/watch: what changes, as server-sent events. Each carries a token; who comes back with it misses nothing, or is told to read everything again."""
+"""GET /api/v1/watch: changes as server-sent events.
+
+Each event has an id. A client that reconnects with it receives all later changes, or the error 410
+if they are no longer available.
+"""
 
 from __future__ import annotations
 
@@ -11,33 +15,41 @@ from typing import Any, ClassVar
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.authentication import get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.accounts.authentication import COOKIE
-from appliance.activity.consumers import rechecking, scope_of
+from appliance.accounts import token_cache
+from appliance.accounts.authentication import CONSOLE_COOKIE
+from appliance.activity.consumers import authorization_checker, identify
 from appliance.activity.feed import Scope, Subscriber, hub
-from appliance.errors import ApplianceError, Code
-from appliance.rest import ApplianceView, caller, refuse_unknown_parameters
+from appliance.api.errors import ApplianceError, Code
+from appliance.api.filters import reject_unknown_parameters
+from appliance.api.views import ApplianceView
 
 KEEP_ALIVE_SECONDS = 15.0
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 @dataclass
-class Watching:
-    """What the ASGI handler serves instead of the response that names it."""
+class WatchStream:
+    """Stream of one client. The ASGI handler serves it instead of its response."""
 
     scope: Scope
     token_text: str
     kinds: frozenset[str]
-    """Empty: all."""
+    """Kinds to send; all if empty."""
     epoch: str
     sequence: int
+    identity_version: int
+    """Version of the token cache before the request was authenticated."""
     ended: bool = False
 
     def join(self) -> None:
-        """On the loop. Raises ApplianceError when what was missed is not kept any more."""
+        """Subscribe. Call on the event loop.
+
+        Raises ApplianceError if the missed changes are no longer available.
+        """
         self.subscriber = Subscriber(asyncio.get_running_loop(), self.scope)
         sequence = hub.sequence
         resumed = hub.join(self.subscriber, self.epoch, self.sequence)
@@ -46,29 +58,32 @@ class Watching:
             hub.leave(self.subscriber)
             raise ApplianceError(
                 Code.GONE,
-                "What changed since then is not kept any more; read everything again and watch without since.",
+                "The changes since this event are no longer available; "
+                "read all objects again and watch without `since`.",
             )
 
-    async def checked_again(self, scope: Scope | None) -> None:
-        """Every few seconds: the token may have ended, the roles may have changed."""
-        if scope is None:
+    async def end_if_changed(self, scope: Scope | None) -> None:
+        """End the stream; after a change of roles, request that the client reads all objects."""
+        if scope is not None and scope != self.scope:
+            self.subscriber.overflown = True
+        if scope != self.scope:
             self.end()
-        else:
-            self.subscriber.scope = scope
 
     def end(self) -> None:
         self.ended = True
         self.subscriber.wake.set()
 
     async def events(self) -> AsyncIterator[str]:
-        """Text of the stream."""
+        """Yield the text of the stream."""
         yield f"id: {hub.epoch}.{self.begin}\nevent: hello\ndata: {{}}\n\n"
-        while not self.ended:
+        while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.subscriber.wake.wait(), KEEP_ALIVE_SECONDS)
             self.subscriber.wake.clear()
             if self.subscriber.overflown:
                 yield "event: resync\ndata: {}\n\n"
+                return
+            if self.ended:
                 return
             batch = self.subscriber.take()
             ready = (
@@ -79,13 +94,13 @@ class Watching:
             texts = [
                 f"id: {hub.epoch}.{c.sequence}\nevent: {c.kind}\ndata: {c.text}\n\n" for c in ready
             ]
-            yield "".join(texts) or ": still here\n\n"
+            yield "".join(texts) or ": keep-alive\n\n"
 
     async def serve(self, receive: Callable[[], Awaitable[dict[str, Any]]], send: Send) -> None:
-        """Until the client goes, the token ends or the process does."""
-        gone = asyncio.create_task(self._until_gone(receive))
-        rechecking.add(self)
-        watching.add(self)
+        """Send events until the client disconnects, the token expires or the process ends."""
+        disconnected = asyncio.create_task(self._end_at_disconnect(receive))
+        authorization_checker.add(self)
+        open_streams.add(self)
         try:
             headers = [
                 (b"content-type", b"text/event-stream"),
@@ -97,12 +112,12 @@ class Watching:
                 await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         finally:
-            gone.cancel()
-            watching.discard(self)
-            rechecking.discard(self)
+            disconnected.cancel()
+            open_streams.discard(self)
+            authorization_checker.discard(self)
             hub.leave(self.subscriber)
 
-    async def _until_gone(self, receive: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+    async def _end_at_disconnect(self, receive: Callable[[], Awaitable[dict[str, Any]]]) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         self.end()
@@ -111,49 +126,58 @@ class Watching:
         return id(self)
 
 
-watching: set[Watching] = set()
+open_streams: set[WatchStream] = set()
 
 
 def end_all() -> None:
-    """The process ends."""
-    for one in watching:
-        one.end()
+    """End all streams, because the process ends."""
+    for stream in open_streams:
+        stream.end()
 
 
 def token_of(request: Request) -> str:
     words = get_authorization_header(request).decode(errors="replace").split()
-    return words[1] if len(words) == 2 else str(request.COOKIES.get(COOKIE, ""))
+    return words[1] if len(words) == 2 else str(request.COOKIES.get(CONSOLE_COOKIE, ""))
 
 
 class WatchView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "activity.view"}
-    refusals: ClassVar[frozenset[int]] = frozenset({410})
+    extra_error_statuses: ClassVar[frozenset[int]] = frozenset({410})
 
     @extend_schema(
         parameters=[
             OpenApiParameter(
                 "kinds",
                 str,
-                description="event, task, allocation, partition, session, node, gpu; commas between; all without it.",
+                description="Comma-separated: event, task, allocation, partition, session, node, "
+                "gpu. Default: all.",
             ),
-            OpenApiParameter("since", str, description="The id of the last one that was read."),
+            OpenApiParameter("since", str, description="Id of the last event received."),
         ],
         responses={(200, "text/event-stream"): OpenApiTypes.STR},
     )
     def get(self, request: Request) -> Response:
-        """Changes of what one may see, as server-sent events: `event` is the kind, `data` its id and row (null: gone), `id` the token to come back with."""
-        refuse_unknown_parameters(request, ["kinds", "since"])
+        """Stream changes of visible objects as server-sent events.
+
+        `event` is the kind, `data` has the id and the row of the object (null if it was removed),
+        and `id` is the value for `since` when the client reconnects.
+        """
+        reject_unknown_parameters(request, ["kinds", "since"])
         kinds = frozenset(filter(None, request.query_params.get("kinds", "").split(",")))
         if unknown := kinds - hub.kinds:
             raise ApplianceError(
                 Code.INVALID,
-                f"kinds: {sorted(unknown)[0][:40]} is none of {', '.join(sorted(hub.kinds))}.",
+                f"kinds: {sorted(unknown)[0][:40]} is not one of {', '.join(sorted(hub.kinds))}.",
             )
         epoch, _, sequence = request.query_params.get("since", "").partition(".")
         if epoch and not (sequence.isascii() and sequence.isdigit() and len(sequence) < 20):
             raise ApplianceError(Code.INVALID, "since must be the id of an event of this stream.")
+        identity_version, token_text = token_cache.version(), token_of(request)
+        found = identify(token_text)
+        if found is None:
+            raise AuthenticationFailed
         response = Response()
-        response.watching = Watching(
-            scope_of(caller(request)), token_of(request), kinds, epoch, int(sequence or -1)
-        )  # type: ignore[attr-defined]
+        vars(response)["watch_stream"] = WatchStream(
+            found[2], token_text, kinds, epoch, int(sequence or -1), identity_version
+        )
         return response

@@ -1,4 +1,7 @@
-"""When a waiting request is expected to start, and what would start at once instead. Pure."""
+"""Forecast of the start of a queued request, and alternatives that would start at once.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -8,104 +11,118 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from appliance.allocations.claims import Book, Start, Waiter, without
 from appliance.allocations.placement import ComputeMode
-from appliance.allocations.queue import attempt_in, standing
+from appliance.allocations.queue import priority_key, try_pool
+from appliance.allocations.snapshot import (
+    PendingAllocation,
+    SchedulerSnapshot,
+    Start,
+    add_shares,
+)
 
-MOST_ALTERNATIVES = 3
-MOST_ENDS = 500
-"""Looked at before a forecast gives up."""
+MAX_ALTERNATIVES = 3
+MAX_SIMULATED_ENDS = 500
+"""Ends of allocations that are simulated before the forecast gives up."""
+SMALLER_PERCENTS = (90, 75, 50, 25, 10)
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """The same request but for one thing; it would start now."""
+    """A variation of a request that would start now."""
 
-    waiter: Waiter
+    pending: PendingAllocation
     pool_id: UUID
+    pool: str
+    """Name of the pool."""
     difference: str
 
 
-def expected_start(book: Book, waiting: Sequence[Waiter], allocation_id: UUID) -> datetime | None:
-    """When what is known to end has ended and everybody ahead has started. None: nobody's end that it needs is known."""
-    book = replace(book, pools=dict(book.pools), holders=book.holders.copy())
-    left = sorted(waiting, key=lambda w: standing(book, w))
-    ends = [(h.ends_at, i.int, i) for i, h in book.holders.items() if h.ends_at]
+def expected_start(
+    snapshot: SchedulerSnapshot, queued: Sequence[PendingAllocation], allocation_id: UUID
+) -> datetime | None:
+    """Simulate known ends and earlier starts until the request starts.
+
+    Returns None if the request depends on allocations without a known end.
+    """
+    snapshot = replace(snapshot, pools=dict(snapshot.pools), active=snapshot.active.copy())
+    remaining = sorted(queued, key=lambda p: priority_key(snapshot, p))
+    ends = [(a.ends_at, i.int, i) for i, a in snapshot.active.items() if a.ends_at]
     heapq.heapify(ends)
-    for _ in range(MOST_ENDS):
-        for w in list(left):
-            start = next(
-                (
-                    o
-                    for p in w.pools
-                    if p in book.pools
-                    and isinstance(o := attempt_in(book, w, p, book.pools[p], None), Start)
-                ),
-                None,
-            )
+    for _ in range(MAX_SIMULATED_ENDS):
+        for pending in list(remaining):
+            start = try_start(snapshot, pending)
             if start is None:
                 continue
-            if w.allocation_id == allocation_id:
-                return book.now
-            left.remove(w)
-            book.take(w, start)
-            if (ends_at := book.holders[w.allocation_id].ends_at) is not None:
-                heapq.heappush(ends, (ends_at, w.allocation_id.int, w.allocation_id))
+            if pending.allocation_id == allocation_id:
+                return snapshot.now
+            remaining.remove(pending)
+            snapshot.start(pending, start)
+            if (ends_at := snapshot.active[pending.allocation_id].ends_at) is not None:
+                heapq.heappush(ends, (ends_at, pending.allocation_id.int, pending.allocation_id))
         if not ends:
             return None
-        at, _, gone = heapq.heappop(ends)
-        holder = book.holders[gone]
-        book.holders.take_out(gone)
-        pool = book.pools[holder.pool_id]
-        book.pools[holder.pool_id] = replace(
-            pool, rooms=without(pool.rooms, holder.shares, sign=-1)
-        )
-        book = replace(book, now=max(at, book.now))
+        at, _, ended_id = heapq.heappop(ends)
+        ended = snapshot.active[ended_id]
+        snapshot.active.discard(ended_id)
+        pool = snapshot.pools[ended.pool_id]
+        snapshot.pools[ended.pool_id] = replace(pool, gpus=add_shares(pool.gpus, ended.shares))
+        snapshot = replace(snapshot, now=max(at, snapshot.now))
     return None
 
 
-def alternatives(book: Book, waiter: Waiter) -> list[Alternative]:
-    """Up to three, the least different first."""
+def try_start(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> Start | None:
+    """Return the start in the first pool that can take the request, without reclaiming."""
+    for pool_id in pending.pools:
+        if pool_id in snapshot.pools:
+            decision = try_pool(snapshot, pending, pool_id, snapshot.pools[pool_id], None)
+            if isinstance(decision, Start):
+                return decision
+    return None
+
+
+def alternatives(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> list[Alternative]:
+    """Return up to `MAX_ALTERNATIVES` variations that would start now, smallest change first."""
     found: list[Alternative] = []
-    for changed, difference in variations(book, waiter):
-        for pool_id in changed.pools:
-            if pool_id in book.pools and isinstance(
-                attempt_in(book, changed, pool_id, book.pools[pool_id], None), Start
-            ):
-                found.append(Alternative(changed, pool_id, difference))
-                break
-        if len(found) == MOST_ALTERNATIVES:
+    for changed, difference in variations(snapshot, pending):
+        if start := try_start(snapshot, changed):
+            pool = snapshot.pools[start.pool_id].name
+            found.append(Alternative(changed, start.pool_id, pool, difference))
+        if len(found) == MAX_ALTERNATIVES:
             break
     return found
 
 
-def variations(book: Book, waiter: Waiter) -> Iterator[tuple[Waiter, str]]:
-    r = waiter.request
+def variations(
+    snapshot: SchedulerSnapshot, pending: PendingAllocation
+) -> Iterator[tuple[PendingAllocation, str]]:
+    """Yield variations of a request with a description of the difference."""
+    r = pending.request
     if r.same_node and r.gpu_count > 1:
-        yield replace(waiter, request=replace(r, same_node=False)), "on several nodes"
-    if not waiter.preemptible:
-        yield replace(waiter, preemptible=True), "preemptible"
-    for pool_id, pool in book.pools.items():
-        if pool_id not in waiter.pools:
-            yield replace(waiter, pools=(pool_id,)), f"from pool {pool.name}"
+        yield replace(pending, request=replace(r, same_node=False)), "on several nodes"
+    if not pending.preemptible:
+        yield replace(pending, preemptible=True), "preemptible"
+    for pool_id, pool in snapshot.pools.items():
+        if pool_id not in pending.pools:
+            yield replace(pending, pools=(pool_id,)), f"from pool {pool.name}"
     if r.model or r.labels:
-        yield (
-            replace(waiter, request=replace(r, model="", labels=())),
-            "on any model" if r.model else "without labels",
-        )
-    if r.compute_mode is ComputeMode.EXCLUSIVE:
-        for percent in (75, 50, 25, 10):
-            yield (
-                replace(
-                    waiter, request=replace(r, compute_mode=ComputeMode.SHARED, percent=percent)
-                ),
-                f"{percent} % of each GPU",
-            )
-    elif r.memory_bytes == 0:
-        for percent in sorted(
-            {r.percent * part // 100 for part in (90, 75, 50, 25, 10)} - {0, r.percent},
-            reverse=True,
-        ):
-            yield replace(waiter, request=replace(r, percent=percent)), f"{percent} % of each GPU"
+        relaxed = replace(pending, request=replace(r, model="", labels=()))
+        yield relaxed, "on any model" if r.model else "without labels"
+    yield from smaller_shares(pending)
     for count in range(r.gpu_count - 1, 0, -1):
-        yield replace(waiter, request=replace(r, gpu_count=count)), f"{count} GPUs"
+        fewer = replace(pending, request=replace(r, gpu_count=count))
+        yield fewer, f"{count} GPU" + ("" if count == 1 else "s")
+
+
+def smaller_shares(pending: PendingAllocation) -> Iterator[tuple[PendingAllocation, str]]:
+    """Yield variations with a smaller share of each GPU, largest first."""
+    r = pending.request
+    percents: Sequence[int] = ()
+    if r.compute_mode is ComputeMode.EXCLUSIVE:
+        percents = SMALLER_PERCENTS[1:]
+    elif r.memory_bytes == 0:
+        smaller = {r.percent * part // 100 for part in SMALLER_PERCENTS} - {0, r.percent}
+        percents = sorted(smaller, reverse=True)
+    for percent in percents:
+        mode = ComputeMode.SHARED if r.compute_mode is ComputeMode.EXCLUSIVE else r.compute_mode
+        smaller_request = replace(r, compute_mode=mode, percent=percent)
+        yield replace(pending, request=smaller_request), f"{percent} % of each GPU"

@@ -1,52 +1,54 @@
-"""Why a request waits, when it is expected to start, what would start at once; and which moves would make GPUs whole."""
+"""REST views that explain why a request waits and plan the defragmentation of a pool."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import datetime, timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.http import Http404
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.accounts.models import Project
-from appliance.accounts.permissions import projects_with
-from appliance.allocations import book, defragment, forecast, time_to_gpu
+from appliance.accounts.authentication import request_user
+from appliance.allocations import defragment, forecast
 from appliance.allocations.models import Allocation
+from appliance.allocations.snapshot_allocations import load_active_allocations
+from appliance.allocations.snapshot_gpus import load_pool_gpus
+from appliance.allocations.snapshot_loader import load_snapshot
+from appliance.api.views import ApplianceView
 from appliance.pools.models import Pool
-from appliance.rest import ApplianceView, a_time, caller, refuse_unknown_parameters, text
 
 
-class AlternativeSerializer(serializers.Serializer[dict[str, Any]]):
-    difference = serializers.CharField(help_text="From what was asked for.")
-    pool = serializers.CharField()
-    gpu_count = serializers.IntegerField()
-    percent = serializers.IntegerField()
-    memory_bytes = serializers.IntegerField()
-    same_node = serializers.BooleanField()
-    preemptible = serializers.BooleanField()
+class AlternativeSerializer(serializers.Serializer[forecast.Alternative]):
+    difference = serializers.CharField(help_text="Difference from the request.")
+    pool = serializers.CharField(help_text="Name of the pool.")
+    gpu_count = serializers.IntegerField(source="pending.request.gpu_count")
+    percent = serializers.IntegerField(source="pending.request.percent")
+    memory_bytes = serializers.IntegerField(source="pending.request.memory_bytes")
+    same_node = serializers.BooleanField(source="pending.request.same_node")
+    preemptible = serializers.BooleanField(source="pending.preemptible")
 
 
 class ExplanationSerializer(serializers.Serializer[dict[str, Any]]):
     state = serializers.CharField()
     rule = serializers.CharField(
         allow_blank=True,
-        help_text="room, limit, quota, reservation, ahead or reclaim; empty when it does not wait.",
+        help_text="The rule that keeps the request in the queue: capacity, limit, quota, "
+        "reservation, ahead or reclaim. Empty if the allocation is not queued.",
     )
     reason = serializers.CharField(allow_blank=True)
     expected_start_at = serializers.DateTimeField(
-        allow_null=True, help_text="Null: nobody's end that it needs is known."
+        allow_null=True,
+        help_text="Forecast of the start. Null if it depends on allocations without a known end.",
     )
-    alternatives = AlternativeSerializer(many=True)
+    alternatives = AlternativeSerializer(
+        many=True, help_text="Similar requests that would start at once."
+    )
 
 
-class MoveSerializer(serializers.Serializer[dict[str, Any]]):
+class MoveSerializer(serializers.Serializer[defragment.Move]):
     allocation_id = serializers.UUIDField()
     from_gpu_id = serializers.UUIDField()
     to_gpu_id = serializers.UUIDField()
@@ -55,8 +57,8 @@ class MoveSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 class DefragmentationSerializer(serializers.Serializer[dict[str, Any]]):
-    whole_gpus = serializers.IntegerField(help_text="That are entirely free now.")
-    whole_gpus_after = serializers.IntegerField()
+    whole_gpus = serializers.IntegerField(help_text="Number of GPUs without partitions.")
+    whole_gpus_after = serializers.IntegerField(help_text="The same number after all moves.")
     moves = MoveSerializer(many=True)
 
 
@@ -65,29 +67,28 @@ class AllocationExplanationView(ApplianceView):
 
     @extend_schema(responses=ExplanationSerializer)
     def get(self, request: Request, allocation_id: UUID) -> Response:
-        """Works on what is there at this moment; nothing is promised."""
+        """Explain why an allocation is queued and forecast its start.
+
+        The forecast considers the current allocations and requests only.
+        """
         allocation = get_object_or_404(
-            Allocation.objects.visible_to(caller(request)), pk=allocation_id
+            Allocation.objects.visible_to(request_user(request)), pk=allocation_id
         )
-        answer: dict[str, Any] = {
+        snapshot, queued = load_snapshot()
+        _, pending = queued.get(allocation.pk, (None, None))
+        expected_start_at, alternatives = None, list[forecast.Alternative]()
+        if pending:
+            requests = [p for _, p in queued.values()]
+            expected_start_at = forecast.expected_start(snapshot, requests, allocation.pk)
+            alternatives = forecast.alternatives(snapshot, pending)
+        explanation = {
             "state": allocation.state,
             "rule": allocation.waiting_rule,
             "reason": allocation.waiting_reason,
+            "expected_start_at": expected_start_at,
+            "alternatives": alternatives,
         }
-        opened, waiting = book.opened()
-        waiters = [w for _, w in waiting.values()]
-        mine = next((w for w in waiters if w.allocation_id == allocation.pk), None)
-        answer["expected_start_at"] = (
-            forecast.expected_start(opened, waiters, allocation.pk) if mine else None
-        )
-        answer["alternatives"] = [
-            {
-                "difference": a.difference, "pool": opened.pools[a.pool_id].name, "gpu_count": a.waiter.request.gpu_count, "percent": a.waiter.request.percent,
-                "memory_bytes": a.waiter.request.memory_bytes, "same_node": a.waiter.request.same_node, "preemptible": a.waiter.preemptible,
-            }
-            for a in (forecast.alternatives(opened, mine) if mine else ())
-        ]  # fmt: skip
-        return Response(ExplanationSerializer(answer).data)
+        return Response(ExplanationSerializer(explanation).data)
 
 
 class PoolDefragmentationView(ApplianceView):
@@ -95,85 +96,23 @@ class PoolDefragmentationView(ApplianceView):
 
     @extend_schema(responses=DefragmentationSerializer)
     def get(self, request: Request, pool_id: UUID) -> Response:
-        """A plan, not a deed: partitions cannot be moved yet."""
-        pool = get_object_or_404(Pool.objects.visible_to(caller(request)), pk=pool_id)
-        rooms = book.rooms().get(pool.pk, [])
-        here = {g.gpu_id for g in rooms}
-        moves = defragment.plan(
-            rooms,
-            {
-                a: [s for s in h.shares if s.gpu_id in here]
-                for a, h in book.holders().items()
-                if h.pool_id == pool.pk
-            },
-        )
-        whole = sum(g.free_percent == 100 for g in rooms)
-        return Response(
-            DefragmentationSerializer(
-                {
-                    "whole_gpus": whole,
-                    "whole_gpus_after": whole + len({m.from_gpu_id for m in moves}),
-                    "moves": moves,
-                }
-            ).data
-        )
+        """Return the moves of partitions that would empty GPUs of a pool.
 
-
-class TimeToGpuClassSerializer(serializers.Serializer[dict[str, Any]]):
-    name = serializers.CharField()
-    least_priority = serializers.IntegerField()
-    target_seconds = serializers.FloatField(allow_null=True, help_text="Null: nothing is promised.")
-    count = serializers.IntegerField(help_text="That got their GPUs.")
-    p50_seconds = serializers.FloatField(allow_null=True)
-    p90_seconds = serializers.FloatField(allow_null=True)
-    p99_seconds = serializers.FloatField(allow_null=True)
-    within_target_share = serializers.FloatField(allow_null=True, help_text="From 0 to 1.")
-    waiting = serializers.IntegerField(help_text="That wait now.")
-    longest_waiting_seconds = serializers.FloatField(allow_null=True)
-
-
-class TimeToGpuSerializer(serializers.Serializer[dict[str, Any]]):
-    since = serializers.DateTimeField()
-    until = serializers.DateTimeField()
-    items = TimeToGpuClassSerializer(many=True)
-
-
-class TimeToGpuView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
-    refusals: ClassVar[frozenset[int]] = frozenset({404})
-
-    @extend_schema(
-        parameters=[
-            OpenApiParameter(
-                "since", datetime, description="When it was asked for; a day ago without it."
-            ),
-            OpenApiParameter("until", datetime),
-            OpenApiParameter("project", str, description="Its name; all that one sees without it."),
-        ],
-        responses=TimeToGpuSerializer,
-    )
-    def get(self, request: Request) -> Response:
-        """From asking to a GPU that is ready: how long it took, by class, and how often that was within what the class is promised."""
-        refuse_unknown_parameters(request, ["since", "until", "project"])
-        now, given = timezone.now(), request.query_params
-        since = a_time(given["since"]) if "since" in given else now - timedelta(days=1)
-        until = a_time(given["until"]) if "until" in given else now
-        projects = projects_with(caller(request), "allocations.view")
-        if "project" in given:
-            named = (
-                Project.objects.filter(name=text(given["project"]))
-                .values_list("pk", flat=True)
-                .first()
-            )
-            if named is None or (projects is not None and named not in projects):
-                raise Http404
-            projects = [named]
-        found, begin = time_to_gpu.measured(since=since, until=until, projects=projects, now=now)
-        items = [
-            {
-                **asdict(f.service_class),
-                **{k: v for k, v in asdict(f).items() if k != "service_class"},
-            }
-            for f in found
-        ]
-        return Response(TimeToGpuSerializer({"since": begin, "until": until, "items": items}).data)
+        Moves are not carried out: partitions cannot be moved yet.
+        """
+        pool = get_object_or_404(Pool.objects.visible_to(request_user(request)), pk=pool_id)
+        gpus = load_pool_gpus().get(pool.pk, [])
+        gpu_ids = {g.gpu_id for g in gpus}
+        shares = {
+            allocation_id: [s for s in a.shares if s.gpu_id in gpu_ids]
+            for allocation_id, a in load_active_allocations().items()
+            if a.pool_id == pool.pk
+        }
+        moves = defragment.plan_moves(gpus, shares)
+        whole = sum(g.free_percent == 100 for g in gpus)
+        plan = {
+            "whole_gpus": whole,
+            "whole_gpus_after": whole + len({m.from_gpu_id for m in moves}),
+            "moves": moves,
+        }
+        return Response(DefragmentationSerializer(plan).data)

@@ -1,4 +1,7 @@
-"""Since when each allocation has neither launched nor copied anything, in memory: counters come every second."""
+"""Time of the last launch or copy of each allocation, in memory: counters come every second.
+
+Thread-safe.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +9,40 @@ import threading
 import time
 from uuid import UUID
 
-_counted: dict[UUID, int] = {}
-"""Session to all that it had done when it was last looked at."""
-_busy: dict[UUID, float] = {}
+_work_done: dict[UUID, int] = {}
+"""Launches plus bytes of each session at the last report."""
+_busy_at: dict[UUID, float] = {}
 _lock = threading.Lock()
 _started = time.monotonic()
 
 
-def worked(allocation_id: UUID, session_id: UUID, done: int) -> None:
-    """`done`: launches and bytes of the session so far."""
+def record_work(allocation_id: UUID, session_id: UUID, work_done: int) -> None:
+    """Mark the allocation as busy if the total of the session has changed.
+
+    `work_done` is the number of launches plus the number of bytes copied so far.
+    """
     with _lock:
-        if _counted.get(session_id) != done:
-            _counted[session_id] = done
-            _busy[allocation_id] = time.monotonic()
+        if _work_done.get(session_id) != work_done:
+            _work_done[session_id] = work_done
+            _busy_at[allocation_id] = time.monotonic()
 
 
-def began(allocation_id: UUID) -> None:
+def start_idle_timer(allocation_id: UUID) -> None:
     with _lock:
-        _busy[allocation_id] = time.monotonic()
+        _busy_at[allocation_id] = time.monotonic()
 
 
 def idle_seconds(allocation_id: UUID) -> float:
-    """A restarted appliance counts from its own start."""
+    """Return the seconds since the last work, or since the process started."""
     with _lock:
-        return time.monotonic() - _busy.get(allocation_id, _started)
+        return time.monotonic() - _busy_at.get(allocation_id, _started)
 
 
-def session_ended(session_id: UUID) -> None:
+def forget_session(session_id: UUID) -> None:
     with _lock:
-        _counted.pop(session_id, None)
+        _work_done.pop(session_id, None)
 
 
-def forget(allocation_id: UUID) -> None:
+def forget_allocation(allocation_id: UUID) -> None:
     with _lock:
-        _busy.pop(allocation_id, None)
+        _busy_at.pop(allocation_id, None)

@@ -1,36 +1,41 @@
-"""The states of an allocation and the rows that follow them. Every transition is a guarded update and one event. Inside a transaction."""
+"""State transitions of allocations and the changes of rows that belong to them.
+
+Each transition is one guarded update and one event. All functions run inside a transaction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from appliance.activity.feed import hub
-from appliance.activity.services import SYSTEM, emit, task_end
-from appliance.allocations import holding, idleness
-from appliance.allocations.index import touch_allocation, touch_gpus
+from appliance.activity.events import SYSTEM, emit
+from appliance.activity.tasks import task_end
+from appliance.allocations import idleness, leases
+from appliance.allocations.grants import GrantedPartition, load_partitions
 from appliance.allocations.models import Allocation, AllocationState, Partition
 from appliance.allocations.placement import Share
-from appliance.failpoints import reach
+from appliance.db import change_log
+from appliance.db.change_log import Removal, Topic
+from appliance.db.prepared import Delete, Update, insert
+from appliance.inventory.generations import increment_generations
 from appliance.inventory.models import Gpu
-from appliance.inventory.services import raise_generation
-from appliance.prepared import Delete, Select, Update, insert
-from appliance.telemetry import series
+from appliance.runtime.failpoints import failpoint
 
-TRANSITION = Update(
+PREPARE_TASK, EVICT_TASK = "allocation.prepare", "allocation.evict"
+
+UPDATE_STATE = Update(
     lambda allocation_id, old, known, **changes: (
         Allocation.objects.filter(pk=allocation_id, state__in=old, version=known),
         changes,
     ),
 )
-TAKE = Update(
+TAKE_CAPACITY = Update(
     lambda gpu_id, percent, memory_bytes: (
         Gpu.objects.filter(pk=gpu_id),
         {
@@ -57,112 +62,73 @@ def transition(
     actor: str = SYSTEM,
     **changes: object,
 ) -> bool:
-    """True when this call made the change: one row, or it did not happen."""
+    """Change the state and other columns if state and version are as expected.
+
+    Returns False, without any effect, if another writer changed the row first.
+    """
     after = {"state": str(new), "version": allocation.version + 1, **changes}
-    won = TRANSITION(
+    changed = UPDATE_STATE(
         allocation_id=allocation.pk,
         old=[str(state) for state in old],
         known=allocation.version,
         **after,
     )
-    if won:
-        touch_allocation(allocation.pk)
-        if new == AllocationState.ACTIVE:
-            idleness.began(allocation.pk)
-        emit(
-            f"allocation.{new}",
-            path=allocation.path,
-            object_id=allocation.pk,
-            project_id=allocation.project_id,
-            actor=actor,
-            message=message,
-        )
-        for name, value in after.items():
-            setattr(allocation, name, value)
-    return bool(won)
+    if not changed:
+        return False
+    change_log.record(Topic.ALLOCATION_HOLDINGS, allocation.pk)
+    if new == AllocationState.ACTIVE:
+        idleness.start_idle_timer(allocation.pk)
+    emit_event(allocation, f"allocation.{new}", message=message, actor=actor)
+    for name, value in after.items():
+        setattr(allocation, name, value)
+    return True
+
+
+def emit_event(allocation: Allocation, kind: str, *, message: str, actor: str = SYSTEM) -> None:
+    emit(
+        kind,
+        path=allocation.path,
+        object_id=allocation.pk,
+        project_id=allocation.project_id,
+        actor=actor,
+        message=message,
+    )
 
 
 def prepare(allocation: Allocation, pool_id: UUID, shares: Sequence[Share]) -> None:
-    """Grants the shares. The database refuses what another scheduler has given meanwhile (IntegrityError): then nothing happened."""
+    """Grant the shares to a queued allocation.
+
+    Raises IntegrityError if another scheduler has taken the capacity since it was read.
+    """
     if not transition(
-        allocation, [AllocationState.WAITING], AllocationState.PREPARING, message="A place was found; its nodes are told.",
-        waiting_reason="", waiting_rule="", placed_pool_id=pool_id,
-    ):  # fmt: skip
+        allocation,
+        [AllocationState.QUEUED],
+        AllocationState.PREPARING,
+        message="Placed; waiting for the nodes to apply the grant.",
+        waiting_reason="",
+        waiting_rule="",
+        placed_pool_id=pool_id,
+    ):
         return
-    for s in sorted(shares, key=lambda s: s.gpu_id):  # one order for all schedulers: no deadlock
-        take(s.gpu_id, s.compute_percent, s.memory_bytes)
-    reach("grant.taken")
-    touch_allocation(allocation.pk)
-    generations = raise_generation(s.node_id for s in shares)
-    for i, s in enumerate(shares):
-        made = Partition(
-            allocation=allocation, gpu_id=s.gpu_id, position=i, memory_bytes=s.memory_bytes, compute_percent=s.compute_percent,
+    for s in sorted(shares, key=lambda s: s.gpu_id):  # same order everywhere: no deadlock
+        take_capacity(s.gpu_id, s.compute_percent, s.memory_bytes)
+    failpoint("grant.taken")
+    change_log.record(Topic.ALLOCATION_HOLDINGS, allocation.pk)
+    generations = increment_generations(s.node_id for s in shares)
+    for position, s in enumerate(shares):
+        partition = Partition(
+            allocation=allocation,
+            gpu_id=s.gpu_id,
+            position=position,
+            memory_bytes=s.memory_bytes,
+            compute_percent=s.compute_percent,
             generation=generations[s.node_id],
-        )  # fmt: skip
-        hub.changed("partition", insert(made).pk)
-    hub.changed("allocation", allocation.pk)
+        )
+        change_log.record(Topic.PARTITION, insert(partition).pk)
+    change_log.record(Topic.ALLOCATION, allocation.pk)
 
 
-PREPARE_TASK, EVICT_TASK = "allocation.prepare", "allocation.evict"
-
-
-class Granted(NamedTuple):
-    """A partition and how far its node is."""
-
-    id: UUID
-    allocation_id: UUID
-    gpu_id: UUID
-    node_id: UUID
-    memory_bytes: int
-    compute_percent: int
-    generation: int
-    applied_generation: int
-
-
-def partitions_of(allocation_ids: Iterable[UUID]) -> dict[UUID, list[Granted]]:
-    found: dict[UUID, list[Granted]] = {}
-    ids = list(allocation_ids)
-    for row in GRANTED.rows(allocation_ids=ids) if ids else ():
-        found.setdefault(row[1], []).append(Granted(*row))
-    return found
-
-
-def partitions_on(node_id: UUID, states: Collection[str]) -> dict[UUID, list[Granted]]:
-    """The node's, of allocations in these states."""
-    found: dict[UUID, list[Granted]] = {}
-    for *row, state in GRANTED_ON.rows(node_id=node_id):
-        if state in states:
-            found.setdefault(row[1], []).append(Granted(*row))
-    return found
-
-
-COLUMNS = (
-    "pk",
-    "allocation_id",
-    "gpu_id",
-    "gpu__node_id",
-    "memory_bytes",
-    "compute_percent",
-    "generation",
-    "gpu__node__applied_generation",
-)
-GRANTED = Select(
-    lambda allocation_ids: (
-        Partition.objects.filter(allocation_id__in=allocation_ids)
-        .order_by("position")
-        .values_list(*COLUMNS)
-    )
-)
-GRANTED_ON = Select(
-    lambda node_id: (
-        Partition.objects.filter(gpu__node_id=node_id)
-        .order_by("position")
-        .values_list(*COLUMNS, "allocation__state")
-    )
-)
-
-
-def activate(allocation: Allocation, partitions: Iterable[Granted]) -> None:
+def activate(allocation: Allocation, partitions: Iterable[GrantedPartition]) -> None:
     if transition(
         allocation,
         [AllocationState.PREPARING],
@@ -170,104 +136,102 @@ def activate(allocation: Allocation, partitions: Iterable[Granted]) -> None:
         message="Ready for sessions.",
         active_at=timezone.now(),
     ):
-        show(partitions)
+        publish_partitions(partitions)
         task_end(path=allocation.path, kind=PREPARE_TASK)
 
 
-def show(partitions: Iterable[Granted]) -> None:
-    """Their rows tell the state of their allocation."""
+def publish_partitions(partitions: Iterable[GrantedPartition]) -> None:
+    """Announce partitions whose allocation changed its state, which is part of their row."""
     for p in partitions:
-        hub.changed("partition", p.id)
+        change_log.record(Topic.PARTITION, p.pk)
 
 
-def take(gpu_id: UUID, percent: int, memory_bytes: int) -> None:
-    touch_gpus([gpu_id])
-    TAKE(gpu_id=gpu_id, percent=percent, memory_bytes=memory_bytes)
+def take_capacity(gpu_id: UUID, percent: int, memory_bytes: int) -> None:
+    """Add to the taken capacity of a GPU; negative amounts free it."""
+    change_log.record(Topic.GPU_CAPACITY, gpu_id)
+    TAKE_CAPACITY(gpu_id=gpu_id, percent=percent, memory_bytes=memory_bytes)
 
 
-def free(partitions: Sequence[Granted]) -> int:
-    """Deletes the rows, gives their room back and tells the browsers."""
+def free_partitions(partitions: Sequence[GrantedPartition]) -> int:
+    """Delete partitions, free their capacity and announce it. Returns their number."""
     for p in partitions:
-        if DELETE_PARTITION(partition_id=p.id):
-            take(p.gpu_id, -p.compute_percent, -p.memory_bytes)
-            reach("partition.freed")
-            touch_allocation(p.allocation_id)
-        transaction.on_commit(partial(series.end, p.id))
-        hub.gone("partition", p.id, "inventory.view")
+        if DELETE_PARTITION(partition_id=p.pk):
+            take_capacity(p.gpu_id, -p.compute_percent, -p.memory_bytes)
+            failpoint("partition.freed")
+            change_log.record(Topic.ALLOCATION_HOLDINGS, p.allocation_id)
+        change_log.record(Topic.SERIES_END, p.pk)
+        change_log.record(Topic.PARTITION, p.pk, Removal("inventory.view"))
     return len(partitions)
 
 
 def leave_queue(allocation: Allocation, *, reason: str, actor: str) -> None:
     if transition(
-        allocation, [AllocationState.WAITING], AllocationState.RELEASED, message=f"Left the queue: {reason}", actor=actor,
-        end_reason=reason[:500], ended_at=timezone.now(), waiting_reason="", waiting_rule="",
-    ):  # fmt: skip
+        allocation,
+        [AllocationState.QUEUED],
+        AllocationState.RELEASED,
+        message=f"Removed from the queue: {reason}",
+        actor=actor,
+        end_reason=reason[:500],
+        ended_at=timezone.now(),
+        waiting_reason="",
+        waiting_rule="",
+    ):
         task_end(path=allocation.path, kind=PREPARE_TASK, error=reason)
 
 
-def announce_end(allocation: Allocation, *, reason: str, actor: str, seconds: float) -> None:
-    """Notice: it goes on until then, and its holder can finish."""
-    at = timezone.now() + timedelta(seconds=seconds)
-    held = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE, evict_at=None)
-    touch_allocation(allocation.pk)
-    if held.update(evict_at=at, end_reason=reason[:500], version=F("version") + 1):
-        message = f"It ends in {seconds:.0f} s: {reason}"
-        emit(
-            "allocation.evicting",
-            path=allocation.path,
-            object_id=allocation.pk,
-            project_id=allocation.project_id,
-            actor=actor,
-            message=message,
-        )
+def announce_eviction(allocation: Allocation, *, reason: str, actor: str, seconds: float) -> None:
+    """Set the time of eviction. The allocation stays active until then."""
+    evict_at = timezone.now() + timedelta(seconds=seconds)
+    rows = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE, evict_at=None)
+    change_log.record(Topic.ALLOCATION_HOLDINGS, allocation.pk)
+    if rows.update(evict_at=evict_at, end_reason=reason[:500], version=F("version") + 1):
+        message = f"Eviction in {seconds:.0f} s: {reason}"
+        emit_event(allocation, "allocation.evicting", message=message, actor=actor)
 
 
-def withdraw_end(allocation: Allocation, *, actor: str) -> None:
-    """The reason for the notice is gone."""
-    held = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE).exclude(
-        evict_at=None
-    )
-    touch_allocation(allocation.pk)
-    if held.update(evict_at=None, end_reason="", version=F("version") + 1):
-        message = "It may stay: the notice was withdrawn."
-        emit(
-            "allocation.eviction_withdrawn",
-            path=allocation.path,
-            object_id=allocation.pk,
-            project_id=allocation.project_id,
-            actor=actor,
-            message=message,
-        )
+def withdraw_eviction(allocation: Allocation, *, actor: str) -> None:
+    """Clear the time of eviction because its reason no longer applies."""
+    rows = Allocation.objects.filter(pk=allocation.pk, state=AllocationState.ACTIVE)
+    change_log.record(Topic.ALLOCATION_HOLDINGS, allocation.pk)
+    if rows.exclude(evict_at=None).update(evict_at=None, end_reason="", version=F("version") + 1):
+        message = "The announced eviction was withdrawn."
+        emit_event(allocation, "allocation.eviction_withdrawn", message=message, actor=actor)
 
 
 def begin_release(allocation: Allocation, *, reason: str, actor: str) -> None:
-    """Its tickets stop working. Its partitions stay occupied until their nodes report the fence applied."""
+    """Invalidate the tickets and revoke the grants.
+
+    The partitions stay occupied until their nodes report that they applied the new fence.
+    """
     old = [AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED]
-    changes = {"end_reason": reason[:500], "fence_counter": allocation.fence_counter + 1}
-    prepared = allocation.state != AllocationState.PREPARING
-    if transition(
-        allocation, old, AllocationState.RELEASING, message=reason, actor=actor, **changes
-    ):
-        if not prepared:  # otherwise that task has ended
-            task_end(path=allocation.path, kind=PREPARE_TASK, error=reason)
-        mine = partitions_of([allocation.pk]).get(allocation.pk, [])
-        generations = raise_generation(p.node_id for p in mine)
-        for p in mine:
-            SET_GENERATION(partition_id=p.id, generation=generations[p.node_id])
-        show(mine)
-
-
-def finish_release(allocation: Allocation) -> bool:
-    message, ended_at = f"Released: {allocation.end_reason}", timezone.now()
+    preparing = allocation.state == AllocationState.PREPARING
     if not transition(
+        allocation,
+        old,
+        AllocationState.RELEASING,
+        message=reason,
+        actor=actor,
+        end_reason=reason[:500],
+        fence_counter=allocation.fence_counter + 1,
+    ):
+        return
+    if preparing:  # in other states the task has ended
+        task_end(path=allocation.path, kind=PREPARE_TASK, error=reason)
+    partitions = load_partitions([allocation.pk]).get(allocation.pk, [])
+    generations = increment_generations(p.node_id for p in partitions)
+    for p in partitions:
+        SET_GENERATION(partition_id=p.pk, generation=generations[p.node_id])
+    publish_partitions(partitions)
+
+
+def finish_release(allocation: Allocation) -> None:
+    if transition(
         allocation,
         [AllocationState.RELEASING],
         AllocationState.RELEASED,
-        message=message,
-        ended_at=ended_at,
+        message=f"Released: {allocation.end_reason}",
+        ended_at=timezone.now(),
     ):
-        return False
-    task_end(path=allocation.path, kind=EVICT_TASK)
-    transaction.on_commit(partial(holding.forget, allocation.pk))
-    transaction.on_commit(partial(idleness.forget, allocation.pk))
-    return True
+        task_end(path=allocation.path, kind=EVICT_TASK)
+        transaction.on_commit(partial(leases.forget_lease, allocation.pk))
+        transaction.on_commit(partial(idleness.forget_allocation, allocation.pk))

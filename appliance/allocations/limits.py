@@ -1,40 +1,65 @@
-"""Whether quotas and limits let a placed request start. Pure."""
+"""Quota and limit checks of a placed request. Pure functions."""
 
 from __future__ import annotations
 
-from appliance.allocations.claims import Book, Rule, Wait, Waiter
-from appliance.allocations.placement import Placed
+from appliance.allocations.placement import Placement
+from appliance.allocations.snapshot import (
+    Entitlement,
+    PendingAllocation,
+    SchedulerSnapshot,
+    Subject,
+    Wait,
+    WaitingRule,
+)
 
 
-def over_limit(book: Book, waiter: Waiter, placed: Placed) -> Wait | None:
-    size = sum(s.compute_percent for s in placed.shares)
-    for subject in waiter.subjects:
-        e = book.entitlements.get(subject)
-        if e is None:
-            continue
-        used = book.use[subject]
-        if e.limit_percent is not None and used + size > e.limit_percent:
-            return Wait(
-                Rule.LIMIT,
-                f"The limit of {subject.kind} {e.name} is {gpus(e.limit_percent)}, {gpus(used)} are in use, and this needs {gpus(size)}.",
-            )
-        if e.quota_percent is None:
-            continue
-        in_use = f"{gpus(used)} are in use, and this needs {gpus(size)}"
-        if not e.borrows and used + size > e.quota_percent:
-            return Wait(
-                Rule.QUOTA,
-                f"The quota of {subject.kind} {e.name} is {gpus(e.quota_percent)} without borrowing; {in_use}.",
-            )
-        fixed = book.holders.fixed_use[subject]
-        if not waiter.preemptible and fixed + size > e.quota_percent:
-            kept = f"What cannot be preempted must stay within the quota of {subject.kind} {e.name}, {gpus(e.quota_percent)}"
-            return Wait(
-                Rule.QUOTA,
-                f"{kept}; {gpus(fixed)} are in use so, and this needs {gpus(size)}. A preemptible request may borrow.",
-            )
+def check_limits(
+    snapshot: SchedulerSnapshot, pending: PendingAllocation, placement: Placement
+) -> Wait | None:
+    """Return the first violated limit or quota of the request's subjects, or None."""
+    size = sum(s.compute_percent for s in placement.shares)
+    for subject in pending.subjects:
+        entitlement = snapshot.entitlements.get(subject)
+        if entitlement and (wait := check_subject(snapshot, pending, subject, entitlement, size)):
+            return wait
     return None
 
 
-def gpus(percent: int) -> str:
-    return f"{percent / 100:g} GPUs"
+def check_subject(
+    snapshot: SchedulerSnapshot,
+    pending: PendingAllocation,
+    subject: Subject,
+    entitlement: Entitlement,
+    size: int,
+) -> Wait | None:
+    """Return the limit or quota that the additional size would violate, or None."""
+    name, used = f"{subject.kind} {entitlement.name}", snapshot.use[subject]
+    limit, quota = entitlement.limit_percent, entitlement.quota_percent
+    if limit is not None and used + size > limit:
+        return Wait(
+            WaitingRule.LIMIT,
+            f"The limit of {name} is {format_gpus(limit)}. "
+            f"In use: {format_gpus(used)}; requested: {format_gpus(size)}.",
+        )
+    if quota is None:
+        return None
+    if not entitlement.borrows and used + size > quota:
+        return Wait(
+            WaitingRule.QUOTA,
+            f"The quota of {name} is {format_gpus(quota)} without borrowing. "
+            f"In use: {format_gpus(used)}; requested: {format_gpus(size)}.",
+        )
+    fixed = snapshot.active.non_preemptible_use[subject]
+    if not pending.preemptible and fixed + size > quota:
+        return Wait(
+            WaitingRule.QUOTA,
+            f"Non-preemptible allocations must stay within the quota of {name}, "
+            f"{format_gpus(quota)}. In use by them: {format_gpus(fixed)}; "
+            f"requested: {format_gpus(size)}. A preemptible request may borrow.",
+        )
+    return None
+
+
+def format_gpus(percent: int) -> str:
+    """Return a size in percent as a number of GPUs, such as "2.3 GPUs"."""
+    return f"{percent / 100:g} GPU" + ("" if percent == 100 else "s")

@@ -1,4 +1,4 @@
-"""Maintenance mode: a node gets nothing new, what is there is asked to leave, and when nothing is left it may be worked on."""
+"""Maintenance of nodes: stop placement, evict allocations, and wait until the node is empty."""
 
 from __future__ import annotations
 
@@ -7,124 +7,121 @@ from uuid import UUID
 from django.db.models import F, QuerySet
 
 from appliance.accounts.models import User
+from appliance.activity.events import SYSTEM, emit
 from appliance.activity.models import Task
-from appliance.activity.services import emit, task_end, task_say, task_start
-from appliance.activity.tasks import register_canceller, task_cancel
+from appliance.activity.tasks import register_canceller, task_cancel, task_end, task_log, task_start
 from appliance.allocations import lifecycle
-from appliance.allocations.lifecycle import EVICT_TASK
+from appliance.allocations.eviction import evict
 from appliance.allocations.models import OCCUPYING, Allocation, AllocationState
-from appliance.allocations.services import evict
-from appliance.errors import ApplianceError, Code
-from appliance.inventory import changes
+from appliance.api.errors import ApplianceError, Code
+from appliance.db import change_log
+from appliance.db.change_log import Topic
+from appliance.db.writer import write_transaction
 from appliance.inventory.models import Node, NodeState
-from appliance.writer import writes
 
 TASK = "node.enter_maintenance"
 
 
-def blockers(node: Node) -> QuerySet[Allocation]:
-    """What still has partitions there."""
+def node_blockers(node: Node) -> QuerySet[Allocation]:
+    """Return the allocations that occupy partitions on the node."""
     return Allocation.objects.filter(state__in=OCCUPYING, partitions__gpu__node=node).distinct()
 
 
-@writes
-def enter(*, node_id: UUID, grace_seconds: float, initiator: User) -> Task:
-    """Allocations there get notice for so long. The task ends when the node is empty."""
+@write_transaction
+def enter_maintenance(*, node_id: UUID, grace_seconds: float, initiator: User) -> Task:
+    """Drain a node: evict its allocations after a grace period.
+
+    The task ends when the node is empty. Raises ApplianceError CONFLICT unless the node is ready
+    or cordoned.
+    """
     node = Node.objects.get(pk=node_id)
     if not Node.objects.filter(
         pk=node_id, state__in=[NodeState.READY, NodeState.CORDONED], version=node.version
     ).update(state=NodeState.DRAINING, version=F("version") + 1):
         raise ApplianceError(
             Code.CONFLICT,
-            f"Node {node.name} is {node.state}; only a node that is ready or cordoned can enter maintenance mode.",
+            f"Node {node.name} is {node.state}; it must be ready or cordoned to enter maintenance.",
         )
-    changes.node_changed(node_id)
-    actor = initiator.username
-    emit(
-        "node.draining",
-        path=node.path,
-        object_id=node.pk,
-        actor=actor,
-        message=f"Node {node.name} gets nothing new and is being emptied.",
-    )
-    task = task_start(
-        kind=TASK,
-        path=node.path,
-        initiator=initiator,
-        message=f"Node {node.name} is being emptied.",
-    )
-    for allocation in blockers(node):
-        size = allocation.name or f"{allocation.pk}"
-        task_start(
-            kind=EVICT_TASK,
-            path=allocation.path,
-            initiator=initiator,
-            project_id=allocation.project_id,
-            parent=task,
-            message=f"Allocation {size} is to leave.",
-        )
-        evict(
-            allocation_id=allocation.pk,
-            reason=f"node {node.name} enters maintenance mode",
-            actor=actor,
-            grace_seconds=grace_seconds,
-        )
-    advance()
+    message = f"Draining node {node.name}."
+    emit_node_event(node, "node.draining", message, actor=initiator.username)
+    task = task_start(kind=TASK, path=node.path, initiator=initiator, message=message)
+    for allocation in node_blockers(node):
+        start_eviction(allocation, node, task, initiator, grace_seconds)
+    complete_drained_nodes()
     task.refresh_from_db()
     return task
 
 
-@writes
-def advance() -> None:
-    """Every second: nodes that are empty by now are in maintenance mode; the others' tasks say what is left."""
+def start_eviction(
+    allocation: Allocation, node: Node, parent: Task, initiator: User, grace_seconds: float
+) -> None:
+    task_start(
+        kind=lifecycle.EVICT_TASK,
+        path=allocation.path,
+        initiator=initiator,
+        project_id=allocation.project_id,
+        parent=parent,
+        message=f"Evicting allocation {allocation.name or allocation.pk}.",
+    )
+    evict(
+        allocation_id=allocation.pk,
+        reason=f"maintenance of node {node.name}",
+        actor=initiator.username,
+        grace_seconds=grace_seconds,
+    )
+
+
+@write_transaction
+def complete_drained_nodes() -> None:
+    """Put empty draining nodes into maintenance and update the tasks of the others.
+
+    Called every second.
+    """
     for node in Node.objects.filter(state=NodeState.DRAINING):
-        left = list(blockers(node).values_list("state", flat=True))
-        if not left:
-            if Node.objects.filter(pk=node.pk, state=NodeState.DRAINING).update(
-                state=NodeState.MAINTENANCE, version=F("version") + 1
-            ):
-                changes.node_changed(node.pk)
-                emit(
-                    "node.maintenance",
-                    path=node.path,
-                    object_id=node.pk,
-                    message=f"Node {node.name} is empty and in maintenance mode.",
-                )
-                task_end(path=node.path, kind=TASK)
-            continue
-        releasing = left.count(AllocationState.RELEASING)
-        message = f"{len(left)} allocations are left on node {node.name}; {releasing} of them wait for the node's word."
-        task_say(path=node.path, kind=TASK, message=message)
+        states = list(node_blockers(node).values_list("state", flat=True))
+        if states:
+            count, releasing = len(states), states.count(AllocationState.RELEASING)
+            message = (
+                f"{count} allocation{'' if count == 1 else 's'} left on node {node.name}; "
+                f"{releasing} waiting for confirmation by the node."
+            )
+            task_log(path=node.path, kind=TASK, message=message)
+        elif Node.objects.filter(pk=node.pk, state=NodeState.DRAINING).update(
+            state=NodeState.MAINTENANCE, version=F("version") + 1
+        ):
+            message = f"Node {node.name} is empty and in maintenance."
+            emit_node_event(node, "node.maintenance", message)
+            task_end(path=node.path, kind=TASK)
 
 
-@writes
-def leave(*, node_id: UUID, actor: str) -> Node:
-    """Back to work, or never mind: what had notice because of it, and is still there, may stay."""
+@write_transaction
+def exit_maintenance(*, node_id: UUID, actor: str) -> Node:
+    """Make the node ready, cancel a drain that is in progress and withdraw its evictions."""
     node = Node.objects.get(pk=node_id)
     if not Node.objects.filter(
         pk=node_id, state__in=[NodeState.DRAINING, NodeState.MAINTENANCE], version=node.version
     ).update(state=NodeState.READY, version=F("version") + 1):
         raise ApplianceError(
-            Code.CONFLICT, f"Node {node.name} is {node.state}; it is not in maintenance mode."
+            Code.CONFLICT, f"Node {node.name} is {node.state}; it is not in maintenance."
         )
-    changes.node_changed(node_id)
-    for allocation in blockers(node).filter(state=AllocationState.ACTIVE).exclude(evict_at=None):
-        lifecycle.withdraw_end(allocation, actor=actor)
-        task_cancel(path=allocation.path, kind=EVICT_TASK, actor=actor)
+    active = node_blockers(node).filter(state=AllocationState.ACTIVE)
+    for allocation in active.exclude(evict_at=None):
+        lifecycle.withdraw_eviction(allocation, actor=actor)
+        task_cancel(path=allocation.path, kind=lifecycle.EVICT_TASK, actor=actor)
     task_cancel(path=node.path, kind=TASK, actor=actor)
-    emit(
-        "node.ready",
-        path=node.path,
-        object_id=node.pk,
-        actor=actor,
-        message=f"Node {node.name} left maintenance mode.",
-    )
+    emit_node_event(node, "node.ready", f"Node {node.name} left maintenance.", actor=actor)
     node.refresh_from_db()
     return node
 
 
-def cancelled(task: Task, user: User) -> None:
-    leave(node_id=UUID(task.path.removeprefix("nodes/")), actor=user.username)
+def emit_node_event(node: Node, kind: str, message: str, *, actor: str = SYSTEM) -> None:
+    """Announce a change of the node's state."""
+    change_log.record(Topic.NODE_CAPACITY, node.pk)
+    emit(kind, path=node.path, object_id=node.pk, actor=actor, message=message)
 
 
-register_canceller(TASK, "inventory.manage", cancelled)
+def cancel_task(task: Task, user: User) -> None:
+    exit_maintenance(node_id=UUID(task.path.removeprefix("nodes/")), actor=user.username)
+
+
+register_canceller(TASK, "inventory.manage", cancel_task)

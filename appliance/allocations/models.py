@@ -1,4 +1,4 @@
-"""Who holds what: allocations, their partitions, and the sessions under them."""
+"""Allocations, their partitions and their sessions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from django.db.models import F
 from django.utils import timezone
 
 from appliance.accounts.permissions import projects_with
-from appliance.identifiers import uuid7
+from appliance.db.identifiers import uuid7
 
 if TYPE_CHECKING:
     from appliance.accounts.models import User
 
 
 class AllocationState(models.TextChoices):
-    WAITING = "waiting"
+    QUEUED = "queued"
     PREPARING = "preparing"
     ACTIVE = "active"
     SUSPENDED = "suspended"
@@ -29,7 +29,7 @@ class AllocationState(models.TextChoices):
 HOLDING = (AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED)
 """States whose partitions are granted on nodes."""
 OCCUPYING = (*HOLDING, AllocationState.RELEASING)
-"""States whose partitions nobody else may get."""
+"""States in which partitions occupy their GPUs."""
 
 
 class AllocationQuerySet(models.QuerySet["Allocation"]):
@@ -38,7 +38,7 @@ class AllocationQuerySet(models.QuerySet["Allocation"]):
         return self if projects is None else self.filter(project_id__in=projects)
 
     def with_names(self) -> AllocationQuerySet:
-        """Of whom and what they belong to."""
+        """Annotate the names of owner, project, pool and placed pool."""
         names = {
             "owner_name": "owner__username",
             "project_name": "project__name",
@@ -61,24 +61,24 @@ class Allocation(models.Model):
     )
     name = models.CharField(max_length=100, blank=True)
     state = models.CharField(
-        max_length=20, choices=AllocationState.choices, default=AllocationState.WAITING
+        max_length=20, choices=AllocationState.choices, default=AllocationState.QUEUED
     )
     gpu_count = models.PositiveSmallIntegerField(default=1)
     percent = models.PositiveSmallIntegerField(default=0)
-    """Of compute and, without `memory_bytes`, of memory of each GPU. 0: in proportion to the memory."""
+    """Share of compute and, without `memory_bytes`, of memory. 0: proportional to the memory."""
     memory_bytes = models.PositiveBigIntegerField(default=0)
-    """Of each GPU; 0: in proportion to the percent."""
+    """Memory on each GPU. 0: proportional to the percent."""
     compute_mode = models.CharField(max_length=20, default="shared")
     same_node = models.BooleanField(default=False)
     model = models.CharField(max_length=100, blank=True)
     selector = models.JSONField(default=dict, blank=True)
-    """Labels that its GPUs must have."""
+    """Required labels of the GPUs."""
     min_driver_version = models.CharField(max_length=20, blank=True)
     min_cuda_version = models.CharField(max_length=20, blank=True)
     priority = models.PositiveSmallIntegerField(default=50)
     preemptible = models.BooleanField(default=True)
     lifetime_seconds = models.PositiveIntegerField(null=True, blank=True)
-    """It ends so long after it became active; null: when it is released."""
+    """Time from activation to eviction; null: unlimited."""
     reservation = models.ForeignKey(
         "pools.Reservation",
         null=True,
@@ -93,15 +93,15 @@ class Allocation(models.Model):
         on_delete=models.SET_NULL,
         related_name="placed_allocations",
     )
-    """Where its GPUs are: its pool, or one that stands in."""
+    """Pool of the GPUs: the requested pool or a fallback."""
     waiting_rule = models.CharField(max_length=20, blank=True)
     waiting_reason = models.CharField(max_length=500, blank=True)
     evict_at = models.DateTimeField(null=True, blank=True)
-    """When it is taken back; `end_reason` says why."""
+    """Time of the announced eviction; `end_reason` holds the reason."""
     end_reason = models.CharField(max_length=500, blank=True)
     fence_epoch = models.PositiveBigIntegerField(default=1)
     fence_counter = models.PositiveBigIntegerField(default=1)
-    """Rises at release; sessions with an older ticket end."""
+    """Incremented at release; sessions with an older fence end."""
     labels = models.JSONField(default=dict, blank=True)
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
@@ -113,7 +113,7 @@ class Allocation(models.Model):
     class Meta:
         indexes: ClassVar[list[models.Index]] = [
             models.Index(fields=["state"], name="allocation_by_state")
-        ]  # the queue and desired state
+        ]
 
     @property
     def path(self) -> str:
@@ -122,7 +122,7 @@ class Allocation(models.Model):
 
 class PartitionQuerySet(models.QuerySet["Partition"]):
     def with_names(self) -> PartitionQuerySet:
-        """Of its place, and the state of its allocation."""
+        """Annotate GPU index, node name and state of the allocation."""
         return self.annotate(
             gpu_index=F("gpu__index"),
             node_name=F("gpu__node__name"),
@@ -131,7 +131,7 @@ class PartitionQuerySet(models.QuerySet["Partition"]):
 
 
 class Partition(models.Model):
-    """A share of one GPU. Freed rows are deleted; the events keep the history."""
+    """A share of one GPU. Freed rows are deleted; events keep the history."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="partitions")
@@ -140,7 +140,7 @@ class Partition(models.Model):
     memory_bytes = models.PositiveBigIntegerField()
     compute_percent = models.PositiveSmallIntegerField()
     generation = models.PositiveBigIntegerField()
-    """Of the node's desired state that grants it, or, while releasing, that takes it back."""
+    """Generation of the node that grants the partition or, while releasing, revokes it."""
 
     objects = PartitionQuerySet.as_manager()
 
@@ -168,7 +168,7 @@ class SessionQuerySet(models.QuerySet["Session"]):
 
 
 class Session(models.Model):
-    """One client process's connection to one node."""
+    """Connection of one client process to one session server."""
 
     id = models.UUIDField(primary_key=True, editable=False)
     allocation = models.ForeignKey(Allocation, on_delete=models.CASCADE, related_name="sessions")
@@ -179,14 +179,14 @@ class Session(models.Model):
     client_address = models.CharField(max_length=64)
     program = models.CharField(max_length=64)
     isolation = models.JSONField(default=dict)
-    """Each mechanism: enforced or not, and why not."""
+    """Isolation mechanism to its status, with the reason if it is not enforced."""
     memory_bytes = models.PositiveBigIntegerField(default=0)
     launches = models.PositiveBigIntegerField(default=0)
     bytes_in = models.PositiveBigIntegerField(default=0)
     bytes_out = models.PositiveBigIntegerField(default=0)
     end_reason = models.CharField(max_length=200, blank=True)
     refused_calls = models.JSONField(default=list, blank=True)
-    """Functions of the driver API that the program called and that are not there, by name."""
+    """Names of unsupported driver API functions that the program called."""
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
 

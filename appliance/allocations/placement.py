@@ -1,4 +1,7 @@
-"""Which GPUs satisfy a request. Pure: the same input gives the same answer, with reasons."""
+"""Placement of one request on the GPUs of one pool.
+
+Pure functions: equal input gives an equal result, independent of the order of the rows.
+"""
 
 from __future__ import annotations
 
@@ -12,35 +15,38 @@ from operator import attrgetter
 from uuid import UUID
 
 GRANULARITY_BYTES = 2 << 20
-"""Of device memory; partitions are rounded to it."""
+"""Memory of partitions is a multiple of this."""
 WHOLE_PERCENT = 100
 
 
 class Policy(enum.StrEnum):
-    """How a pool chooses. A pool has several, in order: the next decides where the one before sees no difference."""
+    """Placement policy of a pool.
+
+    A pool has an ordered list of policies. A later policy breaks the ties of the earlier ones.
+    """
 
     PACK = "pack"
-    """The fullest GPU and node that fit, so that whole GPUs stay whole."""
+    """Prefer the fullest GPU and node that fit, so that whole GPUs stay free."""
     SPREAD = "spread"
-    """The emptiest, so that neighbours are few."""
+    """Prefer the emptiest GPU and node."""
     MODEL_AFFINITY = "model_affinity"
-    """GPUs of one model if possible, and the smallest that is large enough."""
+    """Use GPUs of one model if possible, and the smallest model that is large enough."""
     EXCLUSIVE = "exclusive"
-    """A GPU with a partition on it gets no other."""
+    """Place at most one partition on each GPU."""
 
 
 class ComputeMode(enum.StrEnum):
     SHARED = "shared"
-    """Its percent under contention; more while the GPU is idle."""
+    """At least the requested percent under contention; more while the GPU is idle."""
     CAPPED = "capped"
-    """Never more than its percent."""
+    """Never more than the requested percent."""
     EXCLUSIVE = "exclusive"
     """The whole GPU."""
 
 
 @dataclass(frozen=True, slots=True)
-class GpuRoom:
-    """A GPU and what is left of it."""
+class GpuCapacity:
+    """A GPU with its free compute and memory."""
 
     gpu_id: UUID
     node_id: UUID
@@ -48,14 +54,14 @@ class GpuRoom:
     free_percent: int
     free_memory_bytes: int
     usable: bool
-    why_not: str = ""
+    unusable_reason: str = ""
     model: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Of the node, and over them those of the GPU."""
+    """Labels of the node, overridden by labels of the GPU."""
     driver_version: tuple[int, ...] = ()
     cuda_version: tuple[int, ...] = ()
     rank: int = field(init=False, compare=False, repr=False)
-    """Its ids as one number."""
+    """Node id and GPU id as one number; breaks ties."""
     used_percent: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -66,22 +72,28 @@ class GpuRoom:
 PACK_KEY = attrgetter("free_percent", "rank")
 
 
-class PackedRooms(list[GpuRoom]):
-    """In the order in which packing prefers them. Only `put` and `drop` change it."""
+class PackedGpus(list[GpuCapacity]):
+    """GPUs of a pool in the order of the pack policy.
 
-    def put(self, room: GpuRoom) -> None:
-        insort(self, room, key=PACK_KEY)
+    Only `add` and `discard` may change the list.
+    """
 
-    def drop(self, room: GpuRoom) -> None:
-        """One that was put."""
-        del self[bisect_left(self, PACK_KEY(room), key=PACK_KEY)]
+    def add(self, gpu: GpuCapacity) -> None:
+        insort(self, gpu, key=PACK_KEY)
 
-    def first_fit(self, request: Request) -> GpuRoom | None:
-        """What `place` would choose for one GPU, without looking at all of them."""
+    def discard(self, gpu: GpuCapacity) -> None:
+        """Remove a GPU that is in the list."""
+        del self[bisect_left(self, PACK_KEY(gpu), key=PACK_KEY)]
+
+    def first_fit(self, request: Request) -> GpuCapacity | None:
+        """Return the GPU that `place` chooses for a request of one GPU.
+
+        Skips GPUs with too little free compute by binary search.
+        """
         least = WHOLE_PERCENT if request.compute_mode is ComputeMode.EXCLUSIVE else request.percent
         for g in islice(self, bisect_left(self, (least, 0), key=PACK_KEY), None):
-            if g.usable and not suits(g, request):
-                percent, memory = size_on(g.memory_bytes, request)
+            if g.usable and not mismatch(g, request):
+                percent, memory = partition_size(g.memory_bytes, request)
                 if g.free_percent >= percent and g.free_memory_bytes >= memory:
                     return g
         return None
@@ -91,13 +103,13 @@ class PackedRooms(list[GpuRoom]):
 class Request:
     gpu_count: int
     percent: int = 0
-    """Of compute and, without `memory_bytes`, of memory. 0: in proportion to the memory."""
+    """Share of compute and, without `memory_bytes`, of memory. 0: proportional to the memory."""
     memory_bytes: int = 0
-    """Of each GPU; 0: in proportion to the percent."""
+    """Memory on each GPU. 0: proportional to the percent."""
     compute_mode: ComputeMode = ComputeMode.SHARED
     same_node: bool = False
     model: str = ""
-    """Part of the model's name, in any case."""
+    """Substring of the model name, case-insensitive."""
     labels: tuple[tuple[str, str], ...] = ()
     min_driver_version: tuple[int, ...] = ()
     min_cuda_version: tuple[int, ...] = ()
@@ -111,6 +123,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Share:
+    """The part of one GPU that a placement uses."""
+
     gpu_id: UUID
     node_id: UUID
     memory_bytes: int
@@ -118,21 +132,25 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Placement:
     shares: tuple[Share, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class NoPlacement:
     reason: str
 
 
 def share_bytes(memory_bytes: int, percent: int) -> int:
+    """Return a percentage of the memory, rounded down to the granularity."""
     return memory_bytes * percent // WHOLE_PERCENT // GRANULARITY_BYTES * GRANULARITY_BYTES
 
 
-def size_on(memory_bytes: int, request: Request) -> tuple[int, int]:
-    """Percent of compute and bytes that the request takes of a GPU with so much memory; more than there is where it is too small."""
+def partition_size(memory_bytes: int, request: Request) -> tuple[int, int]:
+    """Return the percent of compute and the bytes that the request needs on one GPU.
+
+    `memory_bytes` is the memory of the GPU. The result exceeds the GPU if the GPU is too small.
+    """
     if request.compute_mode is ComputeMode.EXCLUSIVE:
         return WHOLE_PERCENT, share_bytes(memory_bytes, WHOLE_PERCENT)
     if not request.memory_bytes:
@@ -141,39 +159,48 @@ def size_on(memory_bytes: int, request: Request) -> tuple[int, int]:
     return request.percent or max(1, -(-wanted * WHOLE_PERCENT // memory_bytes)), wanted
 
 
-def share_on(gpu: GpuRoom, request: Request) -> Share:
-    percent, memory = size_on(gpu.memory_bytes, request)
+def share_of(gpu: GpuCapacity, request: Request) -> Share:
+    percent, memory = partition_size(gpu.memory_bytes, request)
     return Share(gpu.gpu_id, gpu.node_id, memory, percent)
 
 
-def suits(gpu: GpuRoom, request: Request) -> str:
-    """An empty string, or what the request asks of a GPU that this one is not: the same whether it is free or not."""
+def mismatch(gpu: GpuCapacity, request: Request) -> str:
+    """Return why the GPU can never satisfy the request, or an empty string.
+
+    Ignores the current use of the GPU. The text continues a sentence whose subject is "N GPUs".
+    """
     if request.model and request.model.lower() not in gpu.model.lower():
-        return f"are no {request.model}"
+        return f"are not {request.model}"
     if any(gpu.labels.get(key) != value for key, value in request.labels):
         return "lack the labels " + ", ".join(f"{k}={v}" for k, v in sorted(request.labels))
     if gpu.driver_version < request.min_driver_version:
-        return f"have a driver older than {dotted(request.min_driver_version)}"
+        return f"have a driver older than {format_version(request.min_driver_version)}"
     if gpu.cuda_version < request.min_cuda_version:
-        return f"have a driver for CUDA older than {dotted(request.min_cuda_version)}"
-    percent, memory = size_on(gpu.memory_bytes, request)
+        return f"have a driver for CUDA older than {format_version(request.min_cuda_version)}"
+    percent, memory = partition_size(gpu.memory_bytes, request)
     if percent > WHOLE_PERCENT or memory > gpu.memory_bytes:
         return f"have less than {request.memory_bytes >> 20} MiB"
     return ""
 
 
-def dotted(version: Iterable[int]) -> str:
+def format_version(version: Iterable[int]) -> str:
     return ".".join(map(str, version))
 
 
-def candidates(gpus: Sequence[GpuRoom], request: Request, exclusive: bool) -> list[GpuRoom]:
-    """What fits now. Ten thousand GPUs come through here, so a size is worked out once for each size of memory."""
-    picky = bool(
+def fitting_gpus(
+    gpus: Sequence[GpuCapacity], request: Request, exclusive: bool
+) -> list[GpuCapacity]:
+    """Return the GPUs on which one partition of the request fits now.
+
+    Computes partition sizes once for each memory size: a pool can have 10,000 GPUs.
+    """
+    constrained = bool(
         request.model or request.labels or request.min_driver_version or request.min_cuda_version
     )
     least = WHOLE_PERCENT if exclusive else 0
     sizes = {
-        memory: size_on(memory, request) for memory in set(map(attrgetter("memory_bytes"), gpus))
+        memory: partition_size(memory, request)
+        for memory in set(map(attrgetter("memory_bytes"), gpus))
     }
     percents = {memory: max(percent, least) for memory, (percent, _) in sizes.items()}
     fitting = [
@@ -183,49 +210,57 @@ def candidates(gpus: Sequence[GpuRoom], request: Request, exclusive: bool) -> li
         and g.usable
         and g.free_memory_bytes >= sizes[m][1]
     ]
-    return [g for g in fitting if not suits(g, request)] if picky else fitting
+    return [g for g in fitting if not mismatch(g, request)] if constrained else fitting
 
 
-Key = tuple[object, ...]
-ORDER: Mapping[Policy, tuple[str, ...]] = {
+SortKey = tuple[object, ...]
+SORT_FIELDS: Mapping[Policy, tuple[str, ...]] = {
     Policy.PACK: ("free_percent",),
     Policy.SPREAD: ("used_percent",),
     Policy.MODEL_AFFINITY: ("memory_bytes", "model"),
 }
 
 
-def order_of(policies: Sequence[Policy]) -> Callable[[GpuRoom], Key]:
-    """Smaller is better; ids break ties, so that the answer does not depend on the order of the rows."""
-    parts = [name for p in policies for name in ORDER.get(p, ())]
-    return attrgetter(*parts, "rank")
+def preference_key(policies: Sequence[Policy]) -> Callable[[GpuCapacity], SortKey]:
+    """Return a sort key for GPUs; smaller is better. Ids break ties."""
+    fields = [name for p in policies for name in SORT_FIELDS.get(p, ())]
+    return attrgetter(*fields, "rank")
 
 
 DEFAULT_POLICIES = (Policy.PACK,)
 
 
 def place(
-    gpus: Sequence[GpuRoom], request: Request, policies: Sequence[Policy] = DEFAULT_POLICIES
-) -> Placed | Waiting:
-    """All of its GPUs or none, no GPU twice, on one node if possible, otherwise on as few as possible."""
+    gpus: Sequence[GpuCapacity], request: Request, policies: Sequence[Policy] = DEFAULT_POLICIES
+) -> Placement | NoPlacement:
+    """Choose all GPUs of a request, or none.
+
+    Each GPU is used once. All GPUs are on one node if possible, otherwise on as few as possible.
+    """
     if (
         request.gpu_count == 1
-        and isinstance(gpus, PackedRooms)
+        and isinstance(gpus, PackedGpus)
         and tuple(policies) == DEFAULT_POLICIES
         and (g := gpus.first_fit(request))
     ):
-        return Placed((share_on(g, request),))
-    fitting = candidates(gpus, request, Policy.EXCLUSIVE in policies)
+        return Placement((share_of(g, request),))
+    fitting = fitting_gpus(gpus, request, Policy.EXCLUSIVE in policies)
     if len(fitting) >= request.gpu_count:
-        for group in groups(fitting, policies):
-            if chosen := choose(group, request, policies):
-                return Placed(tuple(share_on(g, request) for g in chosen))
-    return Waiting(explain(gpus, request, fitting, policies))
+        for group in candidate_groups(fitting, policies):
+            if chosen := choose_gpus(group, request, policies):
+                return Placement(tuple(share_of(g, request) for g in chosen))
+    return NoPlacement(explain(gpus, request, fitting, policies))
 
 
-def groups(fitting: Sequence[GpuRoom], policies: Sequence[Policy]) -> Iterable[Sequence[GpuRoom]]:
-    """With model affinity each model alone, the smallest first; then all together."""
+def candidate_groups(
+    fitting: Sequence[GpuCapacity], policies: Sequence[Policy]
+) -> Iterable[Sequence[GpuCapacity]]:
+    """Yield the sets of GPUs to try in order.
+
+    With model affinity, each model is tried alone, smallest memory first, then all together.
+    """
     if Policy.MODEL_AFFINITY in policies:
-        models: dict[tuple[int, str], list[GpuRoom]] = {}
+        models: dict[tuple[int, str], list[GpuCapacity]] = {}
         for g in fitting:
             models.setdefault((g.memory_bytes, g.model), []).append(g)
         yield from (models[m] for m in sorted(models))
@@ -234,16 +269,16 @@ def groups(fitting: Sequence[GpuRoom], policies: Sequence[Policy]) -> Iterable[S
     yield fitting
 
 
-def choose(
-    fitting: Sequence[GpuRoom], request: Request, policies: Sequence[Policy]
-) -> list[GpuRoom]:
-    """An empty list when it cannot be done with these."""
-    count, key = request.gpu_count, order_of(policies)
+def choose_gpus(
+    fitting: Sequence[GpuCapacity], request: Request, policies: Sequence[Policy]
+) -> list[GpuCapacity]:
+    """Return the preferred GPUs for the request, or an empty list if they do not suffice."""
+    count, key = request.gpu_count, preference_key(policies)
     if len(fitting) < count:
         return []
     if count == 1:
         return [min(fitting, key=key)]
-    nodes: dict[UUID, list[GpuRoom]] = {}
+    nodes: dict[UUID, list[GpuCapacity]] = {}
     for g in fitting:
         nodes.setdefault(g.node_id, []).append(g)
     sign = -1 if Policy.SPREAD in policies and Policy.PACK not in policies else 1
@@ -254,7 +289,7 @@ def choose(
         return sorted(nodes[best], key=key)[:count]
     if request.same_node:
         return []
-    chosen: list[GpuRoom] = []
+    chosen: list[GpuCapacity] = []
     for n in sorted(nodes, key=lambda n: (-len(nodes[n]), free[n], n.int)):
         chosen += sorted(nodes[n], key=key)[: count - len(chosen)]
         if len(chosen) == count:
@@ -263,33 +298,47 @@ def choose(
 
 
 def explain(
-    gpus: Sequence[GpuRoom],
+    gpus: Sequence[GpuCapacity],
     request: Request,
-    fitting: Sequence[GpuRoom],
+    fitting: Sequence[GpuCapacity],
     policies: Sequence[Policy] = DEFAULT_POLICIES,
 ) -> str:
-    """One sentence: what was asked for, and what stands in its way."""
-    asked = f"{request} was asked for"
+    """Return the reason why a request cannot be placed, with the request and a remedy."""
+    requested = f"Requested {request}"
     if not gpus:
-        return f"{asked}, and the pool has no GPU. Add a node."
+        return f"{requested}, but the pool has no GPU. Add a node."
     if len(fitting) >= request.gpu_count:
-        together = f"no node has so many free at once, all nodes together have {len(fitting)}"
-        return f"{asked} on one node; {together}. It starts when allocations end, or at once on several nodes."
-    unfit = Counter(why for g in gpus if (why := suits(g, request)))
-    suiting = [g for g in gpus if not suits(g, request)]
-    if unfit and len(suiting) < request.gpu_count:
-        others = "; ".join(f"{n} {why}" for why, n in unfit.most_common(3))
         return (
-            f"{asked}, and {len(suiting)} of the pool's {len(gpus)} GPUs can ever do it: {others}."
+            f"{requested} on one node, but no node has so many free GPUs; all nodes together have "
+            f"{len(fitting)}. The allocation starts when others end. "
+            "A request for several nodes would start at once."
         )
-    unusable = Counter(g.why_not for g in suiting if not g.usable)
-    if len(suiting) - unusable.total() < request.gpu_count:
+    matching = [g for g in gpus if not mismatch(g, request)]
+    if len(matching) < len(gpus) and len(matching) < request.gpu_count:
+        mismatches = Counter(why for g in gpus if (why := mismatch(g, request)))
+        others = "; ".join(f"{n} {why}" for why, n in mismatches.most_common(3))
+        return (
+            f"{requested}, but only {len(matching)} of {len(gpus)} GPUs in the pool match: "
+            f"{others}."
+        )
+    unusable = Counter(g.unusable_reason for g in matching if not g.usable)
+    if len(matching) - unusable.total() < request.gpu_count:
         why = f" ({unusable.most_common(1)[0][0]})" if unusable else ""
-        return f"{asked}, and the pool has {len(suiting) - unusable.total()} usable GPUs{why}."
-    most = max(g.free_percent for g in suiting if g.usable)
-    shared = (
-        " The pool is exclusive: a GPU with a partition on it gets no other."
+        usable = len(matching) - unusable.total()
+        return f"{requested}, but the pool has {count_gpus(usable, 'usable')}{why}."
+    most = max(g.free_percent for g in matching if g.usable)
+    exclusive = (
+        " The pool is exclusive: a GPU holds at most one partition."
         if Policy.EXCLUSIVE in policies
         else ""
     )
-    return f"{asked}; {len(fitting)} GPUs have that much free, the most free on one GPU is {most} %.{shared} It starts when an allocation ends."
+    return (
+        f"{requested}, but only {count_gpus(len(fitting))} can hold it; the most free on one GPU "
+        f"is {most} %.{exclusive} The allocation starts when others end."
+    )
+
+
+def count_gpus(number: int, adjective: str = "") -> str:
+    """Return a number of GPUs as text with the correct plural."""
+    noun = "GPU" if number == 1 else "GPUs"
+    return " ".join(filter(None, (str(number), adjective, noun)))

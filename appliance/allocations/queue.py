@@ -1,4 +1,7 @@
-"""Who starts now, and which rule holds the others back. Pure: rows in, decisions out."""
+"""Scheduling decisions: which queued requests start, and which rule holds the others back.
+
+Pure functions on a `SchedulerSnapshot`.
+"""
 
 from __future__ import annotations
 
@@ -8,157 +11,201 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
-from appliance.allocations.claims import (
-    Book,
-    PoolRooms,
+from appliance.allocations.limits import check_limits
+from appliance.allocations.placement import NoPlacement, Placement, place
+from appliance.allocations.reclaim import reclaim
+from appliance.allocations.snapshot import (
+    PendingAllocation,
+    PoolCapacity,
     Reservation,
-    Rule,
+    SchedulerSnapshot,
     Start,
     Subject,
     Wait,
-    Waiter,
-    without,
+    WaitingRule,
+    add_shares,
+    subtract_shares,
 )
-from appliance.allocations.limits import over_limit
-from appliance.allocations.placement import Placed, Waiting, place
-from appliance.allocations.reclaim import reclaim
 from appliance.pools.subject_kind import SubjectKind
 
-HOLD_ROOM_AFTER = timedelta(minutes=10)
-"""A request that is first in its pool for so long lets nobody behind it take GPUs that would suit it: large ones starve otherwise."""
+BACKFILL_LIMIT = timedelta(minutes=10)
+"""Age of a pool's first request from which on later ones must not take GPUs that match it.
+
+Otherwise small requests starve large ones.
+"""
 
 
-def decide(book: Book, waiting: Sequence[Waiter]) -> Iterator[tuple[UUID, Start | Wait]]:
-    """Each request with its outcome, the most deserving first. A started one takes its room and its quota from those behind it."""
-    first: dict[UUID, Waiter] = {}
-    heap = [(standing(book, w), w) for w in waiting]
+def decide(
+    snapshot: SchedulerSnapshot, queued: Sequence[PendingAllocation]
+) -> Iterator[tuple[UUID, Start | Wait]]:
+    """Yield a decision for each request, highest priority first.
+
+    A started request reduces capacity and quota for the later ones.
+    """
+    first: dict[UUID, PendingAllocation] = {}
+    heap = [(priority_key(snapshot, p), p) for p in queued]
     heapq.heapify(heap)
     while heap:
-        before, waiter = heapq.heappop(heap)
-        now = standing(book, waiter)
-        if (
-            now > before
-        ):  # its project got something meanwhile; it is never less deserving of its turn than that
-            heapq.heappush(heap, (now, waiter))
+        before, pending = heapq.heappop(heap)
+        now = priority_key(snapshot, pending)
+        if now > before:  # a start of its project lowered its priority; keys never decrease
+            heapq.heappush(heap, (now, pending))
             continue
-        outcome = attempt(book, waiter, first)
-        if isinstance(outcome, Start):
+        decision = try_pools(snapshot, pending, first)
+        if isinstance(decision, Start):
             if heap:
-                book.take(waiter, outcome)
+                snapshot.start(pending, decision)
         else:
-            for victim in outcome.evictions:
-                book.holders[victim] = replace(book.holders[victim], leaving=True)
-            if outcome.rule in (Rule.ROOM, Rule.RECLAIM):
-                for pool_id in waiter.pools:
-                    first.setdefault(pool_id, waiter)
-        yield waiter.allocation_id, outcome
+            for victim in decision.evictions:
+                snapshot.active[victim] = replace(snapshot.active[victim], leaving=True)
+            if decision.rule in (WaitingRule.CAPACITY, WaitingRule.RECLAIM):
+                for pool_id in pending.pools:
+                    first.setdefault(pool_id, pending)
+        yield pending.allocation_id, decision
 
 
-def standing(book: Book, waiter: Waiter) -> tuple[float, ...]:
-    """Smaller goes first: what is within its project's quota, then priority, then who has had least of what is due to it, then who came first."""
-    project = Subject(SubjectKind.PROJECT, waiter.project_id)
-    weight = book.entitlements[project].weight if project in book.entitlements else 1.0
-    share = (book.use[project] + book.past.get(waiter.project_id, 0.0)) / max(weight, 0.001)
+def priority_key(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> tuple[float, ...]:
+    """Return the sort key of a request; smaller starts first.
+
+    The order is: within quota, priority, least weighted use of the project, age.
+    """
+    project = Subject(SubjectKind.PROJECT, pending.project_id)
+    entitlement = snapshot.entitlements.get(project)
+    weight = entitlement.weight if entitlement else 1.0
+    past_use = snapshot.past_use.get(pending.project_id, 0.0)
+    share = (snapshot.use[project] + past_use) / max(weight, 0.001)
     return (
-        not book.within_quota(waiter),
-        -waiter.priority,
+        not snapshot.within_quota(pending),
+        -pending.priority,
         share,
-        waiter.created_at.timestamp(),
-        waiter.allocation_id.int,
+        pending.created_at.timestamp(),
+        pending.allocation_id.int,
     )
 
 
-def attempt(book: Book, waiter: Waiter, first: Mapping[UUID, Waiter]) -> Start | Wait:
-    refused: Wait | None = None
-    for pool_id in waiter.pools:
-        pool = book.pools.get(pool_id)
+def try_pools(
+    snapshot: SchedulerSnapshot,
+    pending: PendingAllocation,
+    first: Mapping[UUID, PendingAllocation],
+) -> Start | Wait:
+    """Try the pools of a request in order; reclaim capacity if none has enough.
+
+    `first` maps each pool to its first waiting request.
+    """
+    refusal: Wait | None = None
+    for pool_id in pending.pools:
+        pool = snapshot.pools.get(pool_id)
         if pool is None:
             continue
-        outcome = attempt_in(book, waiter, pool_id, pool, first.get(pool_id))
-        if isinstance(outcome, Start):
-            return outcome
-        refused = refused or outcome
-    if refused is None:
-        return Wait(Rule.ROOM, "Its pool is gone; release it and ask for another pool.")
-    if refused.rule is Rule.ROOM and (made := reclaim(book, waiter)):
-        return made
-    return refused
-
-
-def attempt_in(
-    book: Book, waiter: Waiter, pool_id: UUID, pool: PoolRooms, first: Waiter | None
-) -> Start | Wait:
-    if known := book.no_room.get((pool_id, waiter.request)):
-        return Wait(Rule.ROOM, known)
-    outcome = place(pool.rooms, waiter.request, pool.policies)
-    if isinstance(outcome, Waiting):
-        book.no_room[(pool_id, waiter.request)] = outcome.reason
-        return Wait(Rule.ROOM, outcome.reason)
-    if held_back := over_limit(book, waiter, outcome):
-        return held_back
-    if (
-        first is not None
-        and book.now - first.created_at > HOLD_ROOM_AFTER
-        and not waiter.reservation_id
-        and blocks(pool, first, outcome)
-    ):
+        decision = try_pool(snapshot, pending, pool_id, pool, first.get(pool_id))
+        if isinstance(decision, Start):
+            return decision
+        refusal = refusal or decision
+    if refusal is None:
         return Wait(
-            Rule.AHEAD,
-            f"{first.request} is first in pool {pool.name} and has waited for {waited(book.now - first.created_at)}; what suits it is kept for it.",
+            WaitingRule.CAPACITY,
+            "The pool was deleted. Release the allocation and request another pool.",
         )
-    for reservation in book.reservations:
-        if held_back := reserved(book, waiter, pool_id, outcome, reservation):
-            return held_back
+    if refusal.rule is WaitingRule.CAPACITY and (wait := reclaim(snapshot, pending)):
+        return wait
+    return refusal
+
+
+def try_pool(
+    snapshot: SchedulerSnapshot,
+    pending: PendingAllocation,
+    pool_id: UUID,
+    pool: PoolCapacity,
+    first: PendingAllocation | None,
+) -> Start | Wait:
+    """Place a request in one pool and check limits, order and reservations."""
+    if reason := snapshot.failed_placements.get((pool_id, pending.request)):
+        return Wait(WaitingRule.CAPACITY, reason)
+    outcome = place(pool.gpus, pending.request, pool.policies)
+    if isinstance(outcome, NoPlacement):
+        snapshot.failed_placements[(pool_id, pending.request)] = outcome.reason
+        return Wait(WaitingRule.CAPACITY, outcome.reason)
+    if wait := check_limits(snapshot, pending, outcome):
+        return wait
+    if first is not None and (wait := check_order(snapshot, pending, pool, first, outcome)):
+        return wait
+    for reservation in snapshot.reservations:
+        if wait := check_reservation(snapshot, pending, pool_id, outcome, reservation):
+            return wait
     return Start(pool_id, outcome)
 
 
-def waited(time: timedelta) -> str:
-    return f"{int(time.total_seconds()) // 60} minutes"
-
-
-def blocks(pool: PoolRooms, first: Waiter, placed: Placed) -> bool:
-    """Whether it takes a GPU that the first one could use, when empty."""
-    taken = {s.gpu_id for s in placed.shares}
-    empty = [
-        replace(g, free_percent=100, free_memory_bytes=g.memory_bytes, usable=True)
-        for g in pool.rooms
-        if g.gpu_id in taken
-    ]
-    return isinstance(
-        place(empty, replace(first.request, gpu_count=1, same_node=False), pool.policies), Placed
+def check_order(
+    snapshot: SchedulerSnapshot,
+    pending: PendingAllocation,
+    pool: PoolCapacity,
+    first: PendingAllocation,
+    placement: Placement,
+) -> Wait | None:
+    """Return a wait if the placement takes GPUs that are kept for the pool's first request."""
+    age = snapshot.now - first.created_at
+    if age <= BACKFILL_LIMIT or pending.reservation_id or not blocks(pool, first, placement):
+        return None
+    return Wait(
+        WaitingRule.AHEAD,
+        f"A request for {first.request} is first in pool {pool.name} and has waited for "
+        f"{format_minutes(age)}. GPUs that match it are kept for it.",
     )
 
 
-def reserved(
-    book: Book, waiter: Waiter, pool_id: UUID, placed: Placed, r: Reservation
-) -> Wait | None:
-    """What would still be there when the reservation begins must be free then. Preemptible work may run until it does."""
-    mine = r.id == waiter.reservation_id
-    if mine or r.pool_id != pool_id or book.now >= r.ends_at:
-        return None
-    ends = book.now + waiter.ends_after if waiter.ends_after else None
-    begun = book.now >= r.starts_at
-    if not begun and (waiter.preemptible or (ends is not None and ends <= r.starts_at)):
-        return None
-    rooms = without(book.pools[pool_id].rooms, placed.shares)
-    gone = [
-        h
-        for h in book.holders.values()
-        if h.pool_id == pool_id
-        and (h.leaving or h.preemptible or (h.ends_at is not None and h.ends_at <= r.starts_at))
-        and h.reservation_id != r.id
+def format_minutes(duration: timedelta) -> str:
+    minutes = int(duration.total_seconds()) // 60
+    return f"{minutes} minute" + ("" if minutes == 1 else "s")
+
+
+def blocks(pool: PoolCapacity, first: PendingAllocation, placement: Placement) -> bool:
+    """Return whether the placement uses a GPU that the first request could use when empty."""
+    taken = {s.gpu_id for s in placement.shares}
+    empty = [
+        replace(g, free_percent=100, free_memory_bytes=g.memory_bytes, usable=True)
+        for g in pool.gpus
+        if g.gpu_id in taken
     ]
-    rest = replace(r.request, gpu_count=r.request.gpu_count - book.held_under(r))
-    if rest.gpu_count <= 0 or rest.gpu_count > len(
-        rooms
-    ):  # it has all, or the pool could never give it: nobody waits for that
+    one_gpu = replace(first.request, gpu_count=1, same_node=False)
+    return isinstance(place(empty, one_gpu, pool.policies), Placement)
+
+
+def check_reservation(
+    snapshot: SchedulerSnapshot,
+    pending: PendingAllocation,
+    pool_id: UUID,
+    placement: Placement,
+    r: Reservation,
+) -> Wait | None:
+    """Return a wait if the placement leaves too few GPUs for a reservation.
+
+    Preemptible and short allocations may run until the reservation starts.
+    """
+    if r.id == pending.reservation_id or r.pool_id != pool_id or snapshot.now >= r.ends_at:
+        return None
+    ends_at = snapshot.now + pending.lifetime if pending.lifetime else None
+    begun = snapshot.now >= r.starts_at
+    if not begun and (pending.preemptible or (ends_at is not None and ends_at <= r.starts_at)):
+        return None
+    pool = snapshot.pools[pool_id]
+    gpus = subtract_shares(pool.gpus, placement.shares)
+    missing = r.request.gpu_count - snapshot.reserved_gpus_in_use(r)
+    if missing <= 0 or missing > len(gpus):  # complete, or larger than the pool
         return None
     if not begun:
-        rooms = without(rooms, (s for h in gone for s in h.shares), sign=-1)
-    if isinstance(place(rooms, rest, book.pools[pool_id].policies), Placed):
+        ended = [
+            a
+            for a in snapshot.active.values()
+            if a.pool_id == pool_id
+            and (a.leaving or a.preemptible or (a.ends_at is not None and a.ends_at <= r.starts_at))
+            and a.reservation_id != r.id
+        ]
+        gpus = add_shares(gpus, (s for a in ended for s in a.shares))
+    rest = replace(r.request, gpu_count=missing)
+    if isinstance(place(gpus, rest, pool.policies), Placement):
         return None
-    window = f"from {r.starts_at:%Y-%m-%d %H:%M} to {r.ends_at:%Y-%m-%d %H:%M} UTC"
     return Wait(
-        Rule.RESERVATION,
-        f"{r.request} are kept for the reservation {r.name} {window}. Preemptible or shorter work may start before.",
+        WaitingRule.RESERVATION,
+        f"{r.request} are kept for reservation {r.name} from {r.starts_at:%Y-%m-%d %H:%M} to "
+        f"{r.ends_at:%Y-%m-%d %H:%M} UTC. Preemptible or shorter allocations may start before.",
     )

@@ -1,4 +1,7 @@
-"""Who makes room for a request that has a claim to it. Pure."""
+"""Choice of the allocations to evict for a request that is entitled to their capacity.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -6,96 +9,122 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from appliance.allocations.claims import (
-    Book,
-    Holder,
-    PoolRooms,
-    Rule,
+from appliance.allocations.limits import check_limits
+from appliance.allocations.placement import GpuCapacity, Placement, Request, place
+from appliance.allocations.snapshot import (
+    ActiveAllocation,
+    PendingAllocation,
+    PoolCapacity,
+    SchedulerSnapshot,
     Subject,
     Wait,
-    Waiter,
-    without,
+    WaitingRule,
+    add_shares,
+    subtract_shares,
 )
-from appliance.allocations.limits import over_limit
-from appliance.allocations.placement import GpuRoom, Placed, Request, place
 from appliance.pools.subject_kind import SubjectKind
 
 
-def reclaim(book: Book, waiter: Waiter) -> Wait | None:
-    """Room that is being made already, or the fewest allocations whose end would make it."""
-    for pool_id in waiter.pools:
-        pool = book.pools.get(pool_id)
+def reclaim(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> Wait | None:
+    """Return a wait for evictions that are under way, or for new ones, or None."""
+    for pool_id in pending.pools:
+        pool = snapshot.pools.get(pool_id)
         if pool is None:
             continue
-        leaving = [h for h in book.holders.values() if h.leaving and h.pool_id == pool_id]
-        rooms = without(pool.rooms, (s for h in leaving for s in h.shares), sign=-1)
-        if leaving and isinstance(place(rooms, waiter.request, pool.policies), Placed):
+        leaving = [a for a in snapshot.active.values() if a.leaving and a.pool_id == pool_id]
+        gpus = add_shares(pool.gpus, (s for a in leaving for s in a.shares))
+        if leaving and isinstance(place(gpus, pending.request, pool.policies), Placement):
             return Wait(
-                Rule.RECLAIM,
-                f"{len(leaving)} allocations are leaving pool {pool.name}; it starts when their nodes have let go.",
+                WaitingRule.RECLAIM,
+                f"{count_allocations(len(leaving))} of pool {pool.name} will end. "
+                "The request starts when their nodes have released the GPUs.",
             )
-        if chosen := victims(book, waiter, pool_id, rooms):
+        if chosen := select_victims(snapshot, pending, pool_id, gpus):
             return Wait(
-                Rule.RECLAIM,
-                f"{len(chosen)} preemptible allocations of pool {pool.name} were asked to leave for it.",
-                tuple(h.allocation_id for h in chosen),
+                WaitingRule.RECLAIM,
+                f"{count_allocations(len(chosen), 'preemptible')} of pool {pool.name} "
+                "will be evicted for the request.",
+                tuple(a.allocation_id for a in chosen),
             )
     return None
 
 
-def victims(book: Book, waiter: Waiter, pool_id: UUID, rooms: Sequence[GpuRoom]) -> list[Holder]:
-    """The fewest that will do, the least deserving first. An empty list when it has no claim or it would not help."""
-    pool, freed, chosen, after = (
-        book.pools[pool_id],
-        list(rooms),
-        list[Holder](),
-        replace(book, holders=book.holders.copy()),
-    )
-    there = [
-        h
-        for h in book.holders.values()
-        if h.pool_id == pool_id and h.preemptible and not h.leaving and h.started_at < book.now
+def count_allocations(number: int, adjective: str = "") -> str:
+    noun = "allocation" if number == 1 else "allocations"
+    return " ".join(filter(None, (str(number), adjective, noun)))
+
+
+def select_victims(
+    snapshot: SchedulerSnapshot,
+    pending: PendingAllocation,
+    pool_id: UUID,
+    gpus: Sequence[GpuCapacity],
+) -> list[ActiveAllocation]:
+    """Return the fewest allocations whose eviction lets the request start.
+
+    Candidates are taken in order of priority, lowest first, then youngest first. The list is
+    empty if the request has no claim or eviction would not suffice.
+    """
+    pool, freed, chosen = snapshot.pools[pool_id], list(gpus), list[ActiveAllocation]()
+    after = replace(snapshot, active=snapshot.active.copy())
+    candidates = [
+        a
+        for a in snapshot.active.values()
+        if a.pool_id == pool_id and a.preemptible and not a.leaving and a.started_at < snapshot.now
     ]
-    for h in sorted(
-        there, key=lambda h: (h.priority, -h.started_at.timestamp(), h.allocation_id.int)
+    for a in sorted(
+        candidates, key=lambda a: (a.priority, -a.started_at.timestamp(), a.allocation_id.int)
     ):
-        if not yields(book, h, waiter, chosen):
+        if not may_preempt(snapshot, pending, a, chosen):
             continue
-        freed = without(freed, h.shares, sign=-1)
-        chosen.append(h)
-        outcome = place(freed, waiter.request, pool.policies)
-        after.holders.take_out(h.allocation_id)
-        if isinstance(outcome, Placed) and not over_limit(after, waiter, outcome):
-            return needed(chosen, freed, waiter.request, pool)
+        freed = add_shares(freed, a.shares)
+        chosen.append(a)
+        outcome = place(freed, pending.request, pool.policies)
+        after.active.discard(a.allocation_id)
+        if isinstance(outcome, Placement) and not check_limits(after, pending, outcome):
+            return drop_unneeded(chosen, freed, pending.request, pool)
     return []
 
 
-def yields(book: Book, holder: Holder, waiter: Waiter, chosen: Sequence[Holder]) -> bool:
-    """Its own project's less important work yields to a request; another's, when that borrows and the request is within its own quota."""
-    if holder.project_id == waiter.project_id:
-        return holder.priority < waiter.priority
-    if book.reserved_now(waiter):
-        return holder.reservation_id is None  # it could start only because it can be asked to leave
-    if not book.within_quota(waiter):
+def may_preempt(
+    snapshot: SchedulerSnapshot,
+    pending: PendingAllocation,
+    victim: ActiveAllocation,
+    chosen: Sequence[ActiveAllocation],
+) -> bool:
+    """Return whether the request may preempt the allocation.
+
+    In its own project, a request preempts allocations of lower priority. In another project, it
+    preempts borrowed capacity if the request is within its own quota or an active reservation.
+    """
+    if victim.project_id == pending.project_id:
+        return victim.priority < pending.priority
+    if snapshot.within_reservation(pending):
+        return victim.reservation_id is None
+    if not snapshot.within_quota(pending):
         return False
-    theirs = book.entitlements.get(Subject(SubjectKind.PROJECT, holder.project_id))
-    owed = theirs.quota_percent or 0 if theirs else 0
-    going = sum(
-        h.percent
-        for h in (*chosen, *(h for h in book.holders.values() if h.leaving))
-        if h.project_id == holder.project_id
+    project = Subject(SubjectKind.PROJECT, victim.project_id)
+    entitlement = snapshot.entitlements.get(project)
+    quota = entitlement.quota_percent or 0 if entitlement else 0
+    leaving = sum(
+        a.percent
+        for a in (*chosen, *(a for a in snapshot.active.values() if a.leaving))
+        if a.project_id == victim.project_id
     )
-    return book.use[Subject(SubjectKind.PROJECT, holder.project_id)] - going > owed
+    return snapshot.use[project] - leaving > quota
 
 
-def needed(
-    chosen: Sequence[Holder], freed: Sequence[GpuRoom], request: Request, pool: PoolRooms
-) -> list[Holder]:
-    """Those without whom it would not fit; the most deserving are spared first."""
-    kept, rooms = list(chosen), list(freed)
-    for h in reversed(chosen):
-        again = without(rooms, h.shares)
-        if isinstance(place(again, request, pool.policies), Placed):
-            rooms = again
-            kept.remove(h)
-    return kept
+def drop_unneeded(
+    chosen: Sequence[ActiveAllocation],
+    freed: Sequence[GpuCapacity],
+    request: Request,
+    pool: PoolCapacity,
+) -> list[ActiveAllocation]:
+    """Return the victims without those that need not leave; the last chosen are spared first."""
+    victims, gpus = list(chosen), list(freed)
+    for a in reversed(chosen):
+        occupied = subtract_shares(gpus, a.shares)
+        if isinstance(place(occupied, request, pool.policies), Placement):
+            gpus = occupied
+            victims.remove(a)
+    return victims

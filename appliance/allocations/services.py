@@ -1,68 +1,41 @@
-"""Allocations: ask, start, activate, take back."""
+"""Create allocations, apply reports of nodes, and force releases."""
 
 from __future__ import annotations
 
-import logging
-import time
-from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from uuid import UUID
 
-from django.conf import settings
-from django.db import IntegrityError, OperationalError, transaction
-from django.db.models import Count, Sum
-from django.utils import timezone
+from django.db import transaction
 
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import can
-from appliance.activity.feed import hub
-from appliance.activity.models import Task
-from appliance.activity.services import SYSTEM, emit, task_say, task_start
-from appliance.activity.tasks import register_canceller
-from appliance.allocations import book, holding, idleness, lifecycle, queue
-from appliance.allocations.claims import Start, Wait
-from appliance.allocations.index import index
-from appliance.allocations.models import (
-    OCCUPYING,
-    Allocation,
-    AllocationState,
-    Partition,
-    Session,
-    SessionState,
-)
+from appliance.activity.tasks import task_start
+from appliance.allocations import leases, lifecycle
+from appliance.allocations.eviction import evict
+from appliance.allocations.grants import GrantedPartition, load_node_partitions, load_partitions
+from appliance.allocations.models import Allocation, AllocationState
 from appliance.allocations.placement import ComputeMode
-from appliance.errors import ApplianceError, Code
-from appliance.pools import fair_share
+from appliance.allocations.queries import ALLOCATIONS_BY_ID
+from appliance.allocations.scheduler import run_tick
+from appliance.allocations.snapshot_allocations import placement_request
+from appliance.api.errors import ApplianceError, Code
+from appliance.db.prepared import Select, insert
+from appliance.db.writer import write_transaction
 from appliance.pools.models import Pool, Reservation
-from appliance.prepared import Select, insert
-from appliance.telemetry import series
-from appliance.writer import may_fail, writes
 
-log = logging.getLogger(__name__)
-
-PROJECT_METRICS = (
-    "allocated_percent",
-    "allocated_memory_bytes",
-    "partitions",
-    "sessions",
-    "waiting_allocations",
-)
 RESERVED_PRIORITY = 100
-"""From here on a request needs allocations.manage: it passes everybody else's."""
+"""Requests with this priority or a higher one need allocations.manage on the whole appliance."""
 
-
-PROJECT_NAMED = Select(lambda name: Project.objects.filter(name=name))
-POOL_NAMED = Select(lambda name: Pool.objects.filter(name=name))
-BY_ID = Select(lambda ids: Allocation.objects.filter(pk__in=ids))
+PROJECT_BY_NAME = Select(lambda name: Project.objects.filter(name=name))
+POOL_BY_NAME = Select(lambda name: Pool.objects.filter(name=name))
 CHANGING = (AllocationState.PREPARING, AllocationState.RELEASING)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What somebody asks for; the fields are those of the allocation."""
+class AllocationSpec:
+    """Values of a new allocation; except for the pool, the fields are columns."""
 
     pool_name: str
     gpu_count: int = 1
@@ -81,274 +54,160 @@ class Wanted:
     name: str = ""
 
 
-@writes
-def allocation_create(*, owner: User, project_name: str, wanted: Wanted) -> Allocation:
-    """Waits until it is placed; `waiting_reason` says why it does."""
-    project, pool = PROJECT_NAMED.first(name=project_name), POOL_NAMED.first(name=wanted.pool_name)
-    if project is None or not can(owner, "allocations.create", project.pk):
-        raise ApplianceError(
-            Code.DENIED,
-            f"You may not allocate in project {project_name}; ask an operator for the role `user` there.",
-        )
-    if pool is None or (pool.audience is not None and project.pk not in pool.audience):
-        raise ApplianceError(
-            Code.NOT_FOUND, f"There is no pool {wanted.pool_name}; `busbar pool list` shows them."
-        )
-    if wanted.priority >= RESERVED_PRIORITY and not can(owner, "allocations.manage", project.pk):
-        raise ApplianceError(
-            Code.DENIED,
-            f"Priorities from {RESERVED_PRIORITY} on are an operator's to give; ask for less than that.",
-        )
-    if wanted.compute_mode == ComputeMode.CAPPED:
-        raise ApplianceError(
-            Code.NOT_SUPPORTED,
-            "compute_mode capped is not there yet; ask for shared, or for exclusive.",
-        )
+@write_transaction
+def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -> Allocation:
+    """Queue an allocation and run the scheduler.
+
+    Raises:
+        ApplianceError: DENIED without the privilege for project or priority, NOT_FOUND for an
+            unknown pool or reservation, NOT_SUPPORTED for the compute mode `capped`.
+    """
+    project = find_project(owner, project_name)
+    pool = find_pool(spec.pool_name, project)
+    check_spec(spec, owner)
+    columns = asdict(spec)
+    del columns["pool_name"], columns["reservation_id"]
     allocation = Allocation(
-        owner=owner, project=project, pool=pool, name=wanted.name, gpu_count=wanted.gpu_count, percent=wanted.percent, memory_bytes=wanted.memory_bytes,
-        compute_mode=wanted.compute_mode, same_node=wanted.same_node, model=wanted.model, selector=wanted.selector,
-        min_driver_version=wanted.min_driver_version, min_cuda_version=wanted.min_cuda_version, priority=wanted.priority, preemptible=wanted.preemptible,
-        lifetime_seconds=lifetime(wanted.lifetime_seconds, pool.max_lifetime_seconds), reservation=reservation_of(wanted.reservation_id, project, pool),
-    )  # fmt: skip
+        owner=owner,
+        project=project,
+        pool=pool,
+        **columns
+        | {
+            "lifetime_seconds": shorter(spec.lifetime_seconds, pool.max_lifetime_seconds),
+            "reservation": find_reservation(spec.reservation_id, project, pool),
+        },
+    )
     if allocation.compute_mode == ComputeMode.EXCLUSIVE or not (
         allocation.percent or allocation.memory_bytes
     ):
         allocation.percent, allocation.memory_bytes = 100, 0
     insert(allocation)
-    size = f"{book.request_of(allocation)} of pool {pool.name}"
-    message = f"{owner.username} asked for {size}."
-    emit(
-        "allocation.waiting",
-        path=allocation.path,
-        object_id=allocation.pk,
-        project_id=project.pk,
+    size = f"{placement_request(allocation)} of pool {pool.name}"
+    lifecycle.emit_event(
+        allocation,
+        "allocation.queued",
+        message=f"{owner.username} requested {size}.",
         actor=owner.username,
-        message=message,
     )
     task_start(
         kind=lifecycle.PREPARE_TASK,
         path=allocation.path,
         initiator=owner,
         project_id=project.pk,
-        message=f"{wanted.name or allocation.pk}: {size}",
+        message=f"{spec.name or allocation.pk}: {size}",
     )
-    transaction.on_commit(partial(holding.held, allocation.pk))
-    queue_advance()
+    transaction.on_commit(partial(leases.renew_lease, allocation.pk))
+    run_tick()
     return allocation
 
 
-def lifetime(wanted: int | None, most: int | None) -> int | None:
-    return min((s for s in (wanted, most) if s), default=None)
+def find_project(owner: User, name: str) -> Project:
+    project = PROJECT_BY_NAME.first(name=name)
+    if project is None or not can(owner, "allocations.create", project.pk):
+        raise ApplianceError(
+            Code.DENIED,
+            f"Allocations in project {name} are denied. "
+            "Ask an operator for the role `user` in this project.",
+        )
+    return project
 
 
-def reservation_of(reservation_id: UUID | None, project: Project, pool: Pool) -> Reservation | None:
+def find_pool(name: str, project: Project) -> Pool:
+    pool = POOL_BY_NAME.first(name=name)
+    if pool is None or (pool.audience is not None and project.pk not in pool.audience):
+        raise ApplianceError(
+            Code.NOT_FOUND, f"Pool {name} not found. List pools with: busbar pool list"
+        )
+    return pool
+
+
+def find_reservation(
+    reservation_id: UUID | None, project: Project, pool: Pool
+) -> Reservation | None:
     if reservation_id is None:
         return None
     reservation = Reservation.objects.filter(pk=reservation_id, project=project, pool=pool).first()
     if reservation is None:
         raise ApplianceError(
             Code.NOT_FOUND,
-            "There is no such reservation for this project in this pool; `busbar reservation list` shows them.",
+            f"Reservation {reservation_id} not found for project {project.name} in pool "
+            f"{pool.name}. List reservations with: busbar reservation list",
         )
     return reservation
 
 
-@writes
-def queue_advance() -> None:
-    """Starts what may start, asks those to leave who must make room, and tells the others why they wait."""
-    rows = book.waiting_rows()
-    if not rows:
-        return
-    opened, waiting = book.opened(index.refreshed(), rows)
-    for allocation_id, outcome in queue.decide(opened, [waiter for _, waiter in waiting.values()]):
-        row, _ = waiting[allocation_id]
-        if isinstance(outcome, Start):
-            start(row, outcome)
-        else:
-            wait(row, outcome)
-
-
-def start(allocation: Allocation, outcome: Start) -> None:
-    def another_was_first() -> None:
-        index.forget()
-        log.info(
-            "allocation %s: another scheduler was first; the next round sees what is left",
-            allocation.pk,
+def check_spec(spec: AllocationSpec, owner: User) -> None:
+    # A priority also acts on the requests and allocations of other projects.
+    if spec.priority >= RESERVED_PRIORITY and not can(owner, "allocations.manage", None):
+        raise ApplianceError(
+            Code.DENIED,
+            f"Priority {spec.priority} is reserved for operators of the appliance. "
+            f"Request a priority below {RESERVED_PRIORITY}.",
         )
-
-    may_fail(
-        lambda: lifecycle.prepare(allocation, outcome.pool_id, outcome.placed.shares),
-        (IntegrityError, OperationalError),
-        another_was_first,
-    )
-
-
-def wait(allocation: Allocation, outcome: Wait) -> None:
-    if (allocation.waiting_rule, allocation.waiting_reason) != (outcome.rule, outcome.reason[:500]):
-        Allocation.objects.filter(pk=allocation.pk, state=AllocationState.WAITING).update(
-            waiting_rule=outcome.rule, waiting_reason=outcome.reason[:500]
-        )
-        hub.changed("allocation", allocation.pk)
-        task_say(path=allocation.path, kind=lifecycle.PREPARE_TASK, message=outcome.reason)
-    for victim in outcome.evictions:
-        reason = f"its room is needed by allocation {allocation.name or allocation.pk} of project {allocation.project.name}, which has the better claim"
-        evict(
-            allocation_id=victim,
-            reason=reason,
-            grace_seconds=settings.ENVIRONMENT.preemption_grace_seconds,
+    if spec.compute_mode == ComputeMode.CAPPED:
+        raise ApplianceError(
+            Code.NOT_SUPPORTED,
+            "compute_mode capped is not supported yet. Request shared or exclusive.",
         )
 
 
-@writes
-def generation_applied(*, node_id: UUID, generation: int, alive: Collection[UUID] = ()) -> None:
-    """A node has made this generation so: what waited for it becomes active or, once its last session there has ended, is released."""
-    freed, here = 0, lifecycle.partitions_on(node_id, CHANGING)
-    for allocation in BY_ID.objects(ids=sorted(here)) if here else ():
-        mine = (
+def shorter(first: int | None, second: int | None) -> int | None:
+    """Return the shorter of two durations; None and 0 mean unlimited."""
+    return min((s for s in (first, second) if s), default=None)
+
+
+@write_transaction
+def record_applied_generation(
+    *, node_id: UUID, generation: int, alive: Collection[UUID] = ()
+) -> None:
+    """Advance allocations after a node has applied a generation.
+
+    A preparing allocation becomes active when all of its nodes have applied its grant. A releasing
+    one frees its partitions on this node, unless it still has sessions there (`alive`).
+    """
+    freed, here = 0, load_node_partitions(node_id, CHANGING)
+    for allocation in ALLOCATIONS_BY_ID.objects(ids=sorted(here)) if here else ():
+        partitions = (
             here[allocation.pk]
             if allocation.gpu_count == 1
-            else lifecycle.partitions_of([allocation.pk])[allocation.pk]
+            else load_partitions([allocation.pk])[allocation.pk]
         )
         if allocation.state == AllocationState.PREPARING:
-            if all(
-                p.generation <= (generation if p.node_id == node_id else p.applied_generation)
-                for p in mine
-            ):
-                lifecycle.activate(allocation, mine)
+            if all(is_applied(p, node_id, generation) for p in partitions):
+                lifecycle.activate(allocation, partitions)
         elif allocation.pk not in alive:
-            gone = [p for p in mine if p.node_id == node_id and p.generation <= generation]
-            freed += lifecycle.free(gone)
-            if len(gone) == len(mine):
+            ended = [p for p in partitions if p.node_id == node_id and p.generation <= generation]
+            freed += lifecycle.free_partitions(ended)
+            if len(ended) == len(partitions):
                 lifecycle.finish_release(allocation)
     if freed:
-        queue_advance()
+        run_tick()
 
 
-@writes
-def evict(
-    *, allocation_id: UUID, reason: str, actor: str = SYSTEM, grace_seconds: float = 0.0
-) -> Allocation:
-    """The one way of taking back. With a grace, an active one gets notice first."""
-    (allocation,) = BY_ID.objects(ids=[allocation_id])
-    if allocation.state == AllocationState.WAITING:
-        lifecycle.leave_queue(allocation, reason=reason, actor=actor)
-    elif grace_seconds > 0 and allocation.state == AllocationState.ACTIVE:
-        lifecycle.announce_end(allocation, reason=reason, actor=actor, seconds=grace_seconds)
-        allocation.refresh_from_db()
-    else:
-        lifecycle.begin_release(allocation, reason=reason, actor=actor)
-    return allocation
+def is_applied(partition: GrantedPartition, node_id: UUID, generation: int) -> bool:
+    """Return whether the partition's node has applied it; `generation` is that of `node_id`."""
+    applied = generation if partition.node_id == node_id else partition.applied_generation
+    return partition.generation <= applied
 
 
-@writes
+@write_transaction
 def force_release(*, allocation_id: UUID, actor: str) -> Allocation:
-    """Frees the partitions of a node that does not report. Its sessions may still run there: an administrator's decision, kept in the events."""
+    """Free the partitions without confirmation by their nodes.
+
+    Sessions may still run there, so the GPUs can be used twice for a while.
+    """
     allocation = evict(
         allocation_id=allocation_id, reason=f"force-released by {actor}", actor=actor
     )
-    freed = lifecycle.free(lifecycle.partitions_of([allocation_id]).get(allocation_id, ()))
-    emit(
-        "allocation.force_released", path=allocation.path, object_id=allocation.pk, project_id=allocation.project_id, actor=actor,
-        message=f"{actor} freed {freed} partitions without their nodes' word.",
-    )  # fmt: skip
+    partitions = load_partitions([allocation_id]).get(allocation_id, ())
+    freed = lifecycle.free_partitions(partitions)
+    lifecycle.emit_event(
+        allocation,
+        "allocation.force_released",
+        message=f"{actor} released {freed} partition{'' if freed == 1 else 's'} "
+        "without confirmation by the nodes.",
+        actor=actor,
+    )
     lifecycle.finish_release(allocation)
-    queue_advance()
+    run_tick()
     return allocation
-
-
-@writes
-def end_what_is_due() -> None:
-    """What had notice, what has lived as long as it may, and what neither a live session nor a heartbeat has held for too long."""
-    now, patience = timezone.now(), settings.ENVIRONMENT.hold_seconds
-    states = [AllocationState.WAITING, AllocationState.PREPARING, AllocationState.ACTIVE]
-    in_use = set(
-        Session.objects.exclude(state=SessionState.CLOSED).values_list("allocation_id", flat=True)
-    )
-    columns = (
-        "pk",
-        "evict_at",
-        "end_reason",
-        "lifetime_seconds",
-        "active_at",
-        "placed_pool__max_idle_seconds",
-    )
-    for (
-        allocation_id,
-        evict_at,
-        end_reason,
-        seconds,
-        active_at,
-        most_idle,
-    ) in Allocation.objects.filter(state__in=states).values_list(*columns):
-        if evict_at is not None and evict_at <= now:
-            evict(allocation_id=allocation_id, reason=end_reason)
-        elif seconds and active_at and active_at + timedelta(seconds=seconds) <= now:
-            evict(allocation_id=allocation_id, reason=f"its lifetime of {seconds} s is over")
-        elif (
-            most_idle
-            and active_at
-            and evict_at is None
-            and idleness.idle_seconds(allocation_id) > most_idle
-        ):
-            reason = f"it launched and copied nothing for {most_idle} s, which is its pool's limit"
-            evict(
-                allocation_id=allocation_id,
-                reason=reason,
-                grace_seconds=settings.ENVIRONMENT.preemption_grace_seconds,
-            )
-        elif allocation_id in in_use:
-            holding.held(allocation_id)
-        elif holding.seconds_since_held(allocation_id) > patience:
-            evict(allocation_id=allocation_id, reason=f"nobody held it for {patience:.0f} s")
-
-
-def prepare_cancelled(task: Task, user: User) -> None:
-    evict(
-        allocation_id=UUID(task.path.rpartition("/")[2]),
-        reason=f"{user.username} cancelled it",
-        actor=user.username,
-    )
-
-
-register_canceller(
-    lifecycle.PREPARE_TASK, "allocations.manage", prepare_cancelled, own="allocations.use"
-)
-
-
-@writes
-def check_index() -> None:
-    index.check_some()
-
-
-def count_use() -> None:
-    """What each project has in use now, for the fair share and its history. Every ten seconds."""
-    held = Partition.objects.filter(allocation__state__in=OCCUPYING).values_list(
-        "allocation__project_id"
-    )
-    rows = {
-        project_id: sums
-        for project_id, *sums in held.annotate(
-            Sum("compute_percent"), Sum("memory_bytes"), Count("pk")
-        )
-    }
-    fair_share.count_use(
-        use={project_id: sums[0] for project_id, sums in rows.items()}, now=timezone.now()
-    )
-    waiting = Counter(
-        Allocation.objects.filter(state=AllocationState.WAITING).values_list(
-            "project_id", flat=True
-        )
-    )
-    in_use = Counter(
-        Session.objects.exclude(state=SessionState.CLOSED).values_list(
-            "allocation__project_id", flat=True
-        )
-    )
-    readings = {
-        project_id: [
-            float(value)
-            for value in (*rows.get(project_id, (0, 0, 0)), in_use[project_id], waiting[project_id])
-        ]
-        for project_id in Project.objects.values_list("pk", flat=True)
-    }
-    series.record(PROJECT_METRICS, readings, time.time())

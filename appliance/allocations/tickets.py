@@ -1,9 +1,11 @@
-"""Signs the permission to open a session. The layout is that of remoting/launcher/ticket.h."""
+"""Tickets: signed permissions to open sessions.
+
+The layout is defined in remoting/launcher/ticket.h.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -12,10 +14,11 @@ from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-LIFE_SECONDS = 300
+from appliance.allocations.ticket_layouts import Partition, TicketBody
 
-_BODY = struct.Struct("<4sI8s16s16sqqQQ32s")
-_PARTITION = struct.Struct("<16sQII")
+LIFETIME_SECONDS = 300
+
+TICKET_MAGIC = b"BBT1"
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,8 @@ class SigningKey:
 
 
 def signing_key() -> SigningKey:
-    """Made at first use; 0600, outside the database."""
-    from django.conf import (
-        settings,
-    )  # here: `./bench gpu` issues tickets on machines without Django
+    """Return the key of the appliance; it is created at first use as a file with mode 0600."""
+    from django.conf import settings  # not at the top: `./bench gpu` runs without Django
 
     return signing_key_in(Path(settings.DATA_DIR) / "ticket_key")
 
@@ -65,20 +66,24 @@ def issue(
     partitions: Sequence[TicketPartition],
     now_seconds: int,
 ) -> bytes:
-    """`client_public_key` is Ed25519, 32 bytes; the client proves it in its handshake with the node."""
-    body = _BODY.pack(
-        b"BBT1",
-        len(partitions),
-        key.key_id,
-        allocation_id.bytes,
-        node_id.bytes,
-        now_seconds,
-        now_seconds + LIFE_SECONDS,
-        fence[0],
-        fence[1],
-        client_public_key,
-    )
+    """Return a signed ticket.
+
+    `client_public_key` is an Ed25519 key of 32 bytes. The client proves possession of the private
+    key in its handshake with the node. `fence` is epoch and counter.
+    """
+    body = TicketBody(
+        magic=TICKET_MAGIC,
+        partitions=len(partitions),
+        key_id=key.key_id,
+        allocation=allocation_id.bytes,
+        node=node_id.bytes,
+        issued_seconds=now_seconds,
+        expires_seconds=now_seconds + LIFETIME_SECONDS,
+        fence_epoch=fence[0],
+        fence_counter=fence[1],
+        client_key=client_public_key,
+    ).pack()
     body += b"".join(
-        _PARTITION.pack(p.gpu_uuid.bytes, p.memory_bytes, p.compute_percent, 0) for p in partitions
+        Partition(p.gpu_uuid.bytes, p.memory_bytes, p.compute_percent).pack() for p in partitions
     )
     return body + key.private.sign(body)

@@ -1,4 +1,4 @@
-"""The appliance about itself: how late it is, and whom it hears."""
+"""Status of the appliance: loop lag, pending writes and reachable nodes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.allocations.index import index
+from appliance.api.filters import reject_unknown_parameters
+from appliance.api.views import ApplianceView
+from appliance.db.writer import waiting_writes
 from appliance.inventory.models import Node
-from appliance.rest import ApplianceView, refuse_unknown_parameters
-from appliance.telemetry import latest
-from appliance.telemetry.loop_lag import lag_seconds
-from appliance.writer import waiting_writes
+from appliance.runtime import descriptors
+from appliance.runtime.loop_lag import lag_seconds
+from appliance.telemetry import reachability
 
 VERSION = "0.1.0"
 STARTED_AT = datetime.now(UTC)
@@ -32,30 +34,39 @@ class ApplianceSerializer(serializers.Serializer[dict[str, Any]]):
     nodes = serializers.IntegerField(help_text="Enrolled and not removed.")
     reachable_nodes = serializers.IntegerField()
     loop_lag_p50_ms = serializers.FloatField(
-        help_text="How late the event loops were in the last minute: that of the two which was later."
+        help_text="Lag of the event loops in the last minute: the greater one of controller and "
+        "HTTP server."
     )
     loop_lag_p99_ms = serializers.FloatField()
-    waiting_writes = serializers.IntegerField(help_text="Changes that wait for the one writer.")
+    waiting_writes = serializers.IntegerField(help_text="Writes that wait for the writer thread.")
     index_mismatches = serializers.IntegerField(
-        help_text="GPUs that the scheduler had otherwise in memory than in their rows; each was mended."
+        help_text="GPUs whose capacity in memory differed from their rows; each was corrected."
     )
+    connections = serializers.IntegerField(help_text="Open connections of the HTTPS port.")
+    descriptors = serializers.IntegerField(
+        help_text="File descriptors that the HTTP server has open."
+    )
+    descriptor_limit = serializers.IntegerField()
 
 
-class Decides(NamedTuple):
-    """What only the process knows that changes rows."""
+class ControllerStatus(NamedTuple):
+    """Figures of the controller process."""
 
     waiting_writes: int
     index_mismatches: int
-    loop_lags_seconds: tuple[float, float]
-    """Half of the time, and one in a hundred."""
+    loop_lag_p50_seconds: float
+    loop_lag_p99_seconds: float
 
 
-def here() -> Decides:
-    return Decides(waiting_writes(), index.mismatches, (lag_seconds(0.5), lag_seconds(0.99)))
+def own_status() -> ControllerStatus:
+    """Return the figures of this process."""
+    return ControllerStatus(waiting_writes(), index.mismatches, lag_seconds(0.5), lag_seconds(0.99))
 
 
-ask_decider: Callable[[], Decides] = here
-"""Where another process decides, that one is asked. Blocks."""
+count_connections: Callable[[], int] = int
+"""Set by the HTTP server."""
+controller_status: ControllerStatus | None = None
+"""The latest figures that the controller sent, at most 1 s old; None in the controller."""
 
 
 class ApplianceStatusView(ApplianceView):
@@ -63,8 +74,9 @@ class ApplianceStatusView(ApplianceView):
 
     @extend_schema(responses=ApplianceSerializer)
     def get(self, request: Request) -> Response:
-        refuse_unknown_parameters(request, [])
-        decides, mine = ask_decider(), (lag_seconds(0.5), lag_seconds(0.99))
+        reject_unknown_parameters(request, [])
+        own = own_status()
+        controller = controller_status or own
         present = list(Node.objects.present().values_list("pk", flat=True))
         status = {
             "version": VERSION,
@@ -72,10 +84,13 @@ class ApplianceStatusView(ApplianceView):
             "now": timezone.now(),
             "database": connection.vendor,
             "nodes": len(present),
-            "reachable_nodes": sum(latest.reachable(n) for n in present),
-            "loop_lag_p50_ms": max(decides.loop_lags_seconds[0], mine[0]) * 1e3,
-            "loop_lag_p99_ms": max(decides.loop_lags_seconds[1], mine[1]) * 1e3,
-            "waiting_writes": decides.waiting_writes,
-            "index_mismatches": decides.index_mismatches,
+            "reachable_nodes": sum(reachability.is_reachable(n) for n in present),
+            "loop_lag_p50_ms": 1e3 * max(controller.loop_lag_p50_seconds, own.loop_lag_p50_seconds),
+            "loop_lag_p99_ms": 1e3 * max(controller.loop_lag_p99_seconds, own.loop_lag_p99_seconds),
+            "waiting_writes": controller.waiting_writes,
+            "index_mismatches": controller.index_mismatches,
+            "connections": count_connections(),
+            "descriptors": descriptors.in_use(),
+            "descriptor_limit": descriptors.limit(),
         }
         return Response(ApplianceSerializer(status).data)

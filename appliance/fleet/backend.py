@@ -1,4 +1,4 @@
-"""The appliance's end of the gateway's pipe: what agents say is decoded and given to the services, off the event loop."""
+"""The controller's end of the gateway: supervision, and requests of agents for the services."""
 
 from __future__ import annotations
 
@@ -13,71 +13,78 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from uuid import UUID
 
-from appliance import pipe
-from appliance.errors import ApplianceError
-from appliance.failpoints import reach
-from appliance.fleet import auth, enrolment, reports, samples
-from appliance.fleet.desired_state import desired_state
-from appliance.fleet.gateway_options import PORT_TAKEN, Options
-from appliance.fleet.rollcall import Rollcall
-from appliance.inventory import services as inventory
-from appliance.inventory import wakeups
-from appliance.pipe import Frame, Kind
-from appliance.telemetry import latest
-from appliance.writer import fleet_readers, off_loop, submit
+from appliance.api.errors import ApplianceError
+from appliance.db import change_log
+from appliance.db.change_log import Change, Topic
+from appliance.db.writer import fleet_pool, run_in_thread, submit_write
+from appliance.fleet import auth, reports
+from appliance.fleet.desired_state import build_desired_state
+from appliance.fleet.gateway_options import GATEWAY_ENVIRONMENT, PORT_TAKEN, Options
+from appliance.fleet.generation_poller import GenerationPoller
+from appliance.inventory import reports as inventory_reports
+from appliance.inventory.locks import lock_node
+from appliance.ipc import frames, processes
+from appliance.ipc.frames import Frame, Kind
+from appliance.runtime.failpoints import failpoint
+from appliance.telemetry import reachability
 from nodes.protocol import fleet_pb2
 
 log = logging.getLogger(__name__)
 
-COMPARE_SECONDS = 1.0
-"""How often generations are compared; a wake-up is only a hint."""
+POLL_SECONDS = 1.0
+"""Interval of polling generations. Wake-ups from the change log only reduce the delay."""
 START_SECONDS, STOP_SECONDS, RESTART_SECONDS = 60.0, 2.0, 0.5
 
-
-REACHED = {Kind.STATE: "state.sent", Kind.REPORT: "report.kept"}
+FAILPOINTS = {Kind.DESIRED_STATE: "state.sent", Kind.REPORT: "report.kept"}
 
 
 class FleetBackend:
-    """Answers what the gateway asks; starts it again when it ends."""
+    """Starts the gateway, restarts it when it ends, and serves its requests."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._socket: socket.socket | None = None
-        self._sending = threading.Lock()
+        self._send_lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._supervise, name="gateway", daemon=True)
-        self._ready: threading.Event = threading.Event()
+        self._ready = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
-        self._rollcall = Rollcall()
+        self._poller = GenerationPoller()
         self._admitted: dict[str, float] = {}
-        """Serials of the certificates that came in, and when."""
-        self._answers: dict[Kind, Callable[[UUID, bytes], bytes]] = {
-            Kind.ADMIT: self._admit, Kind.INVENTORY: self._inventory, Kind.REPORT: self._report, Kind.STATE: self._state, Kind.RENEW: self._renew,
-        }  # fmt: skip
+        """Serials of admitted certificates, with the time (monotonic)."""
+        self._handlers: dict[Kind, Callable[[UUID, bytes], bytes]] = {
+            Kind.ADMIT: self._admit,
+            Kind.LOCK: self._lock,
+            Kind.INVENTORY: self._inventory,
+            Kind.REPORT: self._report,
+            Kind.DESIRED_STATE: self._state,
+        }
 
     def start(self) -> None:
-        """Blocks until the gateway listens. Raises SystemExit when it cannot."""
+        """Block until the gateway listens. Raises SystemExit if it does not start."""
         self._thread.start()
         if not self._ready.wait(START_SECONDS) or self._socket is None:
-            taken = self._process is not None and self._process.poll() == PORT_TAKEN
-            port = f"Port {self._options.port} on {self._options.address} is taken; set BUSBAR_FLEET_PORT."
-            raise SystemExit(
-                port if taken else "The agents' gateway does not start; its log says why."
-            )
+            if self._process is not None and self._process.poll() == PORT_TAKEN:
+                raise SystemExit(
+                    f"Port {self._options.port} on {self._options.address} is in use; "
+                    "set BUSBAR_FLEET_PORT."
+                )
+            raise SystemExit("The gateway did not start; see its messages above.")
 
     def stop(self) -> None:
         self._stopping.set()
         if (connection := self._socket) is not None:
-            pipe.hang_up(connection)
+            processes.shut_down(connection)
         self._thread.join(STOP_SECONDS)
 
     def _supervise(self) -> None:
         while not self._stopping.is_set():
-            self._process, ours = pipe.start(
-                lambda end: replace(self._options, pipe=end).arguments()
+            self._process, connection = processes.start(
+                lambda end: replace(self._options, pipe=end).arguments(),
+                environment=GATEWAY_ENVIRONMENT,
             )
-            pipe.impatient(ours)
-            self.serve(ours)
+            frames.set_send_timeout(connection)
+            self.serve(connection)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_SECONDS)
             self._process.kill()
@@ -88,139 +95,137 @@ class FleetBackend:
                 return
             if not self._stopping.is_set():
                 log.error(
-                    "the agents' gateway ended with status %d; it is started again, and the agents come back",
+                    "gateway: exited with status %d, restarting; agents will reconnect",
                     status,
                 )
             self._stopping.wait(RESTART_SECONDS)
 
     def serve(self, connection: socket.socket) -> None:
-        """Until the gateway is gone. On a thread of its own."""
+        """Serve requests until the gateway closes the connection. Blocks."""
         with connection:
-            for frame in pipe.frames(connection):
+            for frame in frames.read_frames(connection):
                 if frame.kind is Kind.READY:
                     self._socket = connection
                     self._ready.set()
-                elif frame.kind is Kind.HEARD:
-                    for node in pipe.ids(frame.body):
-                        latest.heard_from(UUID(bytes=node))
-                elif frame.kind in (Kind.REPORT, Kind.STATE):
-                    self._decide(connection, frame)
+                elif frame.kind is Kind.HEARTBEATS:
+                    for node in frames.split_ids(frame.body):
+                        reachability.record_heartbeat(UUID(bytes=node))
+                elif frame.kind in (Kind.REPORT, Kind.DESIRED_STATE):
+                    self._handle_on_writer(connection, frame)
                 else:
-                    fleet_readers.submit(self._answer, connection, frame)
+                    fleet_pool.submit(self._handle, connection, frame)
 
     def _send(self, connection: socket.socket, frame: Frame) -> None:
-        """A gateway that does not listen for seconds is hung up on, and so started again: this one, for there may be another by now."""
+        """Send a frame. A gateway that does not read for 5 s is disconnected and restarted."""
         try:
-            with self._sending:
-                connection.sendall(frame.packed())
+            with self._send_lock:
+                connection.sendall(frame.encode())
         except OSError:
-            pipe.hang_up(connection)
+            processes.shut_down(connection)
 
-    def say(self, frame: Frame) -> None:
+    def send(self, frame: Frame) -> None:
+        """Send a frame to the gateway; drop it while the gateway is restarting."""
         if (connection := self._socket) is not None:
             self._send(connection, frame)
 
-    def _decide(self, connection: socket.socket, question: Frame) -> None:
-        """On the thread that writes, and answered after the commit: threads that take turns wait longer for the interpreter than they work."""
-        decided = submit(
-            lambda: self._answers[question.kind](UUID(bytes=question.node), question.body),
+    def _handle_on_writer(self, connection: socket.socket, request: Frame) -> None:
+        """Run the request on the writer thread and reply after the commit.
+
+        Threads that take turns wait longer for the GIL than they work.
+        """
+        future = submit_write(
+            lambda: self._handlers[request.kind](UUID(bytes=request.node), request.body),
             must=True,
         )
-        decided.add_done_callback(lambda future: self._reply(connection, question, future.result))
+        future.add_done_callback(lambda done: self._reply(connection, request, done.result))
 
-    def _answer(self, connection: socket.socket, question: Frame) -> None:
+    def _handle(self, connection: socket.socket, request: Frame) -> None:
         self._reply(
             connection,
-            question,
-            lambda: self._answers[question.kind](UUID(bytes=question.node), question.body),
+            request,
+            lambda: self._handlers[request.kind](UUID(bytes=request.node), request.body),
         )
 
     def _reply(
-        self, connection: socket.socket, question: Frame, answered: Callable[[], bytes]
+        self, connection: socket.socket, request: Frame, result: Callable[[], bytes]
     ) -> None:
         try:
-            answer = Frame(Kind.ANSWER, question.call, body=answered())
+            reply = Frame(Kind.REPLY, request.call, body=result())
         except ApplianceError as error:
-            answer = Frame(
-                Kind.REFUSED, question.call, body=f"{error.code} {error.detail}".encode()
-            )
+            reply = Frame(Kind.ERROR, request.call, body=f"{error.code} {error.detail}".encode())
         except ValueError as error:
-            answer = Frame(Kind.REFUSED, question.call, body=f"invalid {error}".encode())
+            reply = Frame(Kind.ERROR, request.call, body=f"invalid {error}".encode())
         except Exception:
-            log.exception("node %s: %s failed", question.node.hex(), question.kind.name)
-            answer = Frame(
-                Kind.REFUSED,
-                question.call,
-                body=b"internal It failed here; the appliance's log says why.",
+            log.exception(
+                "gateway: request %s of node %s failed", request.kind.name, request.node.hex()
             )
-        self._send(connection, answer)
-        if question.kind in REACHED:
-            reach(REACHED[question.kind])
+            reply = Frame(
+                Kind.ERROR,
+                request.call,
+                body=b"internal The request failed; see the appliance's log.",
+            )
+        self._send(connection, reply)
+        if request.kind in FAILPOINTS:
+            failpoint(FAILPOINTS[request.kind])
 
-    def _admit(self, nobody: UUID, body: bytes) -> bytes:
-        method, serial = body.decode().split(" ", 1)
-        node_id = auth.node_of(serial, method)
-        if node_id is None:
-            return b""
+    def _admit(self, _node_id: UUID, body: bytes) -> bytes:
+        serial = body.decode()
+        node_id = auth.admit_agent(serial)
         self._admitted[serial] = time.monotonic()
         return bytes(node_id.bytes)
 
-    def _inventory(self, node_id: UUID, body: bytes) -> bytes:
-        latest.heard_of(node_id)
-        inventory.node_report(
-            node_id=node_id, report=reports.node(fleet_pb2.AgentMessage.FromString(body))
+    def _lock(self, node_id: UUID, _body: bytes) -> bytes:
+        lock_node(
+            node_id=node_id,
+            reason="two agents connected with its identity, so a copy of its files exists.",
         )
-        samples.forget_gpus(node_id)
+        return b""
+
+    def _inventory(self, node_id: UUID, body: bytes) -> bytes:
+        reachability.publish_heartbeat(node_id)
+        inventory_reports.record_node_report(
+            node_id=node_id, report=reports.parse_inventory(fleet_pb2.AgentMessage.FromString(body))
+        )
         return b""
 
     def _report(self, node_id: UUID, body: bytes) -> bytes:
-        latest.heard_of(node_id)
-        reports.take(node_id, fleet_pb2.Report.FromString(body))
+        reachability.publish_heartbeat(node_id)
+        reports.process_report(node_id, fleet_pb2.Report.FromString(body))
         return b""
 
     def _state(self, node_id: UUID, body: bytes) -> bytes:
-        encoded: bytes = desired_state(node_id).SerializeToString()
+        encoded: bytes = build_desired_state(node_id).SerializeToString()
         return encoded
 
-    def _renew(self, node_id: UUID, body: bytes) -> bytes:
-        request = fleet_pb2.RenewRequest.FromString(body)
-        answer = enrolment.renew(
-            node_id=node_id, agent_csr=request.agent_csr, launcher_csr=request.launcher_csr
-        )
-        reply = fleet_pb2.RenewReply(
-            ca_pem=answer["ca_pem"],
-            agent_pem=answer["agent_pem"],
-            launcher_pem=answer["launcher_pem"],
-        )
-        encoded: bytes = reply.SerializeToString()
-        return encoded
-
-    async def compare(self) -> None:
-        """Runs as long as the process: tells the gateway which streams must send or end."""
-        wakeups.listen(self._look)
+    async def watch_generations(self) -> None:
+        """Notify the gateway of changed desired states and ended certificates until cancelled."""
+        unsubscribe = change_log.subscribe(self._desired_state_changed, Topic.DESIRED_STATE)
         try:
             while True:
                 try:
-                    await off_loop(self._compare, fleet_readers)
+                    await run_in_thread(self._notify_gateway, fleet_pool)
                 except Exception:
-                    log.exception("generations could not be compared; again in a second")
-                await asyncio.sleep(COMPARE_SECONDS)
+                    log.exception("gateway: polling generations failed, retrying in 1 s")
+                await asyncio.sleep(POLL_SECONDS)
         finally:
-            wakeups.stop_listening(self._look)
+            unsubscribe()
 
-    def _look(self, node_ids: Iterable[UUID]) -> None:
-        self.say(Frame(Kind.LOOK, body=b"".join(n.bytes for n in node_ids)))
+    def _desired_state_changed(self, change: Change) -> None:
+        self._send_state_changed([change.object_id])
 
-    def _compare(self) -> None:
-        begun = time.monotonic()
-        if changed := self._rollcall.take():
-            self._look(changed)
+    def _send_state_changed(self, node_ids: Iterable[UUID]) -> None:
+        self.send(Frame(Kind.DESIRED_STATE_CHANGED, body=b"".join(n.bytes for n in node_ids)))
+
+    def _notify_gateway(self) -> None:
+        started = time.monotonic()
+        if changed := self._poller.poll():
+            self._send_state_changed(changed)
         ended = [
             serial
             for serial, since in list(self._admitted.items())
-            if since < begun and serial not in self._rollcall.serials
+            if since < started and serial not in self._poller.serials
         ]
         if ended:
-            self.say(Frame(Kind.ENDED, body=" ".join(ended).encode()))
+            self.send(Frame(Kind.CERTIFICATES_ENDED, body=" ".join(ended).encode()))
         for serial in ended:
             del self._admitted[serial]

@@ -1,4 +1,7 @@
-"""What a machine needs to become a node, as one tar for its Python. It comes from here: the machine fetches nothing elsewhere."""
+"""The node bundle: agent, Python wheels and data plane in one tar.
+
+The appliance serves it, so that a machine downloads nothing from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -8,52 +11,59 @@ from pathlib import Path
 
 from django.conf import settings
 
-from appliance.errors import ApplianceError, Code
+from appliance.api.errors import ApplianceError, Code
 
 
-def folder() -> Path:
+def bundle_folder() -> Path:
+    """Return the folder of the bundle. Raises ApplianceError with NOT_FOUND if it is missing."""
     found: Path = settings.ENVIRONMENT.bundle
     if not (found / "programs" / "digest").exists():
         raise ApplianceError(
             Code.NOT_FOUND,
-            "This appliance holds no bundle for nodes; `./run` builds one, or set BUSBAR_BUNDLE.",
+            f"No node bundle in {found}. Build it with ./run, or set BUSBAR_BUNDLE to its folder.",
         )
     return found
 
 
 def digest() -> str:
-    """Changes with every file of it."""
-    return (folder() / "programs" / "digest").read_text()
+    """Return a digest over all files of the bundle."""
+    return (bundle_folder() / "programs" / "digest").read_text()
 
 
-def pythons() -> list[str]:
+def python_versions() -> list[str]:
+    """Return the Python versions for which the bundle has wheels, such as 3.11, in order."""
     return sorted(
-        (p.name for p in (folder() / "wheels").iterdir()),
+        (p.name for p in (bundle_folder() / "wheels").iterdir()),
         key=lambda v: tuple(map(int, v.split("."))),
     )
 
 
-def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     return member
 
 
-def tar(python: str | None) -> bytes:
-    """Programs, agent and the wheels for this Python such as `3.11`; without one, only the agent's sources, which suffice for the preflight."""
+def build_tar(python: str | None) -> bytes:
+    """Return a tar with programs, agent and the wheels for a Python version such as 3.11.
+
+    Without a version it contains only the agent's sources, which suffice for the preflight.
+    Raises ApplianceError with NOT_FOUND for an unsupported version.
+    """
     out = io.BytesIO()
-    programs = folder() / "programs"
+    programs = bundle_folder() / "programs"
     with tarfile.open(fileobj=out, mode="w") as archive:
-        archive.add(programs / "nodes", "nodes", filter=plain)
+        archive.add(programs / "nodes", "nodes", filter=owned_by_root)
         if python is None:
             return out.getvalue()
-        if python not in pythons():
+        if python not in python_versions():
             raise ApplianceError(
                 Code.NOT_FOUND,
-                f"There is no bundle for Python {python}; there are {', '.join(pythons())}.",
+                f"No bundle for Python {python}. Supported versions: "
+                f"{', '.join(python_versions())}.",
             )
         for name in ("bin", "softgpu", "digest"):
-            archive.add(programs / name, name, filter=plain)
-        for wheel in sorted((folder() / "wheels" / python).glob("*.whl")):
-            archive.add(wheel, f"wheels/{wheel.name}", filter=plain)
+            archive.add(programs / name, name, filter=owned_by_root)
+        for wheel in sorted((bundle_folder() / "wheels" / python).glob("*.whl")):
+            archive.add(wheel, f"wheels/{wheel.name}", filter=owned_by_root)
     return out.getvalue()

@@ -1,4 +1,7 @@
-"""The appliance's own CA: its key lies 0600 beside the database, never in it."""
+"""Certificate authority of the appliance.
+
+Its private key is a file with mode 0600 beside the database, never inside it.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from pathlib import Path
 from uuid import UUID
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-NODE_LIFE = timedelta(hours=24)
-SERVER_LIFE = timedelta(days=90)
-CA_LIFE = timedelta(days=3650)
+SERVER_LIFETIME = timedelta(days=90)
+CA_LIFETIME = timedelta(days=3650)
 BACKDATE = timedelta(minutes=5)
-"""A node's clock may be a little behind."""
+"""Certificates are valid this long before their creation, for nodes with a late clock."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,12 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def load_authority(folder: Path) -> Authority:
-    """Made at first use."""
+    """Return the CA of this folder. Creates its key and certificate at first use."""
     key_path, pem_path = folder / "ca.key", folder / "ca.pem"
     if not key_path.exists():
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Busbar CA")])
-        builder = base(name, name, key.public_key(), CA_LIFE)
+        builder = new_certificate(name, name, key.public_key(), CA_LIFETIME)
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         certificate = (
             builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -67,9 +70,10 @@ def load_authority(folder: Path) -> Authority:
     return Authority(x509.load_pem_x509_certificate(pem_path.read_bytes()), loaded)
 
 
-def base(
-    subject: x509.Name, issuer: x509.Name, public_key: object, life: timedelta
+def new_certificate(
+    subject: x509.Name, issuer: x509.Name, public_key: object, lifetime: timedelta
 ) -> x509.CertificateBuilder:
+    """Return a builder with subject, issuer, key, a random serial number and validity."""
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -77,52 +81,69 @@ def base(
         .issuer_name(issuer)
         .public_key(public_key)  # type: ignore[arg-type]  # any key type that a CSR may hold
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATE)
-        .not_valid_after(now + life)
+        .not_valid_before(now - min(BACKDATE, lifetime))
+        .not_valid_after(now + lifetime)
     )
 
 
-def sign_node(authority: Authority, csr_pem: str, node_id: UUID, purpose: str) -> x509.Certificate:
-    """The CSR's subject is ignored: the name is the node's id. Raises ValueError on a CSR that is none."""
+def sign_node_certificate(
+    authority: Authority,
+    csr_pem: str,
+    node_id: UUID,
+    purpose: str,
+    lifetime: timedelta = timedelta(days=1),
+) -> x509.Certificate:
+    """Sign the CSR of a node. The subject of the CSR is replaced by the node's id.
+
+    Raises ValueError for a malformed CSR, a wrong signature or an unsupported kind of key.
+    """
     csr = x509.load_pem_x509_csr(csr_pem.encode())
+    if not isinstance(csr.public_key(), ec.EllipticCurvePublicKey):
+        raise ValueError("the key of the CSR is not an elliptic-curve key")
     if not csr.is_signature_valid:
-        raise ValueError("the CSR's signature is wrong")
+        raise ValueError("the signature of the CSR is invalid")
     usage = (
         ExtendedKeyUsageOID.CLIENT_AUTH if purpose == "agent" else ExtendedKeyUsageOID.SERVER_AUTH
     )
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(node_id))])
     return (
-        base(name, authority.certificate.subject, csr.public_key(), NODE_LIFE)
+        new_certificate(name, authority.certificate.subject, csr.public_key(), lifetime)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(str(node_id))]), critical=False)
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .sign(authority.key, hashes.SHA256())
     )
 
 
+def is_issued_by(authority: Authority, certificate: x509.Certificate) -> bool:
+    """Return whether the CA signed the certificate. Does not check its validity period."""
+    try:
+        certificate.verify_directly_issued_by(authority.certificate)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
 def server_certificate(authority: Authority, folder: Path, names: list[str]) -> tuple[Path, Path]:
-    """Certificate and key of the web and fleet servers; made anew when a name is missing or its end is near."""
+    """Return the files of certificate and key of the HTTPS and fleet servers.
+
+    Issues a new certificate if a name is missing or less than a third of its lifetime is left.
+    """
     pem_path, key_path = folder / "server.pem", folder / "server.key"
     if pem_path.exists() and key_path.exists():
-        held = x509.load_pem_x509_certificate(pem_path.read_bytes())
-        san = held.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        have = {str(n.value) for n in san}
-        if set(names) <= have and held.not_valid_after_utc - datetime.now(UTC) > SERVER_LIFE / 3:
+        current = x509.load_pem_x509_certificate(pem_path.read_bytes())
+        san = current.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        remaining = current.not_valid_after_utc - datetime.now(UTC)
+        if set(names) <= {str(n.value) for n in san} and remaining > SERVER_LIFETIME / 3:
             return pem_path, key_path
     key = ec.generate_private_key(ec.SECP256R1())
-    alternatives: list[x509.GeneralName] = []
-    for n in dict.fromkeys(names):
-        try:
-            alternatives.append(x509.IPAddress(ipaddress.ip_address(n)))
-        except ValueError:
-            alternatives.append(x509.DNSName(n))
     certificate = (
-        base(
+        new_certificate(
             x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Busbar appliance")]),
             authority.certificate.subject,
             key.public_key(),
-            SERVER_LIFE,
+            SERVER_LIFETIME,
         )
-        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        .add_extension(alternative_names(names), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(authority.key, hashes.SHA256())
     )
@@ -131,3 +152,14 @@ def server_certificate(authority: Authority, folder: Path, names: list[str]) -> 
         certificate.public_bytes(serialization.Encoding.PEM) + authority.pem.encode()
     )
     return pem_path, key_path
+
+
+def alternative_names(names: list[str]) -> x509.SubjectAlternativeName:
+    """Return the extension for host names and IP addresses, without duplicates."""
+    alternatives: list[x509.GeneralName] = []
+    for n in dict.fromkeys(names):
+        try:
+            alternatives.append(x509.IPAddress(ipaddress.ip_address(n)))
+        except ValueError:
+            alternatives.append(x509.DNSName(n))
+    return x509.SubjectAlternativeName(alternatives)

@@ -1,4 +1,4 @@
-"""Rows to the whole desired state of one node. Pure but for the reads."""
+"""Desired state of one node, built from database rows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from uuid import UUID
 
 from appliance.allocations.models import HOLDING, Partition
 from appliance.allocations.tickets import signing_key
-from appliance.inventory.services import generation_of
-from appliance.prepared import Select
+from appliance.db.prepared import Select
+from appliance.inventory.generations import current_generation
 from nodes.protocol import fleet_pb2
 
 COLUMNS = (
     "allocation__state",
-    "allocation_id", "allocation__project_id", "allocation__fence_epoch", "allocation__fence_counter", "gpu__uuid", "memory_bytes", "compute_percent",
-)  # fmt: skip
+    "allocation_id",
+    "allocation__project_id",
+    "allocation__fence_epoch",
+    "allocation__fence_counter",
+    "gpu__uuid",
+    "memory_bytes",
+    "compute_percent",
+)
 GRANTS = Select(
     lambda node_id: (
         Partition.objects.filter(gpu__node_id=node_id)
@@ -24,11 +30,14 @@ GRANTS = Select(
 )
 
 
-def desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
-    """Reads the database. What is not in it, the node ends."""
+def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
+    """Return the complete desired state of a node. Reads the database.
+
+    The node ends every grant that the state does not contain.
+    """
     key = signing_key()
     state = fleet_pb2.DesiredState(
-        generation=generation_of(node_id),
+        generation=current_generation(node_id),
         ticket_keys=[fleet_pb2.TicketKey(id=key.key_id, public_key=key.public)],
         appliance_seconds=int(time.time()),
     )

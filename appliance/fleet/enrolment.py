@@ -1,4 +1,4 @@
-"""Enrolment tokens: issued once, redeemed once."""
+"""Enrolment of nodes: tokens, certificates and removal."""
 
 from __future__ import annotations
 
@@ -13,165 +13,197 @@ from uuid import UUID
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import Certificate
 from django.conf import settings
-from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Max
 from django.utils import timezone
 
 from appliance.accounts.models import User
-from appliance.activity.services import emit
+from appliance.activity.events import emit
 from appliance.allocations.models import Allocation
-from appliance.errors import ApplianceError, Code
-from appliance.fleet.certificates import load_authority, sign_node
+from appliance.api.errors import ApplianceError, Code
+from appliance.db import change_log
+from appliance.db.change_log import Topic
+from appliance.db.writer import write_transaction
+from appliance.fleet.certificates import load_authority, sign_node_certificate
 from appliance.fleet.models import EnrolmentToken, NodeCertificate
-from appliance.inventory import changes
+from appliance.inventory.locks import unlock_node
 from appliance.inventory.models import Node, NodeState
-from appliance.inventory.services import node_create
-from appliance.telemetry import latest
-from appliance.writer import writes
+from appliance.inventory.reports import create_node
 
-TOKEN_LIFE = timedelta(minutes=15)
+TOKEN_LIFETIME = timedelta(minutes=15)
 RETRY_WINDOW = timedelta(seconds=60)
 
 
-@writes
+@write_transaction
 def node_remove(*, node_id: UUID, actor: str) -> Node:
-    """Its certificates end, so its agent is refused. Refused itself while something runs there: those are named."""
+    """Remove a node and revoke its certificates. Does nothing if it is removed already.
+
+    Raises:
+        ApplianceError: IN_USE with the blocking allocations if they hold partitions of the node,
+            CONFLICT if the node changed concurrently.
+    """
     node = Node.objects.get(pk=node_id)
     if node.state == NodeState.REMOVED:
         return node
-    blockers = list(Allocation.objects.filter(partitions__gpu__node=node).distinct())
+    blockers = [
+        {"kind": "allocation", "id": str(a.pk), "name": a.name, "state": a.state}
+        for a in Allocation.objects.filter(partitions__gpu__node=node).distinct()
+    ]
     if blockers:
-        names = [
-            {"kind": "allocation", "id": str(a.pk), "name": a.name, "state": a.state}
-            for a in blockers
-        ]
+        count = "1 allocation" if len(blockers) == 1 else f"{len(blockers)} allocations"
         raise ApplianceError(
             Code.IN_USE,
-            f"Node {node.name} holds partitions of {len(names)} allocations; release them first, or cordon the node and wait.",
-            blockers=names,
+            f"{count} on node {node.name}; release them first, or cordon the node and wait.",
+            blockers=blockers,
         )
     if not Node.objects.filter(pk=node_id, version=node.version).update(
         state=NodeState.REMOVED, version=F("version") + 1
     ):
-        raise ApplianceError(Code.CONFLICT, f"Node {node.name} changed meanwhile; try again.")
-    changes.node_changed(node_id)
+        raise ApplianceError(Code.CONFLICT, f"Node {node.name} changed concurrently; try again.")
+    change_log.record(Topic.NODE_CAPACITY, node_id)
     NodeCertificate.objects.filter(node=node, revoked_at=None).update(revoked_at=timezone.now())
     node.refresh_from_db()
-    transaction.on_commit(lambda: latest.forget(node_id))
+    change_log.record(Topic.NODE_REMOVED, node_id)
     emit(
         "node.removed",
         path=node.path,
         object_id=node.pk,
         actor=actor,
-        message=f"Node {node.name} was removed; its certificates are revoked.",
+        message=f"Node {node.name} removed: its certificates are revoked.",
     )
     return node
 
 
-def digest(text: str) -> str:
+def sha256_hex(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@writes
+@write_transaction
 def token_create(*, user: User | None, node_id: UUID | None = None) -> tuple[EnrolmentToken, str]:
-    """The row, and the text that a node needs: secret, appliance URL, CA fingerprint. With `node_id` a machine that was installed anew is that node again."""
+    """Create an enrolment token. Returns the row and the token's text, which is not stored.
+
+    The text holds secret, appliance URL and CA fingerprint. With `node_id` the machine that
+    redeems the token replaces the machine of this node.
+    """
     if node_id is not None and not Node.objects.present().filter(pk=node_id).exists():
         raise ApplianceError(
             Code.NOT_FOUND,
-            "There is no such node; `busbar node list` shows them. Without one the machine becomes a new node.",
+            f"Node {node_id} not found. List nodes with `busbar node list`,"
+            " or omit the node to enrol a new one.",
         )
     secret = secrets.token_urlsafe(32)
     token = EnrolmentToken.objects.create(
-        secret_sha256=digest(secret),
+        secret_sha256=sha256_hex(secret),
         node_id=node_id,
         created_by=user,
-        expires_at=timezone.now() + TOKEN_LIFE,
+        expires_at=timezone.now() + TOKEN_LIFETIME,
     )
     authority = load_authority(settings.DATA_DIR)
-    e = settings.ENVIRONMENT
     content = {
         "secret": secret,
-        "url": f"https://{e.advertise}:{e.https_port}",
+        "url": appliance_url(),
         "ca_sha256": authority.fingerprint,
     }
     return token, base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
 
 
-@writes
+@write_transaction
 def redeem(*, secret: str, hostname: str, agent_csr: str, launcher_csr: str) -> dict[str, Any]:
-    """Node id, certificates and where to go. One guarded update decides who redeems a token."""
-    key = digest(agent_csr)
+    """Redeem a token: create the node, or replace its machine, and issue certificates.
+
+    Returns the body of the response. One guarded update ensures that a token is redeemed once.
+    Raises ApplianceError with TOKEN_SPENT for an unknown, spent or expired token.
+    """
+    key = sha256_hex(agent_csr)
     now = timezone.now()
-    won = EnrolmentToken.objects.filter(
-        secret_sha256=digest(secret), redeemed_at=None, expires_at__gt=now
+    redeemed = EnrolmentToken.objects.filter(
+        secret_sha256=sha256_hex(secret), redeemed_at=None, expires_at__gt=now
     ).update(redeemed_at=now, redeemed_key_sha256=key)
-    if not won:
-        again = EnrolmentToken.objects.filter(
-            secret_sha256=digest(secret),
-            redeemed_key_sha256=key,
-            redeemed_at__gt=now - RETRY_WINDOW,
-        ).first()
-        if again is None or again.answer is None:
-            raise ApplianceError(
-                Code.TOKEN_SPENT,
-                "The enrolment token is unknown, spent or older than 15 minutes; make a new one with `busbar node token`.",
-            )
-        answer: dict[str, Any] = again.answer
-        return answer
-    known = Node.objects.filter(
-        pk__in=EnrolmentToken.objects.filter(secret_sha256=digest(secret)).values("node_id")
+    if not redeemed:
+        return stored_response(secret, key)
+    existing = Node.objects.filter(
+        pk__in=EnrolmentToken.objects.filter(secret_sha256=sha256_hex(secret)).values("node_id")
     ).first()
-    if known is not None:
-        end_certificates(known)
-    node = known or node_create(name=hostname)
-    answer = {
-        "node_id": str(node.pk),
-        "node_name": node.name,
-        **certificates_for(node, agent_csr, launcher_csr),
+    if existing is not None:
+        revoke_certificates(existing)
+        unlock_node(node_id=existing.pk, actor="system")
+    node = existing or create_node(name=hostname)
+    response = {
+        **issue_certificates(node, agent_csr, launcher_csr, next_generation(node)),
     }
-    EnrolmentToken.objects.filter(secret_sha256=digest(secret)).update(answer=answer)
-    return answer
+    EnrolmentToken.objects.filter(secret_sha256=sha256_hex(secret)).update(answer=response)
+    return response
 
 
-def end_certificates(node: Node) -> None:
-    """Of the machine as it was before: whoever still has them is refused. The node keeps its name, labels, pools and GPUs."""
+def stored_response(secret: str, key: str) -> dict[str, Any]:
+    """Return the response of a redemption that is retried with the same key within 60 s."""
+    token = EnrolmentToken.objects.filter(
+        secret_sha256=sha256_hex(secret),
+        redeemed_key_sha256=key,
+        redeemed_at__gt=timezone.now() - RETRY_WINDOW,
+    ).first()
+    if token is None or token.answer is None:
+        raise ApplianceError(
+            Code.TOKEN_SPENT,
+            "The enrolment token is unknown, spent or older than 15 minutes."
+            " Create a new one with `busbar node token`.",
+        )
+    response: dict[str, Any] = token.answer
+    return response
+
+
+def revoke_certificates(node: Node) -> None:
+    """Revoke all certificates of a node whose machine is replaced."""
     NodeCertificate.objects.filter(node=node, revoked_at=None).update(revoked_at=timezone.now())
     emit(
         "node.enrolled_again",
         path=node.path,
         object_id=node.pk,
-        message=f"Node {node.name} was enrolled again; its earlier certificates are revoked.",
+        message=f"Node {node.name} enrolled again: its previous certificates are revoked.",
     )
 
 
-def certificates_for(node: Node, agent_csr: str, launcher_csr: str) -> dict[str, Any]:
-    """Signs both CSRs and remembers the serials. Inside a transaction."""
+def next_generation(node: Node) -> int:
+    newest = NodeCertificate.objects.filter(node=node).aggregate(newest=Max("generation"))["newest"]
+    return (newest or 0) + 1
+
+
+def issue_certificates(
+    node: Node, agent_csr: str, launcher_csr: str, generation: int = 1
+) -> dict[str, Any]:
+    """Sign both CSRs and record the serials. Must be called inside a transaction.
+
+    Returns the body of the response to an enrolment or renewal.
+    """
     if node.state == NodeState.REMOVED:
-        raise ApplianceError(Code.DENIED, "The node was removed; enrol the machine again.")
+        raise ApplianceError(Code.DENIED, f"Node {node.name} was removed; enrol the machine again.")
     authority = load_authority(settings.DATA_DIR)
     out: dict[str, Any] = {
+        "node_id": str(node.pk),
+        "node_name": node.name,
         "ca_pem": authority.pem,
         "fleet_address": f"{settings.ENVIRONMENT.advertise}:{settings.ENVIRONMENT.fleet_port}",
+        "appliance_url": appliance_url(),
     }
+    lifetime = timedelta(seconds=settings.ENVIRONMENT.node_certificate_seconds)
     for purpose, csr in (("agent", agent_csr), ("launcher", launcher_csr)):
         try:
-            certificate = sign_node(authority, csr, node.pk, purpose)
+            certificate = sign_node_certificate(authority, csr, node.pk, purpose, lifetime)
         except ValueError as error:
-            raise ApplianceError(Code.INVALID, f"The {purpose} CSR is not one: {error}.") from None
-        remember(node, purpose, certificate)
+            raise ApplianceError(Code.INVALID, f"Invalid {purpose} CSR: {error}.") from None
+        record_certificate(node, purpose, certificate, generation)
         out[f"{purpose}_pem"] = certificate.public_bytes(serialization.Encoding.PEM).decode()
     return out
 
 
-def remember(node: Node, purpose: str, certificate: Certificate) -> None:
+def appliance_url() -> str:
+    return f"https://{settings.ENVIRONMENT.advertise}:{settings.ENVIRONMENT.https_port}"
+
+
+def record_certificate(node: Node, purpose: str, certificate: Certificate, generation: int) -> None:
     NodeCertificate.objects.create(
         serial=format(certificate.serial_number, "x"),
         node=node,
         purpose=purpose,
         not_after=certificate.not_valid_after_utc,
+        generation=generation,
     )
-
-
-@writes
-def renew(*, node_id: Any, agent_csr: str, launcher_csr: str) -> dict[str, Any]:
-    return certificates_for(Node.objects.get(pk=node_id), agent_csr, launcher_csr)

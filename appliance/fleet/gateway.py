@@ -1,6 +1,7 @@
-"""The agents' streams, in a process of their own: TLS, HTTP/2 and protobuf of a thousand nodes must not take the interpreter from people's requests.
+"""The gateway process: gRPC streams of the agents.
 
-It has no database and no key but the server's; everything that it wants to know or to say goes through the pipe. It ends with its parent.
+TLS, HTTP/2 and protobuf of a thousand nodes must not contend for the GIL of other processes. The
+gateway has no database and no key except the server's. It ends with the controller.
 """
 
 from __future__ import annotations
@@ -22,50 +23,56 @@ import grpc
 import uvloop
 from cryptography import x509
 
-from appliance import pipe
+from appliance.fleet.boots import MAX_BOOT_ID, BootHistory
 from appliance.fleet.gateway_options import PORT_TAKEN, Options
-from appliance.pipe import Frame, Kind
+from appliance.ipc import frames
+from appliance.ipc.frames import Frame, Kind
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 
 log = logging.getLogger("appliance.gateway")
 Context = grpc.aio.ServicerContext[Any, Any]
 
 NODES_AT_FULL_CADENCE = 200
-"""With more, each sends less often, so that all of them together send as much."""
-TOGETHER_SECONDS, HEARD_SECONDS = 0.015, 0.25
-"""So long what comes from all nodes is collected: the others then wake up fifty times a second instead of once for each of a thousand nodes."""
-MAX_MESSAGE_BYTES = 8 << 20
-_GRPC_CODE = {
-    "denied": grpc.StatusCode.PERMISSION_DENIED,
-    "invalid": grpc.StatusCode.INVALID_ARGUMENT,
-    "busy": grpc.StatusCode.UNAVAILABLE,
-}
-UNKNOWN_CERTIFICATE = (
-    "The certificate is not one of a node that is enrolled here; enrol the machine again."
+"""With more nodes each sends less often, so that the total rate stays the same."""
+SAMPLE_BATCH_SECONDS, HEARTBEAT_BATCH_SECONDS = 0.015, 0.25
+"""Collection windows for samples and heartbeats: other processes wake up fifty times a second
+instead of once per node."""
+MAX_MESSAGE_BYTES, HANDSHAKE_MILLISECONDS = 8 << 20, 10_000
+SERVER_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.server_handshake_timeout_ms", HANDSHAKE_MILLISECONDS),
 )
+_GRPC_CODE = {
+    "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
+    "node_locked": grpc.StatusCode.PERMISSION_DENIED,
+}
+"""Status of an error reply; UNAVAILABLE for any other, so that the agent tries again."""
 
 
-class Refused(Exception):
-    def __init__(self, code: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code, self.sentence = code, sentence
+class RequestError(Exception):
+    """Error reply of the controller."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code, self.detail = code, detail
 
 
 class Stream:
-    """One node's newest connection."""
+    """The latest connection of a node."""
 
     def __init__(self, node: bytes, serial: str) -> None:
         self.node, self.serial = node, serial
         self.wake = asyncio.Event()
         self.ended = self.revoked = False
-        self.look = True
-        """Its generation may have changed."""
+        self.state_may_have_changed = True
+        self.boot_id = ""
+        self.last_sequence = -1
         self.sent_generation = -1
-        self.kept_sequence = self.acknowledged = 0
+        self.stored_sequence = self.acknowledged = 0
         self.last_report = b""
 
-    async def woken(self, seconds: float) -> None:
-        """Or so long. Without the task that asyncio.wait_for() makes each time."""
+    async def wait(self, seconds: float) -> None:
+        """Wait for a wake-up or a timeout, without the extra task of asyncio.wait_for()."""
         timer = asyncio.get_running_loop().call_later(seconds, self.wake.set)
         try:
             await self.wake.wait()
@@ -77,125 +84,127 @@ class Stream:
         self.wake.set()
 
 
-class Readings:
-    """The web's process, which keeps what nodes measure."""
+class SampleClient:
+    """Connection to the HTTP server process, which stores samples."""
 
     def __init__(self, name: bytes) -> None:
         self._name = name
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def keep(self, news: bytes, nodes: int) -> bytes:
-        """A byte for each node: 1 when its samples were kept. While that process starts, it is waited for; when it dies meanwhile, nothing was."""
+    async def store(self, samples: bytes, nodes: int) -> bytes:
+        """Store samples and return one byte per node, 1 if its samples were stored.
+
+        Waits while that process starts. If it ends meanwhile, nothing was stored.
+        """
         try:
-            reader, writer = self._connection = self._connection or await self._connected()
-            writer.write(Frame(Kind.NEWS, body=news).packed())
-            answer = await pipe.read_async(reader)
+            reader, writer = self._connection = self._connection or await self._connect()
+            writer.write(Frame(Kind.SAMPLES, body=samples).encode())
+            reply = await frames.read_frame_async(reader)
         except OSError:
-            answer = None
-        if answer is not None:
-            return answer.body
+            reply = None
+        if reply is not None:
+            return reply.body
         if self._connection is not None:
             self._connection[1].close()
             self._connection = None
         return bytes(nodes)
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         connection = socket.socket(socket.AF_UNIX)
-        connection.connect(
-            self._name
-        )  # at once: the appliance holds the other end, whoever serves it
+        # Does not block: the controller keeps the listening socket open across restarts.
+        connection.connect(self._name)
         return await asyncio.open_connection(sock=connection)
 
 
-class Appliance:
-    """The process at the other end of the pipe."""
+class Controller:
+    """Connection to the controller process."""
 
     def __init__(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         streams: dict[bytes, Stream],
-        readings: Readings,
+        samples: SampleClient,
     ) -> None:
-        self._reader, self._writer, self._streams, self._readings = (
-            reader,
-            writer,
-            streams,
-            readings,
-        )
-        self._heard: set[bytes] = set()
+        self._reader = reader
+        self._writer = writer
+        self._streams = streams
+        self._samples = samples
+        self._heartbeats: set[bytes] = set()
         self._calls: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = itertools.cycle(range(1, 1 << 32))
-        self._news: list[tuple[bytes, bytes, asyncio.Future[bool]]] = []
-        self._some_news = asyncio.Event()
+        self._pending_samples: list[tuple[bytes, bytes, asyncio.Future[bool]]] = []
+        self._samples_pending = asyncio.Event()
         self.ended_serials: set[str] = set()
 
-    async def ask(self, kind: Kind, node: bytes = pipe.NOBODY, body: bytes = b"") -> bytes:
-        """Raises Refused."""
+    async def request(self, kind: Kind, node: bytes = frames.NO_NODE, body: bytes = b"") -> bytes:
+        """Send a request and return the body of its reply. Raises RequestError."""
         number = next(self._numbers)
         self._calls[number] = asyncio.get_running_loop().create_future()
         try:
-            self.say(Frame(kind, number, node, body))
+            self.send(Frame(kind, number, node, body))
             return await self._calls[number]
         finally:
             del self._calls[number]
 
-    def say(self, frame: Frame) -> None:
-        self._writer.write(frame.packed())
+    def send(self, frame: Frame) -> None:
+        self._writer.write(frame.encode())
 
-    async def tell(self, node: bytes, body: bytes = b"") -> bool:
-        """That the node was heard; of its samples, whether they were kept. What comes meanwhile from all nodes goes together."""
-        kept: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._heard.add(node)
-        self._news.append((node, body, kept))
-        self._some_news.set()
-        return await kept
+    async def record_heartbeat(self, node: bytes, body: bytes = b"") -> bool:
+        """Record a heartbeat with optional samples. Return whether the samples were stored."""
+        stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._heartbeats.add(node)
+        self._pending_samples.append((node, body, stored))
+        self._samples_pending.set()
+        return await stored
 
-    async def tell_news(self) -> None:
+    async def send_samples(self) -> None:
+        """Forward samples to the HTTP server in batches until cancelled."""
         while True:
-            await self._some_news.wait()
-            await asyncio.sleep(TOGETHER_SECONDS)
-            self._some_news.clear()
-            told, self._news = self._news, []
-            answer = await self._readings.keep(
-                pipe.packed_parts((node, body) for node, body, _ in told), len(told)
+            await self._samples_pending.wait()
+            await asyncio.sleep(SAMPLE_BATCH_SECONDS)
+            self._samples_pending.clear()
+            batch, self._pending_samples = self._pending_samples, []
+            reply = await self._samples.store(
+                frames.pack_by_node((node, body) for node, body, _ in batch), len(batch)
             )
-            for (_, _, future), kept in zip(told, answer, strict=True):
+            for (_, _, future), stored in zip(batch, reply, strict=True):
                 if not future.done():
-                    future.set_result(bool(kept))
+                    future.set_result(bool(stored))
 
-    async def tell_heard(self) -> None:
+    async def send_heartbeats(self) -> None:
+        """Forward heartbeats to the controller in batches until cancelled."""
         while True:
-            await asyncio.sleep(HEARD_SECONDS)
-            if self._heard:
-                self.say(Frame(Kind.HEARD, body=b"".join(self._heard)))
-                self._heard.clear()
+            await asyncio.sleep(HEARTBEAT_BATCH_SECONDS)
+            if self._heartbeats:
+                self.send(Frame(Kind.HEARTBEATS, body=b"".join(self._heartbeats)))
+                self._heartbeats.clear()
 
-    async def listen(self) -> None:
-        """Until the pipe ends."""
-        while (frame := await pipe.read_async(self._reader)) is not None:
+    async def read(self) -> None:
+        """Apply frames of the controller until it closes the connection."""
+        while (frame := await frames.read_frame_async(self._reader)) is not None:
             match frame.kind:
-                case Kind.ANSWER | Kind.REFUSED:
-                    self._answered(frame)
-                case Kind.LOOK:
-                    for node in pipe.ids(frame.body):
+                case Kind.REPLY | Kind.ERROR:
+                    self._complete_call(frame)
+                case Kind.DESIRED_STATE_CHANGED:
+                    for node in frames.split_ids(frame.body):
                         if stream := self._streams.get(node):
-                            stream.look = True
+                            stream.state_may_have_changed = True
                             stream.wake.set()
-                case Kind.ENDED:
-                    self._ended(set(frame.body.decode().split()))
+                case Kind.CERTIFICATES_ENDED:
+                    self._end_streams(set(frame.body.decode().split()))
 
-    def _answered(self, frame: Frame) -> None:
+    def _complete_call(self, frame: Frame) -> None:
         future = self._calls.get(frame.call)
         if future is None or future.done():
             return
-        if frame.kind is Kind.ANSWER:
+        if frame.kind is Kind.REPLY:
             future.set_result(frame.body)
         else:
-            code, _, sentence = frame.body.decode().partition(" ")
-            future.set_exception(Refused(code, sentence))
+            code, _, detail = frame.body.decode().partition(" ")
+            future.set_exception(RequestError(code, detail))
 
-    def _ended(self, serials: set[str]) -> None:
+    def _end_streams(self, serials: set[str]) -> None:
         self.ended_serials |= serials
         for stream in list(self._streams.values()):
             if stream.serial in serials:
@@ -203,43 +212,46 @@ class Appliance:
 
 
 def serial_of(auth_context: Mapping[str, Any]) -> str:
-    """Of the peer's certificate; empty without one."""
+    """Return the serial of the peer's certificate; empty without one."""
     pems = list(auth_context.get("x509_pem_cert", ()))
     return format(x509.load_pem_x509_certificate(pems[0]).serial_number, "x") if pems else ""
 
 
-class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the generated base has no types
+class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base has no types
+    """gRPC service of the agents."""
+
     def __init__(
-        self, appliance: Appliance, streams: dict[bytes, Stream], heartbeat_seconds: float
+        self, controller: Controller, streams: dict[bytes, Stream], heartbeat_seconds: float
     ) -> None:
-        self._appliance, self._streams, self._heartbeat_seconds = (
-            appliance,
-            streams,
-            heartbeat_seconds,
-        )
+        self._controller = controller
+        self._streams = streams
+        self._heartbeat_seconds = heartbeat_seconds
+        self._boots = BootHistory()
 
     @property
     def heartbeat_seconds(self) -> float:
-        """The cadence that agents are asked for."""
+        """Interval that agents must keep."""
         return self._heartbeat_seconds * max(1.0, len(self._streams) / NODES_AT_FULL_CADENCE)
 
-    async def _admitted(self, context: Context, method: str) -> tuple[bytes, str]:
+    async def _admit(self, context: Context) -> Stream:
+        """Return the stream of the node with the peer's certificate, or abort the call."""
         serial = serial_of(context.auth_context())
-        node = await self._appliance.ask(
-            Kind.ADMIT, body=f"/busbar.fleet.v1.Fleet/{method} {serial}".encode()
-        )
-        if not node:
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, UNKNOWN_CERTIFICATE)
-        return node, serial
+        self._controller.ended_serials.discard(serial)  # it may be valid again
+        try:
+            return Stream(await self._controller.request(Kind.ADMIT, body=serial.encode()), serial)
+        except RequestError as error:
+            code = _GRPC_CODE.get(error.code, grpc.StatusCode.UNAVAILABLE)
+            await context.abort(code, error.detail)
+            raise
 
     async def Connect(
         self, request_iterator: AsyncIterator[fleet_pb2.AgentMessage], context: Context
     ) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
-        stream = Stream(*await self._admitted(context, "Connect"))
+        stream = await self._admit(context)
         if older := self._streams.get(stream.node):
             older.end()
         self._streams[stream.node] = stream
-        if stream.serial in self._appliance.ended_serials:  # while the question was under way
+        if stream.serial in self._controller.ended_serials:  # while the request was pending
             stream.end(revoked=True)
         reader = asyncio.create_task(self._read(stream, request_iterator))
         try:
@@ -255,24 +267,24 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
                 del self._streams[stream.node]
 
     async def _messages(self, stream: Stream) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
-        beat = 0.0
+        sent_at = 0.0
         while not stream.ended:
             stream.wake.clear()
-            state = await self._changed_state(stream) if stream.look else None
+            state = await self._changed_state(stream) if stream.state_may_have_changed else None
             if (
                 state is not None
-                or stream.kept_sequence != stream.acknowledged
-                or time.monotonic() - beat >= self.heartbeat_seconds
+                or stream.stored_sequence != stream.acknowledged
+                or time.monotonic() - sent_at >= self.heartbeat_seconds
             ):
-                beat = time.monotonic()
-                stream.acknowledged = stream.kept_sequence
+                sent_at = time.monotonic()
+                stream.acknowledged = stream.stored_sequence
                 yield self._message(state, stream.acknowledged)
-            await stream.woken(max(beat + self.heartbeat_seconds - time.monotonic(), 0.01))
+            await stream.wait(max(sent_at + self.heartbeat_seconds - time.monotonic(), 0.01))
 
     async def _changed_state(self, stream: Stream) -> fleet_pb2.DesiredState | None:
-        stream.look = False
+        stream.state_may_have_changed = False
         state = fleet_pb2.DesiredState.FromString(
-            await self._appliance.ask(Kind.STATE, stream.node)
+            await self._controller.request(Kind.DESIRED_STATE, stream.node)
         )
         if state.generation == stream.sent_generation:
             return None
@@ -290,63 +302,68 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # the 
         )
 
     async def _read(self, stream: Stream, messages: AsyncIterator[fleet_pb2.AgentMessage]) -> None:
-        newest: tuple[str, int] = ("", -1)
         try:
             async for m in messages:
-                if m.boot_id == newest[0] and m.sequence <= newest[1]:
-                    await self._appliance.tell(stream.node)
+                if not stream.boot_id:
+                    await self._begin_boot(stream, m.boot_id)
+                if (
+                    not stream.boot_id
+                    or m.boot_id != stream.boot_id
+                    or m.sequence <= stream.last_sequence
+                ):
+                    await self._controller.record_heartbeat(stream.node)
                     continue
-                newest = (m.boot_id, m.sequence)
+                stream.last_sequence = m.sequence
                 try:
-                    await self._take(stream, m)
-                except Refused as refusal:
-                    if refusal.code in ("internal", "busy"):
-                        raise  # nothing is wrong with the message: the agent comes back and says it again
-                    log.warning("node %s: message dropped: %s", stream.node.hex(), refusal)
+                    await self._process(stream, m)
+                except RequestError as error:
+                    if error.code in ("internal", "busy"):
+                        raise  # the message is valid: the agent reconnects and repeats it
+                    log.warning("gateway: message of node %s dropped: %s", stream.node.hex(), error)
         except Exception:
-            log.exception("node %s: its stream ends; the agent comes back", stream.node.hex())
+            log.exception(
+                "gateway: stream of node %s failed, waiting for its agent to reconnect",
+                stream.node.hex(),
+            )
         finally:
             stream.end()
 
-    async def _take(self, stream: Stream, m: fleet_pb2.AgentMessage) -> None:
-        """It can only ever touch the node's own rows: the id comes from its certificate."""
+    async def _begin_boot(self, stream: Stream, boot_id: str) -> None:
+        """Set the boot of a stream. Lock the node if another agent has the same identity."""
+        if not 0 < len(boot_id) <= MAX_BOOT_ID:
+            return
+        stream.boot_id = boot_id
+        if self._boots.connect(stream.node, boot_id):
+            self._boots.forget(stream.node)
+            await self._controller.request(Kind.LOCK, stream.node)
+            stream.end()
+
+    async def _process(self, stream: Stream, m: fleet_pb2.AgentMessage) -> None:
+        """Process a message. It affects only the node itself: the id comes from its certificate."""
         body = m.WhichOneof("body")
         encoded = m.report.SerializeToString(deterministic=True) if body == "report" else b""
         if body == "inventory":
-            await self._appliance.ask(Kind.INVENTORY, stream.node, m.SerializeToString())
+            await self._controller.request(Kind.INVENTORY, stream.node, m.SerializeToString())
         elif body == "report" and encoded != stream.last_report:
-            await self._appliance.ask(Kind.REPORT, stream.node, encoded)
+            await self._controller.request(Kind.REPORT, stream.node, encoded)
             stream.last_report = encoded
         elif body == "samples":
-            if await self._appliance.tell(stream.node, m.samples.SerializeToString()):
-                stream.kept_sequence = m.sequence
+            if await self._controller.record_heartbeat(stream.node, m.samples.SerializeToString()):
+                stream.stored_sequence = m.sequence
                 stream.wake.set()
         else:
-            await self._appliance.tell(stream.node)
-
-    async def RenewCertificates(
-        self, request: fleet_pb2.RenewRequest, context: Context
-    ) -> fleet_pb2.RenewReply:
-        node, _ = await self._admitted(context, "RenewCertificates")
-        try:
-            return fleet_pb2.RenewReply.FromString(
-                await self._appliance.ask(Kind.RENEW, node, request.SerializeToString())
-            )
-        except Refused as refusal:
-            await context.abort(
-                _GRPC_CODE.get(refusal.code, grpc.StatusCode.FAILED_PRECONDITION), refusal.sentence
-            )
-            raise
+            await self._controller.record_heartbeat(stream.node)
 
 
 async def serve(options: Options) -> None:
-    """Until the pipe ends."""
+    """Serve agents until the controller closes the connection."""
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=options.pipe))
     streams: dict[bytes, Stream] = {}
-    appliance = Appliance(reader, writer, streams, Readings(bytes.fromhex(options.readings)))
-    server = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)])
+    samples = SampleClient(bytes.fromhex(options.samples_socket))
+    controller = Controller(reader, writer, streams, samples)
+    server = grpc.aio.server(options=SERVER_OPTIONS)
     fleet_pb2_grpc.add_FleetServicer_to_server(
-        FleetServicer(appliance, streams, options.heartbeat_seconds), server
+        FleetServicer(controller, streams, options.heartbeat_seconds), server
     )
     pair = (Path(options.key).read_bytes(), Path(options.certificate).read_bytes())
     credentials = grpc.ssl_server_credentials(
@@ -357,12 +374,12 @@ async def serve(options: Options) -> None:
     except RuntimeError as error:
         raise SystemExit(PORT_TAKEN) from error
     await server.start()
-    appliance.say(Frame(Kind.READY))
-    working = [
+    controller.send(Frame(Kind.READY))
+    tasks = [
         asyncio.create_task(work)
-        for work in (appliance.tell_news(), appliance.tell_heard(), appliance.listen())
+        for work in (controller.send_samples(), controller.send_heartbeats(), controller.read())
     ]
-    done, _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()
 
@@ -372,7 +389,7 @@ def main() -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO
     )
     for s in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(s, signal.SIG_IGN)  # the appliance decides; its end of the pipe says so
+        signal.signal(s, signal.SIG_IGN)  # the controller decides when this process ends
     uvloop.run(serve(Options(**json.loads(sys.argv[1]))))
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""What the appliance tells its gateway. Apart from it, so that whoever starts it need not load what it serves with."""
+"""Command line of the gateway, in its own module so that the controller does not import gRPC."""
 
 from __future__ import annotations
 
@@ -7,17 +7,27 @@ import sys
 from dataclasses import asdict, dataclass
 
 PORT_TAKEN = 3
-"""Its exit status."""
+"""Exit status if the port is in use."""
+GATEWAY_ENVIRONMENT = {
+    "GRPC_SSL_CIPHER_SUITES": "ECDHE-PSK-CHACHA20-POLY1305",
+    "GRPC_VERBOSITY": "ERROR",
+}
+"""Variables of the gateway process, which gRPC reads when it is imported.
+
+The first one leaves TLS 1.3 only, for which gRPC has no option in Python: it lists the ciphers of
+TLS 1.2, and this cipher needs a pre-shared key, which the server does not have. The second one
+omits a log line for each failed handshake.
+"""
 
 
 @dataclass(frozen=True)
 class Options:
-    """On its command line."""
+    """Command line of the gateway process."""
 
     pipe: int
     """File descriptor."""
-    readings: str
-    """Name, in hexadecimal, of the socket on which the web's process takes samples."""
+    samples_socket: str
+    """Name, in hexadecimal, of the socket on which the HTTP server accepts samples."""
     address: str
     port: int
     certificate: str

@@ -1,26 +1,29 @@
-"""Heartbeats live in memory; the database learns of them now and then, for the next start."""
+"""Periodic copy of the last heartbeats from memory to the database, for the next start."""
 
 from __future__ import annotations
 
 import time
 
+from appliance.db.prepared import Update
+from appliance.db.writer import write_transaction
 from appliance.inventory.models import Node
-from appliance.prepared import Update
-from appliance.telemetry import latest
-from appliance.writer import writes
+from appliance.telemetry import reachability
 
-SEEN = Update(lambda ids, at: (Node.objects.filter(pk__in=ids), {"last_seen_at": at}))
-FLUSH_TURNS = 30
+SET_LAST_SEEN = Update(lambda ids, at: (Node.objects.filter(pk__in=ids), {"last_seen_at": at}))
+FLUSH_SLOTS = 30
 
 
-@writes
+@write_transaction
 def flush_last_seen() -> None:
-    """Call every second. The database learns of each node every half minute, of a few at a time: that it was heard then or later."""
-    turn = int(time.monotonic()) % FLUSH_TURNS
+    """Store the last heartbeat of one thirtieth of the nodes. Call once a second.
+
+    All nodes of a call get the earliest of their times, so that one UPDATE suffices.
+    """
+    slot = int(time.monotonic()) % FLUSH_SLOTS
     seen = {
         node_id: at
-        for node_id, at in latest.all_last_seen().items()
-        if node_id.int % FLUSH_TURNS == turn
+        for node_id, at in reachability.all_last_seen().items()
+        if node_id.int % FLUSH_SLOTS == slot
     }
     if seen:
-        SEEN(ids=list(seen), at=min(seen.values()))
+        SET_LAST_SEEN(ids=list(seen), at=min(seen.values()))

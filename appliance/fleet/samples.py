@@ -1,4 +1,4 @@
-"""Samples of nodes: decoded, and given to the series and the browsers that watch."""
+"""Samples of nodes: decoding, recording in series, and publishing on the feed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from uuid import UUID
 
-from appliance import pipe
-from appliance.inventory import services as inventory
-from appliance.telemetry import charts, latest
-from appliance.told import in_web
-from appliance.writer import fleet_readers
+from appliance.db import change_log
+from appliance.db.change_log import Topic
+from appliance.db.writer import fleet_pool
+from appliance.inventory.reports import gpu_ids_by_uuid
+from appliance.ipc import frames
+from appliance.telemetry import charts, reachability
 from nodes.protocol import fleet_pb2
 
 log = logging.getLogger(__name__)
@@ -22,56 +23,68 @@ MAX_METRICS, MAX_NAME = 64, 64
 _gpu_ids: dict[UUID, dict[bytes, UUID]] = {}
 
 
-@in_web
-def forget_gpus(node_id: UUID) -> None:
-    """Its inventory is another."""
+def _forget_gpus(node_id: UUID) -> None:
     _gpu_ids.pop(node_id, None)
 
 
-def take(news: bytes) -> bytes:
-    """Of several nodes, each of which was heard, and may say what it measured. A byte each: 1 when that was kept. On one thread; reads rows of new nodes."""
-    return bytes(kept(UUID(bytes=node), body) for node, body in pipe.parts(news))
+change_log.subscribe(lambda change: _forget_gpus(change.object_id), Topic.NODE_INVENTORY)
 
 
-def kept(node_id: UUID, body: bytes) -> bool:
-    latest.heard_from(node_id)
+def store_samples(packed: bytes) -> bytes:
+    """Store the samples of several nodes and record their heartbeats.
+
+    Return one byte per node, 1 if its samples were stored. Runs on one thread; reads rows of new
+    nodes.
+    """
+    return bytes(
+        _store_node_samples(UUID(bytes=node), body) for node, body in frames.unpack_by_node(packed)
+    )
+
+
+def _store_node_samples(node_id: UUID, body: bytes) -> bool:
+    reachability.record_heartbeat(node_id)
     if not body:
         return False
     try:
         samples = fleet_pb2.Samples.FromString(body)
-        charts.record_gpus(*readings(samples, gpus_of(node_id, [g.gpu_uuid for g in samples.gpus])))
+        charts.record_gpu_samples(
+            *_values_by_gpu(samples, _gpu_ids_of(node_id, [g.gpu_uuid for g in samples.gpus]))
+        )
         return True
     except Exception as error:
-        log.warning("node %s: samples dropped: %s", node_id, error)
+        log.warning("samples: of node %s dropped: %s", node_id, error)
         return False
 
 
-def gpus_of(node_id: UUID, wanted: Iterable[bytes]) -> dict[bytes, UUID]:
-    """NVML's UUID to our id."""
-    known = _gpu_ids.get(node_id)
-    if known is None or not known.keys() >= set(wanted):
-        read = fleet_readers.submit(inventory.gpu_ids, node_id).result()
-        known = _gpu_ids[node_id] = {uuid.bytes: pk for uuid, pk in read.items()}
-    return known
+def _gpu_ids_of(node_id: UUID, wanted: Iterable[bytes]) -> dict[bytes, UUID]:
+    """Map NVML UUIDs of the node's GPUs to ids."""
+    ids = _gpu_ids.get(node_id)
+    if ids is None or not ids.keys() >= set(wanted):
+        read = fleet_pool.submit(gpu_ids_by_uuid, node_id).result()
+        ids = _gpu_ids[node_id] = {uuid.bytes: pk for uuid, pk in read.items()}
+    return ids
 
 
 @lru_cache(1024)
-def names(given: tuple[str, ...]) -> tuple[str, ...]:
-    """The one tuple of these names. Raises ValueError when a GPU can hardly have them."""
+def _validate_metrics(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return one shared tuple for equal names. Raises ValueError for invalid ones."""
     if (
-        len(given) > MAX_METRICS
-        or len(set(given)) != len(given)
-        or any(not 0 < len(name) <= MAX_NAME for name in given)
+        len(names) > MAX_METRICS
+        or len(set(names)) != len(names)
+        or any(not 0 < len(name) <= MAX_NAME for name in names)
     ):
-        raise ValueError(f"{len(given)} metrics, or a name that is none")
-    return given
+        raise ValueError(
+            f"{len(names)} metrics; at most {MAX_METRICS} different names "
+            f"of 1 to {MAX_NAME} characters are allowed"
+        )
+    return names
 
 
-def readings(
+def _values_by_gpu(
     samples: fleet_pb2.Samples, gpu_ids: Mapping[bytes, UUID]
 ) -> tuple[tuple[str, ...], dict[UUID, list[float]]]:
-    """Metrics, and the values of each GPU that is the node's; NaN where there is none."""
-    metrics, found = names(tuple(samples.metrics)), {}
+    """Return metrics and the values of each GPU of the node; NaN where one is missing."""
+    metrics, found = _validate_metrics(tuple(samples.metrics)), {}
     for gpu in samples.gpus:
         if (gpu_id := gpu_ids.get(gpu.gpu_uuid)) is not None and len(gpu.values) == len(metrics):
             values = list(gpu.values)

@@ -1,4 +1,8 @@
-"""Registration of a machine over SSH: its key confirmed, its state checked, the bundle sent, the node awaited, or all of it undone."""
+"""Enrolment of a machine over SSH, as a background task with rollback.
+
+Steps: check the host key, sign in, preflight, send and install the bundle, wait for the node,
+commit. Any failure rolls back the machine and removes the node from the appliance.
+"""
 
 from __future__ import annotations
 
@@ -15,160 +19,118 @@ from django.conf import settings
 from django.db import transaction
 
 from appliance.accounts.models import User
-from appliance.activity import tasks
+from appliance.activity import task_runner
 from appliance.activity.models import Task, TaskState
-from appliance.activity.services import emit, task_start
-from appliance.errors import ApplianceError, Code
+from appliance.activity.tasks import fail_interrupted, register_canceller, task_start
+from appliance.api.errors import ApplianceError, Code
+from appliance.db.writer import write_transaction
 from appliance.fleet import bundle, enrolment
-from appliance.fleet.models import EnrolmentToken, SshHostKey
+from appliance.fleet.host_keys import require_key
+from appliance.fleet.models import EnrolmentToken
 from appliance.fleet.ssh import (
     Credentials,
     Destination,
     Host,
     HostKey,
-    Lines,
+    MessageReader,
     find_python,
-    handshake,
-    our_program,
+    open_transport,
+    run_installer,
     sign_in,
 )
 from appliance.inventory import endpoints
 from appliance.inventory.models import Node, NodeState
-from appliance.telemetry import latest
-from appliance.writer import writes
+from appliance.telemetry import reachability
 
 log = logging.getLogger(__name__)
 
 KIND = "node.enrol_ssh"
-NODE_SECONDS = 90.0
-STEP_SECONDS = 120.0
+NODE_TIMEOUT_SECONDS = 90.0
+STEP_TIMEOUT_SECONDS = 120.0
 DEFAULT_DATA_PORT = 8445
+ROLLBACK = "the installation on the machine is rolled back"
 
 
 @dataclass(frozen=True)
-class Registration:
+class EnrolmentRequest:
     to: Destination
     addresses: tuple[str, ...]
-    """Under which clients reach the node."""
+    """Addresses at which clients reach the node."""
     software_gpus: int
     data_port: int = DEFAULT_DATA_PORT
 
 
-def confirm_host_key(*, to: Destination, given_sha256: str, actor: str) -> HostKey:
-    """The host's key, if it is the pinned one or the one that was confirmed now. Blocks for the handshake."""
-    with handshake(to, settings.ENVIRONMENT.ssh_seconds) as (_, shown):
-        pass
-    pinned = SshHostKey.objects.filter(address=to.address, port=to.port).first()
-    if pinned is not None:
-        refuse_other_key(pinned.sha256, shown, to)
-        return shown
-    given = given_sha256.removeprefix("SHA256:").rstrip("=")
-    if not given:
-        raise ApplianceError(
-            Code.HOST_KEY_UNCONFIRMED, f"{to.address} showed the {shown.key_type} key SHA256:{shown.sha256}. Compare it there with "
-            "`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`; if it is right, send it as host_key_sha256.",
-            host_key_sha256=shown.sha256, host_key_type=shown.key_type,
-        )  # fmt: skip
-    refuse_other_key(given, shown, to)
-    pin(to=to, shown=shown, actor=actor)
-    return shown
-
-
-def refuse_other_key(expected: str, shown: HostKey, to: Destination) -> None:
-    if shown.sha256 != expected:
-        raise ApplianceError(
-            Code.HOST_KEY_CHANGED, f"{to.address}:{to.port} shows the key SHA256:{shown.sha256}, and SHA256:{expected} was confirmed. Somebody may be in "
-            "between, or the machine was set up anew: only then forget the old key (`busbar node forget-key ADDRESS`). Nothing was sent.",
-        )  # fmt: skip
-
-
-@writes
-def pin(*, to: Destination, shown: HostKey, actor: str) -> None:
-    SshHostKey.objects.get_or_create(
-        address=to.address, port=to.port, defaults={"key_type": shown.key_type, "sha256": shown.sha256, "confirmed_by": actor}
-    )  # fmt: skip
-    emit(
-        "ssh_host_key.confirmed",
-        path=f"ssh/{to.address}",
-        actor=actor,
-        message=f"{actor} confirmed the key SHA256:{shown.sha256} of {to.address}:{to.port}.",
-    )
-
-
-@writes
-def forget_key(*, key_id: UUID, actor: str) -> None:
-    for key in SshHostKey.objects.filter(pk=key_id):
-        key.delete()
-        emit(
-            "ssh_host_key.forgotten",
-            path=f"ssh/{key.address}",
-            actor=actor,
-            message=f"{actor} forgot the key of {key.address}:{key.port}.",
-        )
-
-
-@writes
-def start(
-    *, registration: Registration, credentials: Credentials, shown: HostKey, initiator: User
+@write_transaction
+def start_enrolment(
+    *, request: EnrolmentRequest, credentials: Credentials, host_key: HostKey, initiator: User
 ) -> Task:
-    """The task; its work begins with the commit. The credentials go to this process's runner and nowhere else."""
+    """Create the task. Its work starts with the commit.
+
+    The credentials exist only in the memory of this process while the task runs.
+    """
     task = task_start(
         kind=KIND,
-        path=f"ssh/{registration.to.address}",
+        path=f"ssh/{request.to.address}",
         initiator=initiator,
-        message=f"Registering {registration.to}.",
+        message=f"Enrolling {request.to}.",
     )
-    transaction.on_commit(
-        lambda: tasks.run(task, partial(register, registration, credentials, shown, initiator))
-    )
+    work = partial(enrol_machine, request, credentials, host_key, initiator)
+    transaction.on_commit(lambda: task_runner.submit(task, work))
     return task
 
 
-def register(
-    registration: Registration,
+def enrol_machine(
+    request: EnrolmentRequest,
     credentials: Credentials,
-    shown: HostKey,
+    host_key: HostKey,
     initiator: User,
-    progress: tasks.Progress,
+    progress: task_runner.Progress,
 ) -> None:
-    """The whole of it, on a thread of the task runner."""
-    result: dict[str, Any] = {"destination": str(registration.to)}
-    progress.say(2, f"Signing in as {registration.to}.")
-    with handshake(registration.to, settings.ENVIRONMENT.ssh_seconds) as (transport, key):
-        refuse_other_key(shown.sha256, key, registration.to)
-        sign_in(transport, registration.to, credentials)
+    """Perform all steps on a thread of the task runner. Raises ApplianceError on a failure."""
+    result: dict[str, Any] = {"destination": str(request.to)}
+    progress.report(2, f"Signing in as {request.to}.")
+    with open_transport(request.to, settings.ENVIRONMENT.ssh_seconds) as (transport, presented):
+        require_key(host_key.sha256, presented, request.to)
+        sign_in(transport, request.to, credentials)
         host = find_python(transport, settings.ENVIRONMENT.ssh_seconds)
-        progress.say(8, "Checking the machine.")
-        result["preflight"] = preflight(host, credentials, registration)
-        progress.result(result)
-        refuse_failed(result["preflight"])
-        install(host, credentials, registration, initiator, progress, result)
+        progress.report(8, "Checking the machine.")
+        result["preflight"] = run_preflight(host, credentials, request)
+        progress.set_result(result)
+        refuse_failed_checks(result["preflight"])
+        install(host, credentials, request, initiator, progress, result)
 
 
-def options(registration: Registration) -> dict[str, Any]:
+def installer_options(request: EnrolmentRequest) -> dict[str, Any]:
     e = settings.ENVIRONMENT
     return {
-        "https": [e.advertise, e.https_port], "fleet": [e.advertise, e.fleet_port], "data_port": registration.data_port,
-        "software_gpus": registration.software_gpus, "addresses": list(registration.addresses), "appliance_seconds": time.time(),
-    }  # fmt: skip
+        "https": [e.advertise, e.https_port],
+        "fleet": [e.advertise, e.fleet_port],
+        "data_port": request.data_port,
+        "software_gpus": request.software_gpus,
+        "addresses": list(request.addresses),
+        "appliance_seconds": time.time(),
+    }
 
 
-def preflight(
-    host: Host, credentials: Credentials, registration: Registration
+def run_preflight(
+    host: Host, credentials: Credentials, request: EnrolmentRequest
 ) -> list[dict[str, str]]:
-    with our_program(host, credentials, bundle.tar(None), ["preflight", "--options", "-"]) as lines:
-        send(lines, options(registration))
-        answer = next_line(lines)
-        if "table" not in answer:
+    """Return the table of checks: check, state, found and fix of each row."""
+    arguments = ["preflight", "--options", "-"]
+    with run_installer(host, credentials, bundle.build_tar(None), arguments) as reader:
+        send(reader, installer_options(request))
+        message = next_message(reader)
+        if "table" not in message:
             raise ApplianceError(
                 Code.PREFLIGHT_FAILED,
-                f"The checks did not run: {answer.get('error') or lines.last_words()}",
+                f"The checks did not run: {message.get('error') or reader.last_error_line()}",
             )
-        table: list[dict[str, str]] = answer["table"]
+        table: list[dict[str, str]] = message["table"]
         return table
 
 
-def refuse_failed(table: list[dict[str, str]]) -> None:
+def refuse_failed_checks(table: list[dict[str, str]]) -> None:
+    """Raise ApplianceError with PREFLIGHT_FAILED if a row has the state `fail`."""
     failed = [row for row in table if row["state"] == "fail"]
     if failed:
         raise ApplianceError(
@@ -177,104 +139,118 @@ def refuse_failed(table: list[dict[str, str]]) -> None:
         )
 
 
-def send(lines: Lines, content: dict[str, Any]) -> None:
-    lines.channel.sendall(json.dumps(content).encode() + b"\n")
+def send(reader: MessageReader, content: dict[str, Any]) -> None:
+    reader.channel.sendall(json.dumps(content).encode() + b"\n")
 
 
-def next_line(lines: Lines) -> dict[str, Any]:
+def next_message(reader: MessageReader) -> dict[str, Any]:
+    """Return the installer's next message; empty if it has ended."""
     try:
-        return lines.next(STEP_SECONDS) or {}
+        return reader.next(STEP_TIMEOUT_SECONDS) or {}
     except TimeoutError:
         raise ApplianceError(
             Code.INSTALLATION_FAILED,
-            f"The machine was silent for {STEP_SECONDS:.0f} s; it undoes what was made by itself.",
+            f"No progress for {STEP_TIMEOUT_SECONDS:.0f} s; {ROLLBACK}.",
         ) from None
 
 
 def install(
     host: Host,
     credentials: Credentials,
-    registration: Registration,
+    request: EnrolmentRequest,
     initiator: User,
-    progress: tasks.Progress,
+    progress: task_runner.Progress,
     result: dict[str, Any],
 ) -> None:
-    progress.say(15, "Sending the bundle.")
+    """Install the node and report the result. Removes the node again after a failure."""
+    progress.report(15, "Sending the bundle.")
     token, text = enrolment.token_create(user=initiator)
     result["token_id"] = str(token.pk)
-    progress.result(result)
+    progress.set_result(result)
+    options = installer_options(request) | {"token": text}
     try:
-        with our_program(
-            host,
-            credentials,
-            bundle.tar(host.version),
-            ["install", "--options", "-", "--bundle", "@BUNDLE"],
-        ) as lines:
-            send(lines, options(registration) | {"token": text})
-            follow(lines, progress)
-            node = await_node(token.pk)
-            result |= {"node_id": str(node.pk), "node": node.name, "confirmed": True}
-            progress.result(result)
-            progress.say(95, "Confirming.")
-            lines.channel.sendall(b"commit\n")
-            if not next_line(lines).get("done"):
-                raise ApplianceError(
-                    Code.INSTALLATION_FAILED,
-                    f"The machine did not take the confirmation: {lines.last_words()}",
-                )
-        unheard = endpoints.silent(node)
-        result["silent_endpoints"] = unheard
-        progress.result(result)
-        doubt = (
-            f" Its data plane does not answer from here at {', '.join(unheard)}; a firewall may be in the way of clients, too."
-            if unheard
-            else ""
-        )
-        progress.mention(100, f"{registration.to.address} is node {node.name}.{doubt}")
+        node = install_and_commit(host, credentials, options, token.pk, progress, result)
+        silent = endpoints.closed_endpoints(node)
     except (OSError, EOFError) as error:
         withdraw(token.pk)
         raise ApplianceError(
             Code.HOST_UNREACHABLE,
-            f"The connection broke ({error or 'it was cut'}); the machine undoes what was made by itself.",
+            f"The connection broke ({error or 'connection closed'}); {ROLLBACK}.",
         ) from None
-    except (ApplianceError, tasks.Cancelled):
+    except (ApplianceError, task_runner.TaskCancelled):
         withdraw(token.pk)
         raise
+    result["silent_endpoints"] = silent
+    progress.set_result(result)
+    warning = (
+        f" The appliance cannot connect to its data port at {', '.join(silent)};"
+        " a firewall may block clients, too."
+        if silent
+        else ""
+    )
+    progress.report_final(100, f"{request.to.address} is node {node.name}.{warning}")
 
 
-def follow(lines: Lines, progress: tasks.Progress) -> None:
-    """Until the machine waits for us."""
+def install_and_commit(
+    host: Host,
+    credentials: Credentials,
+    options: dict[str, Any],
+    token_id: UUID,
+    progress: task_runner.Progress,
+    result: dict[str, Any],
+) -> Node:
+    """Run the installer, wait for the node to report, and send the commit."""
+    arguments = ["install", "--options", "-", "--bundle", "@BUNDLE"]
+    tar = bundle.build_tar(host.version)
+    with run_installer(host, credentials, tar, arguments) as reader:
+        send(reader, options)
+        follow_progress(reader, progress)
+        node = wait_for_node(token_id)
+        result |= {"node_id": str(node.pk), "node": node.name, "confirmed": True}
+        progress.set_result(result)
+        progress.report(95, "Confirming.")
+        reader.channel.sendall(b"commit\n")
+        if not next_message(reader).get("done"):
+            raise ApplianceError(
+                Code.INSTALLATION_FAILED,
+                f"The machine did not acknowledge the commit: {reader.last_error_line()}",
+            )
+    return node
+
+
+def follow_progress(reader: MessageReader, progress: task_runner.Progress) -> None:
+    """Copy the installer's progress to the task until it waits for the commit."""
     while True:
-        line = next_line(lines)
-        if "step" in line:
-            progress.say(int(line["percent"]), str(line["step"]))
-            if line.get("waiting"):
-                return
-        else:
+        message = next_message(reader)
+        if "step" not in message:
             raise ApplianceError(
                 Code.INSTALLATION_FAILED,
                 str(
-                    line.get("error")
-                    or lines.last_words()
-                    or "The installation ended without a word; it was undone."
+                    message.get("error")
+                    or reader.last_error_line()
+                    or f"The installer ended without an error message; {ROLLBACK}."
                 ),
             )
+        progress.report(int(message["percent"]), str(message["step"]))
+        if message.get("waiting"):
+            return
 
 
-def node_of(token_id: UUID) -> Node | None:
+def node_of_token(token_id: UUID) -> Node | None:
+    """Return the node that redeemed the token, or None if it is not redeemed."""
     answer = EnrolmentToken.objects.values_list("answer", flat=True).get(pk=token_id)
     return Node.objects.filter(pk=answer["node_id"]).first() if answer else None
 
 
-def await_node(token_id: UUID) -> Node:
-    """Until its agent reports it, with GPUs and the launcher's port."""
-    end = time.monotonic() + NODE_SECONDS
+def wait_for_node(token_id: UUID) -> Node:
+    """Wait until the node is ready and has reported its GPUs and endpoints."""
+    end = time.monotonic() + NODE_TIMEOUT_SECONDS
     while time.monotonic() < end:
-        node = node_of(token_id)
+        node = node_of_token(token_id)
         if (
             node
             and node.state == NodeState.READY
-            and latest.reachable(node.pk)
+            and reachability.is_reachable(node.pk)
             and node.endpoints.exists()
             and node.gpus.exists()
         ):
@@ -282,35 +258,49 @@ def await_node(token_id: UUID) -> Node:
         time.sleep(0.2)
     raise ApplianceError(
         Code.INSTALLATION_FAILED,
-        f"The agent was started and did not report within {NODE_SECONDS:.0f} s; everything was undone.",
+        f"The agent did not report within {NODE_TIMEOUT_SECONDS:.0f} s after its start;"
+        f" {ROLLBACK}.",
     )
 
 
 def withdraw(token_id: UUID) -> None:
-    """The node of a registration that failed: gone here, as it is there."""
+    """Delete the token, or remove the node that redeemed it."""
     EnrolmentToken.objects.filter(pk=token_id, redeemed_at=None).delete()
     with contextlib.suppress(EnrolmentToken.DoesNotExist):
-        if (node := node_of(token_id)) is not None:
+        if (node := node_of_token(token_id)) is not None:
             try:
                 enrolment.node_remove(node_id=node.pk, actor="system")
-            except ApplianceError as error:  # the queue may have placed something there already: the first failure is the one to be told
-                log.warning("node %s of a failed registration stays: %s", node.name, error.detail)
+            except ApplianceError as error:
+                # The scheduler may have placed an allocation on it already. Do not hide the
+                # failure that led here.
+                log.warning(
+                    "ssh_enrolment: node %s of a failed enrolment is not removed: %s",
+                    node.name,
+                    error.detail,
+                )
 
 
-def settle_interrupted() -> None:
-    """At start: registrations that an earlier process was at. The machines undo theirs when the connection is gone."""
+def fail_interrupted_enrolments() -> None:
+    """Fail the enrolments that an earlier process left running. Called at start.
+
+    The machines roll back by themselves when their SSH connection ends.
+    """
     for task in Task.objects.filter(kind=KIND, state=TaskState.RUNNING):
         result = task.result or {}
         if "token_id" in result and not result.get("confirmed"):
             withdraw(UUID(result["token_id"]))
-    tasks.fail_interrupted(
+    fail_interrupted(
         kind=KIND,
-        detail="The appliance was restarted meanwhile and keeps no credentials: credentials needed again. The machine undid what was made.",
+        detail="The appliance was restarted and does not store credentials: credentials needed"
+        f" again; {ROLLBACK}.",
     )
 
 
-def stop(task: Task, user: User) -> None:
-    """Its thread notices at its next step: the connection closes, and the machine undoes what was made by itself."""
+def cancel_enrolment(task: Task, user: User) -> None:
+    """Do nothing: the next progress report of the work raises TaskCancelled.
+
+    That closes the SSH connection, and the machine rolls back.
+    """
 
 
-tasks.register_canceller(KIND, "fleet.enrol", stop)
+register_canceller(KIND, "fleet.enrol", cancel_enrolment)

@@ -1,4 +1,7 @@
-"""How much there is, how much of it can be given, is given, works, and is held for nothing. GPUs as floats, memory in bytes."""
+"""Capacity of visible GPUs: total, allocatable, allocated, used and idle.
+
+GPUs are counted as floats, memory in bytes.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,21 @@ from typing import NamedTuple
 from uuid import UUID
 
 from appliance.inventory.models import GpuQuerySet, NodeState
-from appliance.telemetry import latest, series
+from appliance.telemetry import reachability, series
 
 
 @dataclass
 class Amount:
     capacity: float = 0
-    """Of what is there."""
+    """Present in nodes."""
     allocatable: float = 0
-    """Of that, what lies on ready and reachable nodes, in a pool: given or not."""
+    """Part of the capacity in pools and on ready, reachable nodes, allocated or not."""
     allocated: float = 0
     used: float = 0
-    """As measured, by whomever."""
+    """Measured use, also by other programs on the node."""
     idle: float = 0
-    """Allocated, and not used: of each GPU by itself, so that a busy one does not hide an idle one."""
+    """Allocated minus used, summed over GPUs: use beyond the allocation of one GPU never hides
+    idle capacity of another."""
 
     def add(self, *, capacity: float, allocatable: bool, allocated: float, used: float) -> None:
         self.capacity += capacity
@@ -39,67 +43,70 @@ class Capacity:
     memory_bytes: Amount = field(default_factory=Amount)
 
 
-class Row(NamedTuple):
-    id: UUID
+class GpuRow(NamedTuple):
+    """Columns of a GPU; the fields are Django lookups."""
+
+    pk: UUID
     model: str
     present: bool
     memory_bytes: int
     taken_percent: int
     taken_memory_bytes: int
     node_id: UUID
-    node: str
-    node_state: str
+    node__name: str
+    node__state: str
     pool_id: UUID | None
-    pool: str | None
-    site_id: UUID | None
-    site: str | None
+    pool__name: str | None
+    node__site_id: UUID | None
+    node__site__name: str | None
 
 
-COLUMNS = (
-    "pk", "model", "present", "memory_bytes", "taken_percent", "taken_memory_bytes", "node_id", "node__name", "node__state", "pool_id", "pool__name",
-    "node__site_id", "node__site__name",
-)  # fmt: skip
 NO_POOL, NO_SITE = "in no pool", "at no site"
-GROUPS: dict[str, Callable[[Row], tuple[UUID | None, str]]] = {
-    "pool": lambda r: (r.pool_id, r.pool or NO_POOL),
-    "node": lambda r: (r.node_id, r.node),
-    "site": lambda r: (r.site_id, r.site or NO_SITE),
+GROUPS: dict[str, Callable[[GpuRow], tuple[UUID | None, str]]] = {
+    "pool": lambda r: (r.pool_id, r.pool__name or NO_POOL),
+    "node": lambda r: (r.node_id, r.node__name),
+    "site": lambda r: (r.node__site_id, r.node__site__name or NO_SITE),
     "model": lambda r: (None, r.model),
 }
 
 
-def measured(gpus: GpuQuerySet, by: str) -> tuple[list[Capacity], Capacity]:
-    """Each group by name, and all together. `by`: one of GROUPS. Reads the database."""
-    rows = [Row(*row) for row in gpus.exclude(node__state=NodeState.REMOVED).values_list(*COLUMNS)]
-    silent, total, found = (
-        latest.unreachable({r.node_id for r in rows}),
-        Capacity(None, "all"),
-        dict[tuple[UUID | None, str], Capacity](),
-    )
-    for r in rows:
-        group = GROUPS[by](r)
-        add(r, r.node_id in silent, (found.setdefault(group, Capacity(*group)), total))
-    return sorted(found.values(), key=lambda c: c.name), total
+def measure_capacity(gpus: GpuQuerySet, by: str) -> tuple[list[Capacity], Capacity]:
+    """Return the capacity of each group, by name, and the total. `by` is a key of GROUPS."""
+    rows = [
+        GpuRow(*row)
+        for row in gpus.exclude(node__state=NodeState.REMOVED).values_list(*GpuRow._fields)
+    ]
+    unreachable = reachability.unreachable({r.node_id for r in rows})
+    total = Capacity(None, "all")
+    groups: dict[tuple[UUID | None, str], Capacity] = {}
+    for row in rows:
+        key = GROUPS[by](row)
+        add_gpu(
+            row, row.node_id not in unreachable, (groups.setdefault(key, Capacity(*key)), total)
+        )
+    return sorted(groups.values(), key=lambda c: c.name), total
 
 
-def add(r: Row, silent: bool, to: Iterable[Capacity]) -> None:
-    """A GPU that is gone has no capacity; what is allocated of it is still said."""
+def add_gpu(row: GpuRow, reachable: bool, capacities: Iterable[Capacity]) -> None:
+    """Add a GPU. A missing GPU has no capacity, but its allocated share still counts."""
     utilisation_percent, used_bytes = (
-        series.readings(r.id, ("utilisation_percent", "memory_used_bytes"))
-        if r.present and not silent
+        series.latest_values(row.pk, ("utilisation_percent", "memory_used_bytes"))
+        if row.present and reachable
         else (0.0, 0.0)
     )
-    given = r.present and not silent and r.node_state == NodeState.READY and r.pool_id is not None
-    for c in to:
+    allocatable = (
+        row.present and reachable and row.node__state == NodeState.READY and row.pool_id is not None
+    )
+    for c in capacities:
         c.gpus.add(
-            capacity=float(r.present),
-            allocatable=given,
-            allocated=r.taken_percent / 100,
+            capacity=float(row.present),
+            allocatable=allocatable,
+            allocated=row.taken_percent / 100,
             used=utilisation_percent / 100,
         )
         c.memory_bytes.add(
-            capacity=r.memory_bytes if r.present else 0,
-            allocatable=given,
-            allocated=r.taken_memory_bytes,
+            capacity=row.memory_bytes if row.present else 0,
+            allocatable=allocatable,
+            allocated=row.taken_memory_bytes,
             used=used_bytes,
         )

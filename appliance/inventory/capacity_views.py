@@ -1,4 +1,4 @@
-"""GET /api/v1/capacity."""
+"""REST view of the capacity."""
 
 from __future__ import annotations
 
@@ -9,34 +9,38 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.authentication import request_user
+from appliance.api.filters import parse_choice, parse_filters
+from appliance.api.views import ApplianceView
 from appliance.inventory import capacity
 from appliance.inventory.models import Gpu
-from appliance.rest import ApplianceView, caller, one_of, parsed_filters
 
 
-class AmountSerializer(serializers.Serializer[Any]):
-    capacity = serializers.FloatField(help_text="Of what is there.")
+class AmountSerializer(serializers.Serializer[capacity.Amount]):
+    capacity = serializers.FloatField(help_text="Present in nodes.")
     allocatable = serializers.FloatField(
-        help_text="Of that, what lies on ready and reachable nodes, in a pool: given or not."
+        help_text="Part of the capacity in pools and on ready, reachable nodes, allocated or not."
     )
     allocated = serializers.FloatField()
-    used = serializers.FloatField(help_text="As measured.")
-    idle = serializers.FloatField(help_text="Allocated, and not used.")
+    used = serializers.FloatField(help_text="Measured use.")
+    idle = serializers.FloatField(help_text="Allocated but not used.")
 
 
-class CapacitySerializer(serializers.Serializer[Any]):
-    id = serializers.UUIDField(allow_null=True)
+class CapacitySerializer(serializers.Serializer[capacity.Capacity]):
+    id = serializers.UUIDField(
+        allow_null=True, help_text="Id of the pool, node or site; null for other groups."
+    )
     name = serializers.CharField()
     gpus = AmountSerializer()
     memory_bytes = AmountSerializer()
 
 
-class CapacitiesSerializer(serializers.Serializer[Any]):
+class CapacitiesSerializer(serializers.Serializer[dict[str, Any]]):
     items = CapacitySerializer(many=True)
     total = CapacitySerializer()
 
 
-BY = {"by": ("by", one_of(*capacity.GROUPS))}
+FILTERS = {"by": ("by", parse_choice(*capacity.GROUPS))}
 
 
 class CapacityView(ApplianceView):
@@ -44,12 +48,15 @@ class CapacityView(ApplianceView):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("by", str, enum=list(capacity.GROUPS), description="pool without it.")
+            OpenApiParameter(
+                "by", str, enum=list(capacity.GROUPS), description="Grouping; default: pool."
+            )
         ],
         responses=CapacitiesSerializer,
     )
     def get(self, request: Request) -> Response:
-        """What there is of the GPUs that one sees, in GPUs and in bytes: capacity, allocatable, allocated, used, idle."""
-        by = parsed_filters(request, BY).get("by", "pool")
-        items, total = capacity.measured(Gpu.objects.visible_to(caller(request)), by)
+        """Return the capacity of the GPUs that the caller may view, by group and in total."""
+        by = parse_filters(request, FILTERS).get("by", "pool")
+        gpus = Gpu.objects.visible_to(request_user(request))
+        items, total = capacity.measure_capacity(gpus, by)
         return Response(CapacitiesSerializer({"items": items, "total": total}).data)

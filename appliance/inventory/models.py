@@ -1,4 +1,4 @@
-"""Nodes, their data-plane endpoints and their GPUs: what exists, and how it was last seen."""
+"""Sites, nodes with their endpoints, and GPUs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.db import models
 from django.db.models import F
 from django.utils import timezone
 
-from appliance.accounts.permissions import can, projects_with
-from appliance.identifiers import uuid7
+from appliance.accounts.permissions import can_somewhere, projects_with
+from appliance.db.identifiers import uuid7
 from appliance.pools.models import Pool
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ class Site(models.Model):
 
 class NodeQuerySet(models.QuerySet["Node"]):
     def visible_to(self, user: User) -> NodeQuerySet:
-        return self if can(user, "inventory.view") else self.none()
+        return self if can_somewhere(user, "inventory.view") else self.none()
 
     def present(self) -> NodeQuerySet:
-        """Without those that were removed; their rows keep the history."""
+        """Exclude removed nodes, whose rows are kept for the history."""
         return self.exclude(state=NodeState.REMOVED)
 
 
@@ -57,16 +57,19 @@ class Node(models.Model):
     name = models.CharField(max_length=100)
     state = models.CharField(max_length=20, choices=NodeState.choices, default=NodeState.ENROLLING)
     generation = models.PositiveBigIntegerField(default=1)
-    """Of its desired state; rises with every change that concerns the node."""
+    """Generation of the desired state."""
     applied_generation = models.PositiveBigIntegerField(default=0)
     agent_version = models.CharField(max_length=50, blank=True)
     driver_version = models.CharField(max_length=50, blank=True)
     cuda_version = models.CharField(max_length=20, blank=True)
-    """The newest that its driver can do."""
+    """Newest CUDA version that the driver supports."""
     operating_system = models.CharField(max_length=100, blank=True)
     software = models.BooleanField(default=False)
-    """Its GPUs are software GPUs."""
+    """The node has software GPUs."""
     boot_id = models.CharField(max_length=64, blank=True)
+    locked_at = models.DateTimeField(null=True)
+    lock_reason = models.CharField(max_length=300, blank=True)
+    """Evidence that the node's identity exists twice. A locked node cannot connect."""
     last_seen_at = models.DateTimeField(null=True)
     labels = models.JSONField(default=dict, blank=True)
     notes = models.TextField(max_length=MAX_NOTES, blank=True)
@@ -89,7 +92,7 @@ class Node(models.Model):
 
 
 class Endpoint(models.Model):
-    """Where the node's launcher can be reached. Clients try them in order."""
+    """Address and port of the launcher. Clients try endpoints in order of position."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="endpoints")
@@ -101,49 +104,55 @@ class Endpoint(models.Model):
 
 class GpuQuerySet(models.QuerySet["Gpu"]):
     def visible_to(self, user: User) -> GpuQuerySet:
-        """GPUs of a pool that is kept for some projects are seen by those projects' people only."""
-        if not can(user, "inventory.view"):
+        """Exclude GPUs of pools that are restricted to projects of other users."""
+        if not can_somewhere(user, "inventory.view"):
             return self.none()
-        there = self.exclude(node__state=NodeState.REMOVED)
-        mine = projects_with(user, "inventory.view")
-        return there if mine is None else there.outside(Pool.objects.kept_from(mine))
+        present = self.exclude(node__state=NodeState.REMOVED)
+        projects = projects_with(user, "inventory.view")
+        if projects is None:
+            return present
+        return present.in_other_pools(Pool.objects.restricted_from(projects))
 
-    def outside(self, hidden: Collection[UUID]) -> GpuQuerySet:
-        """In a pool, and in none of these. What is left out, not what is let in: pages come in order of the key, without a sort."""
+    def in_other_pools(self, hidden: Collection[UUID]) -> GpuQuerySet:
+        """Keep GPUs in pools except the hidden ones.
+
+        Excluding pools instead of listing the visible ones lets the database read pages in key
+        order without a sort.
+        """
         pooled = self.filter(pool__isnull=False)
         return pooled.exclude(pool__in=hidden) if hidden else pooled
 
     def with_names(self) -> GpuQuerySet:
-        """Of node and pool, as `node_name` and `pool_name`."""
+        """Annotate `node_name` and `pool_name`."""
         return self.annotate(node_name=F("node__name"), pool_name=F("pool__name"))
 
 
 class Gpu(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    node = models.ForeignKey(
+    node = models.ForeignKey(  # no index: the constraint gpu_once_a_node has one
         Node, on_delete=models.CASCADE, related_name="gpus", db_index=False
-    )  # gpu_once_a_node serves
+    )
     pool = models.ForeignKey(
         "pools.Pool", null=True, on_delete=models.SET_NULL, related_name="gpus", db_index=False
     )
     uuid = models.UUIDField()
-    """As NVML says it."""
+    """UUID reported by NVML."""
     index = models.PositiveSmallIntegerField()
     model = models.CharField(max_length=100)
     memory_bytes = models.PositiveBigIntegerField()
     compute_capability = models.CharField(max_length=10)
     pci_bus_id = models.CharField(max_length=20, blank=True)
     mig = models.BooleanField(default=False)
-    """Cut into instances by its own firmware: nothing starts on it."""
+    """The GPU is in MIG mode, which excludes it from placement."""
     links = models.JSONField(default=dict, blank=True)
-    """Index of another GPU of the node to how it is reached, as `nvidia-smi topo -m` says it."""
+    """Index of another GPU of the node to the connection type of `nvidia-smi topo -m`."""
     present = models.BooleanField(default=True)
-    """False once a report no longer lists it."""
+    """False if the last report of the node did not list the GPU."""
     labels = models.JSONField(default=dict, blank=True)
     notes = models.TextField(max_length=MAX_NOTES, blank=True)
     taken_percent = models.PositiveSmallIntegerField(default=0)
     taken_memory_bytes = models.PositiveBigIntegerField(default=0)
-    """The sum of its partitions. Kept here so that the database itself refuses to give more than there is, whoever else schedules."""
+    """Totals of the partitions. Constraints prevent overcommitment by several schedulers."""
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -152,7 +161,7 @@ class Gpu(models.Model):
     class Meta:
         indexes: ClassVar[list[models.Index]] = [
             models.Index(fields=["pool", "id"], name="gpu_by_pool")
-        ]  # a pool's GPUs come in pages
+        ]
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(fields=["node", "uuid"], name="gpu_once_a_node"),
             models.CheckConstraint(

@@ -1,4 +1,4 @@
-"""/api/v1/sites."""
+"""REST views of sites."""
 
 from __future__ import annotations
 
@@ -11,23 +11,20 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.fields import NameField
+from appliance.accounts.authentication import request_user
+from appliance.api.fields import NameField
+from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_text
+from appliance.api.pagination import CursorPagination
+from appliance.api.row_serializer import RowSerializer
+from appliance.api.serialization import serialize
+from appliance.api.views import ApplianceView, check_version
 from appliance.inventory import sites
 from appliance.inventory.models import MAX_NOTES, Site
-from appliance.rest import (
-    ApplianceView,
-    CursorPage,
-    Filter,
-    caller,
-    check_version,
-    filter_parameters,
-    filtered,
-    shown,
-    text,
-)
+
+SITE_FILTERS: dict[str, tuple[str, Filter]] = {"name": ("name", parse_text)}
 
 
-class SiteSerializer(serializers.ModelSerializer[Site]):
+class SiteSerializer(RowSerializer[Site]):
     class Meta:
         model = Site
         fields = ("id", "name", "notes", "version", "created_at")
@@ -45,29 +42,25 @@ class SiteChangeSerializer(serializers.Serializer[dict[str, Any]]):
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
 
 
-SITE_FILTERS: dict[str, tuple[str, Filter]] = {"name": ("name", text)}
-
-
 class SiteListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "POST": "inventory.manage"}
 
     @extend_schema(parameters=filter_parameters(SITE_FILTERS), responses=SiteSerializer(many=True))
     def get(self, request: Request) -> Response:
-        page = CursorPage()
-        found = page.paginate_queryset(filtered(request, Site.objects.all(), SITE_FILTERS), request)
-        return page.get_paginated_response([shown(SiteSerializer, site) for site in found])
+        """List sites."""
+        page = CursorPagination()
+        rows = apply_filters(request, Site.objects.all(), SITE_FILTERS)
+        return page.get_paginated_response(
+            [serialize(SiteSerializer, row) for row in page.paginate_queryset(rows, request)]
+        )
 
     @extend_schema(request=SiteRequestSerializer, responses={201: SiteSerializer})
     def post(self, request: Request) -> Response:
+        """Create a site."""
         form = SiteRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(
-            shown(
-                SiteSerializer,
-                sites.site_create(**form.validated_data, actor=caller(request).username),
-            ),
-            status=201,
-        )
+        site = sites.create_site(**form.validated_data, actor=request_user(request).username)
+        return Response(serialize(SiteSerializer, site), status=201)
 
 
 class SiteView(ApplianceView):
@@ -79,26 +72,26 @@ class SiteView(ApplianceView):
 
     @extend_schema(responses=SiteSerializer)
     def get(self, request: Request, site_id: UUID) -> Response:
+        """Return one site."""
         site = get_object_or_404(Site, pk=site_id)
-        return Response(shown(SiteSerializer, site), headers={"ETag": f'"{site.version}"'})
+        return Response(serialize(SiteSerializer, site), headers={"ETag": f'"{site.version}"'})
 
     @extend_schema(request=SiteChangeSerializer, responses=SiteSerializer)
     def patch(self, request: Request, site_id: UUID) -> Response:
+        """Change the name or notes of a site.
+
+        Requests that select the site by its old name no longer match its nodes.
+        """
         check_version(get_object_or_404(Site, pk=site_id), request)
         form = SiteChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        return Response(
-            shown(
-                SiteSerializer,
-                sites.site_change(
-                    site_id=site_id, **form.validated_data, actor=caller(request).username
-                ),
-            )
-        )
+        actor = request_user(request).username
+        site = sites.update_site(site_id=site_id, **form.validated_data, actor=actor)
+        return Response(serialize(SiteSerializer, site))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, site_id: UUID) -> Response:
-        """Refused with the blockers while nodes stand there."""
+        """Delete a site. Fails with `in_use` and a list of blockers while it has nodes."""
         check_version(get_object_or_404(Site, pk=site_id), request)
-        sites.site_delete(site_id=site_id, actor=caller(request).username)
+        sites.delete_site(site_id=site_id, actor=request_user(request).username)
         return Response(status=204)

@@ -1,4 +1,4 @@
-"""Sites: where nodes stand. A request may name one as it names a label: site=NAME."""
+"""Sites. The name of a node's site also acts as its label `site`."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ from uuid import UUID
 
 from django.db.models import F
 
-from appliance.activity.services import emit
-from appliance.errors import ApplianceError, Code
-from appliance.inventory import changes
+from appliance.activity.events import emit
+from appliance.api.errors import ApplianceError, Code
+from appliance.db import change_log
+from appliance.db.change_log import Topic
+from appliance.db.writer import write_transaction
 from appliance.inventory.models import Node, Site
-from appliance.writer import writes
 
 
-def site_named(name: str) -> Site | None:
-    """None for an empty name."""
+def find_site(name: str) -> Site | None:
+    """Return the site, or None for an empty name. Raises ApplianceError NOT_FOUND."""
     site = Site.objects.filter(name=name).first() if name else None
     if name and site is None:
         raise ApplianceError(
-            Code.NOT_FOUND, f"There is no site {name}; `busbar site list` shows them."
+            Code.NOT_FOUND, f"Site {name} not found. List sites with: busbar site list"
         )
     return site
 
 
-def refuse_taken(name: str) -> None:
+def require_free_name(name: str) -> None:
     if Site.objects.filter(name=name).exists():
-        raise ApplianceError(Code.CONFLICT, f"There is a site {name} already.")
+        raise ApplianceError(
+            Code.CONFLICT, f"A site named {name} already exists. Choose another name."
+        )
 
 
-@writes
-def site_create(*, name: str, notes: str, actor: str) -> Site:
-    refuse_taken(name)
+@write_transaction
+def create_site(*, name: str, notes: str, actor: str) -> Site:
+    require_free_name(name)
     site = Site.objects.create(name=name, notes=notes)
-    emit(
-        "site.created",
-        path=site.path,
-        object_id=site.pk,
-        actor=actor,
-        message=f"Site {name} was made.",
-    )
+    emit_site_event(site, "site.created", f"Site {name} created.", actor)
     return site
 
 
-@writes
-def site_change(
+@write_transaction
+def update_site(
     *, site_id: UUID, name: str | None = None, notes: str | None = None, actor: str
 ) -> Site:
-    """A new name is what requests must ask for from now on."""
+    """Change name or notes; None leaves a value unchanged.
+
+    Requests that select the old name no longer match the nodes of the site.
+    """
     site = Site.objects.get(pk=site_id)
     changed = {
         key: value
@@ -56,38 +56,33 @@ def site_change(
     if not changed:
         return site
     if "name" in changed:
-        refuse_taken(changed["name"])
+        require_free_name(changed["name"])
         for node_id in site.nodes.values_list("pk", flat=True):
-            changes.node_changed(node_id)
+            change_log.record(Topic.NODE_CAPACITY, node_id)
     Site.objects.filter(pk=site_id).update(version=F("version") + 1, **changed)
-    emit(
-        "site.changed",
-        path=site.path,
-        object_id=site.pk,
-        actor=actor,
-        message=f"Site {site.name}: {', '.join(changed)} changed.",
-    )
+    message = f"Site {site.name} changed: {', '.join(changed)}."
+    emit_site_event(site, "site.changed", message, actor)
     site.refresh_from_db()
     return site
 
 
-@writes
-def site_delete(*, site_id: UUID, actor: str) -> None:
-    """Refused with the blockers while nodes stand there."""
+@write_transaction
+def delete_site(*, site_id: UUID, actor: str) -> None:
+    """Delete a site. Raises ApplianceError IN_USE with its nodes as blockers."""
     site = Site.objects.get(pk=site_id)
     nodes = list(Node.objects.present().filter(site=site))
     if nodes:
-        names = [{"kind": "node", "id": str(n.pk), "name": n.name, "state": n.state} for n in nodes]
         raise ApplianceError(
             Code.IN_USE,
-            f"{len(nodes)} nodes stand at site {site.name}; move them first.",
-            blockers=names,
+            f"Site {site.name} has {len(nodes)} node{'' if len(nodes) == 1 else 's'}. "
+            "Move them to another site first.",
+            blockers=[
+                {"kind": "node", "id": str(n.pk), "name": n.name, "state": n.state} for n in nodes
+            ],
         )
-    emit(
-        "site.deleted",
-        path=site.path,
-        object_id=site.pk,
-        actor=actor,
-        message=f"Site {site.name} was deleted.",
-    )
+    emit_site_event(site, "site.deleted", f"Site {site.name} deleted.", actor)
     site.delete()
+
+
+def emit_site_event(site: Site, kind: str, message: str, actor: str) -> None:
+    emit(kind, path=site.path, object_id=site.pk, actor=actor, message=message)

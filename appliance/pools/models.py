@@ -1,4 +1,4 @@
-"""Pools: named sets of GPUs that allocations draw from."""
+"""Pools of GPUs, quotas, reservations and the past use of projects."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from uuid import UUID
 from django.db import models
 from django.utils import timezone
 
-from appliance.accounts.permissions import can, projects_with
-from appliance.identifiers import uuid7
+from appliance.accounts.permissions import can_somewhere, projects_with
+from appliance.db.identifiers import uuid7
 from appliance.pools.subject_kind import SubjectKind
 
 if TYPE_CHECKING:
@@ -25,31 +25,28 @@ def default_policies() -> list[str]:
 
 class PoolQuerySet(models.QuerySet["Pool"]):
     def visible_to(self, user: User) -> PoolQuerySet:
-        """Pools that are kept for some projects are seen by those projects' people only."""
-        mine = projects_with(user, "pools.view")
-        return (
-            self
-            if mine is None
-            else self.exclude(pk__in=self.kept_from(mine))
-            if mine
-            else self.none()
-        )
+        """Exclude pools that are restricted to projects of other users."""
+        projects = projects_with(user, "pools.view")
+        if projects is None:
+            return self
+        return self.exclude(pk__in=self.restricted_from(projects)) if projects else self.none()
 
-    def kept(self) -> PoolQuerySet:
-        """Those that are for some projects only."""
+    def restricted(self) -> PoolQuerySet:
+        """Keep pools that are restricted to some projects."""
         return self.exclude(project_ids=[])
 
-    def kept_from(self, project_ids: Collection[UUID]) -> list[UUID]:
-        """The pools that are kept for other projects than these."""
+    def restricted_from(self, project_ids: Collection[UUID]) -> list[UUID]:
+        """Return the pools that none of these projects may use."""
         return [
             pk
-            for pk, kept_for in self.kept().values_list("pk", "project_ids")
-            if not open_to(kept_for, project_ids)
+            for pk, allowed in self.restricted().values_list("pk", "project_ids")
+            if not is_open_to(allowed, project_ids)
         ]
 
 
-def open_to(kept_for: Sequence[str], project_ids: Collection[UUID]) -> bool:
-    return bool(project_ids) and (not kept_for or any(str(p) in kept_for for p in project_ids))
+def is_open_to(allowed: Sequence[str], project_ids: Collection[UUID]) -> bool:
+    """Return whether one of the projects may use a pool; an empty `allowed` means all may."""
+    return bool(project_ids) and (not allowed or any(str(p) in allowed for p in project_ids))
 
 
 class Pool(models.Model):
@@ -57,17 +54,17 @@ class Pool(models.Model):
     name = models.CharField(max_length=100, unique=True)
     labels = models.JSONField(default=dict, blank=True)
     policies = models.JSONField(default=default_policies)
-    """Names of placement policies; the next decides where the one before sees no difference."""
+    """Names of placement policies; a later policy breaks the ties of the earlier ones."""
     fallbacks = models.JSONField(default=list, blank=True)
-    """Ids of the pools that are tried after this one, in order."""
+    """Ids of the pools to try after this one, in order."""
     max_lifetime_seconds = models.PositiveIntegerField(null=True, blank=True)
-    """How long an allocation may live after it became active; null: for ever."""
+    """Time from activation of an allocation to its eviction; null: unlimited."""
     max_idle_seconds = models.PositiveIntegerField(null=True, blank=True)
+    """Time without a launch or copy after which an allocation is evicted; null: unlimited."""
     network = models.CharField(max_length=50, blank=True)
-    """Of a node's endpoints, those of this network are tried first."""
-    """How long an active allocation may go without a launch or a copy; null: for ever."""
+    """Clients try the endpoints of this network first."""
     project_ids = models.JSONField(default=list, blank=True)
-    """Ids of the projects it is kept for; empty: all."""
+    """Ids of the projects that may use the pool; empty: all."""
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -79,17 +76,17 @@ class Pool(models.Model):
 
     @property
     def audience(self) -> frozenset[UUID] | None:
-        """The projects whose people may see and use it; None: everybody's."""
+        """Projects whose members may view and use the pool; None: all."""
         return frozenset(map(UUID, self.project_ids)) or None
 
 
 class QuotaQuerySet(models.QuerySet["Quota"]):
     def visible_to(self, user: User) -> QuotaQuerySet:
-        return self if can(user, "pools.view") else self.none()
+        return self if can_somewhere(user, "pools.view") else self.none()
 
 
 class Quota(models.Model):
-    """What a user, project or department is owed, and the most it gets. In percent of a GPU's compute: 230 are 2.3 GPUs."""
+    """Quota and limit of a user, project or department, in percent: 230 means 2.3 GPUs."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     subject_kind = models.CharField(
@@ -97,12 +94,12 @@ class Quota(models.Model):
     )
     subject_id = models.UUIDField()
     quota_percent = models.PositiveIntegerField(null=True, blank=True)
-    """Null: nothing is owed; it lives on what others leave."""
+    """Guaranteed capacity; null: none, the subject uses idle capacity only."""
     limit_percent = models.PositiveIntegerField(null=True, blank=True)
     borrows = models.BooleanField(default=True)
-    """May go beyond its quota while others do not use theirs."""
+    """The subject may exceed its quota while capacity is idle."""
     weight = models.FloatField(default=1.0)
-    """Twice the weight, twice the share of what is over."""
+    """Relative share of idle capacity."""
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -120,11 +117,11 @@ class Quota(models.Model):
 
 class ReservationQuerySet(models.QuerySet["Reservation"]):
     def visible_to(self, user: User) -> ReservationQuerySet:
-        return self if can(user, "pools.view") else self.none()
+        return self if can_somewhere(user, "pools.view") else self.none()
 
 
 class Reservation(models.Model):
-    """GPUs of a pool that a project will have between two times."""
+    """GPUs of a pool that are kept for a project during a period."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     name = models.CharField(max_length=100)
@@ -147,7 +144,7 @@ class Reservation(models.Model):
 
 
 class ProjectUse(models.Model):
-    """What a project has had lately: half of it is forgotten every half-life."""
+    """Past use of a project with exponential decay, for fair share."""
 
     project = models.OneToOneField("accounts.Project", primary_key=True, on_delete=models.CASCADE)
     percent_seconds = models.FloatField(default=0.0)

@@ -1,4 +1,4 @@
-"""Whom a quota can be for."""
+"""Kinds of subjects that can have a quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What was measured. It lies in a database of its own under SQLite: a lost second of readings is no lost grant."""
+"""Stored samples and rollups.
+
+With SQLite these tables lie in a database of their own, because losing a second of samples in a
+crash is acceptable and losing a grant is not.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,16 @@ from django.db import models
 
 
 class MetricSet(models.Model):
-    """Names of the columns of chunks; many chunks share one."""
+    """The names of the columns of chunks. Many chunks share one set."""
 
     names = models.JSONField()
 
 
 class Chunk(models.Model):
-    """A stretch of one series in one resolution, compressed (`rollups.packed`)."""
+    """A period of one series in one resolution, compressed by `rollups.pack`."""
 
     series_id = models.UUIDField()
-    """Of the GPU, partition, session or project that was measured."""
+    """Id of the measured GPU, partition, session or project."""
     resolution_seconds = models.PositiveIntegerField()
     start_seconds = models.BigIntegerField()
     metric_set = models.ForeignKey(MetricSet, on_delete=models.PROTECT)

@@ -1,4 +1,7 @@
-"""Samples to rollups: mean, least and most of each metric over ever longer steps. Pure."""
+"""Aggregation of samples: mean, minimum and maximum of each metric per time step.
+
+Pure functions without I/O.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Tier:
+    """A resolution in which series are stored, and for how long."""
+
     resolution_seconds: int
-    """0: as it was sent."""
-    kept_seconds: int
+    """0 for samples as they were received."""
+    retention_seconds: int
     chunk_seconds: int
-    """What one row holds; a chunk is made of chunks of the tier before."""
+    """The period of one row. Chunks of a coarser tier are built from chunks of the finer one."""
 
 
 TIERS = (
@@ -31,35 +36,40 @@ TIERS = (
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """One series over time. Each table has a row a point and a column a metric; a metric that was not read is NaN."""
+    """Points of one series in order of time.
+
+    Each table has one row per point and one column per metric. A missing value is NaN.
+    """
 
     metrics: tuple[str, ...]
     seconds: Floats
-    """Of the sample, or the beginning of the step."""
+    """Unix time of the sample, or of the beginning of the step. One-dimensional."""
     counts: Floats
-    """How many readings are in it; a table, too."""
+    """Table of the number of samples in each value."""
     mean: Floats
-    least: Floats
-    most: Floats
+    minimum: Floats
+    maximum: Floats
 
     def __len__(self) -> int:
         return len(self.seconds)
 
     def between(self, since: float, until: float) -> Points:
-        """since <= time < until."""
+        """Return the points with since <= time < until."""
         chosen = (self.seconds >= since) & (self.seconds < until)
         return Points(
             self.metrics,
             self.seconds[chosen],
             self.counts[chosen],
             self.mean[chosen],
-            self.least[chosen],
-            self.most[chosen],
+            self.minimum[chosen],
+            self.maximum[chosen],
         )
 
 
-def samples(metrics: Sequence[str], seconds: Sequence[float], values: Sequence[float]) -> Points:
-    """Values: one sample after the other."""
+def from_samples(
+    metrics: Sequence[str], seconds: Sequence[float], values: Sequence[float]
+) -> Points:
+    """Build points from samples. `values` holds all values of the first sample, then the next."""
     table = np.array(values, dtype=np.float64).reshape(len(seconds), len(metrics))
     return Points(
         tuple(metrics),
@@ -71,40 +81,50 @@ def samples(metrics: Sequence[str], seconds: Sequence[float], values: Sequence[f
     )
 
 
-def nothing() -> Points:
-    return samples((), (), ())
+def empty() -> Points:
+    return from_samples((), (), ())
 
 
-def joined(parts: Iterable[Points]) -> Points:
-    """One after the other in time; a metric that only some of them have is NaN in the others."""
+def concatenate(parts: Iterable[Points]) -> Points:
+    """Concatenate points in order of time. A metric that a part lacks is NaN there."""
     filled = [p for p in parts if len(p)]
     if not filled:
-        return nothing()
+        return empty()
     if len(filled) == 1:
         return filled[0]
     metrics = tuple(dict.fromkeys(m for p in filled for m in p.metrics))
-    wide = [p if p.metrics == metrics else widened(p, metrics) for p in filled]
+    wide = [p if p.metrics == metrics else with_metrics(p, metrics) for p in filled]
     return Points(
         metrics,
         *(
             np.concatenate([getattr(p, name) for p in wide])
-            for name in ("seconds", "counts", "mean", "least", "most")
+            for name in ("seconds", "counts", "mean", "minimum", "maximum")
         ),
     )
 
 
-def widened(p: Points, metrics: tuple[str, ...]) -> Points:
+def with_metrics(p: Points, metrics: tuple[str, ...]) -> Points:
+    """Return the points with these metrics, a superset of theirs, in this order."""
     columns = [metrics.index(m) for m in p.metrics]
+    missing_values = (
+        (p.counts, 0.0),
+        (p.mean, np.nan),
+        (p.minimum, np.nan),
+        (p.maximum, np.nan),
+    )
     tables = []
-    for old, missing in ((p.counts, 0.0), (p.mean, np.nan), (p.least, np.nan), (p.most, np.nan)):
+    for old, missing in missing_values:
         new = np.full((len(p), len(metrics)), missing)
         new[:, columns] = old
         tables.append(new)
     return Points(metrics, p.seconds, *tables)
 
 
-def rolled(p: Points, resolution_seconds: int) -> Points:
-    """Means weighted by the number of readings. Points must be in order of time."""
+def roll_up(p: Points, resolution_seconds: int) -> Points:
+    """Aggregate points to steps of this length. Means are weighted by the number of samples.
+
+    The points must be in order of time. Returns them unchanged for a resolution of 0.
+    """
     if not len(p) or not resolution_seconds:
         return p
     steps = np.floor(p.seconds / resolution_seconds) * resolution_seconds
@@ -117,35 +137,35 @@ def rolled(p: Points, resolution_seconds: int) -> Points:
         steps[starts],
         counts,
         mean,
-        np.fmin.reduceat(p.least, starts, axis=0),
-        np.fmax.reduceat(p.most, starts, axis=0),
+        np.fmin.reduceat(p.minimum, starts, axis=0),
+        np.fmax.reduceat(p.maximum, starts, axis=0),
     )
 
 
-# Bytes of equal weight lie together: readings that hardly change then compress to a tenth.
-def packed(p: Points, *, raw: bool) -> bytes:
+def pack(p: Points, *, raw: bool) -> bytes:
+    """Compress points. With `raw`, only times and means are stored, because each count is 1.
+
+    The bytes of equal significance are stored together, so that values which hardly change
+    compress to a tenth.
+    """
     tables = (
         [p.seconds[:, None], p.mean]
         if raw
-        else [p.seconds[:, None], p.counts, p.mean, p.least, p.most]
+        else [p.seconds[:, None], p.counts, p.mean, p.minimum, p.maximum]
     )
     columns = np.ascontiguousarray(np.concatenate(tables, axis=1).T)
     return zlib.compress(columns.view(np.uint8).reshape(-1, 8).T.tobytes(), 1)
 
 
-def unpacked(data: bytes, metrics: tuple[str, ...], *, raw: bool) -> Points:
+def unpack(data: bytes, metrics: tuple[str, ...], *, raw: bool) -> Points:
+    """Reverse `pack`. `metrics` and `raw` must be those of the packed points."""
     flat = np.frombuffer(zlib.decompress(data), dtype=np.uint8).reshape(8, -1).T
     width, n = len(metrics), 1 + len(metrics) * (1 if raw else 4)
     table = np.ascontiguousarray(flat).view(np.float64).reshape(n, -1).T
     if raw:
-        return Points(
-            metrics,
-            table[:, 0],
-            (~np.isnan(table[:, 1:])).astype(np.float64),
-            table[:, 1:],
-            table[:, 1:],
-            table[:, 1:],
-        )
+        values = table[:, 1:]
+        counts = (~np.isnan(values)).astype(np.float64)
+        return Points(metrics, table[:, 0], counts, values, values, values)
     return Points(
         metrics, table[:, 0], *(table[:, 1 + i * width : 1 + (i + 1) * width] for i in range(4))
     )

@@ -1,4 +1,7 @@
-"""Readings lie in a database of their own where there is one (SQLite), else beside everything else (PostgreSQL)."""
+"""Database router: telemetry uses the database "metrics" if there is one (SQLite).
+
+With PostgreSQL all tables lie in one database.
+"""
 
 from __future__ import annotations
 

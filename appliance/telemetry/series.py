@@ -1,4 +1,7 @@
-"""The newest reading and the last minutes of every series, in memory: samples come too often for the database."""
+"""Recent samples of every series, in memory until `history` writes them to the database.
+
+The series live in the HTTP server's process. Thread-safe.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,22 @@ from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 from uuid import UUID
 
+from appliance.db import change_log
+from appliance.db.change_log import Topic
 from appliance.telemetry import rollups
 from appliance.telemetry.rollups import Points
-from appliance.told import in_web, known_to_web
 
-MAX_OPEN_SAMPLES = 600
-"""Of one series; the oldest half goes when nobody writes them down."""
+MAX_UNWRITTEN_SAMPLES = 600
+"""Per series. If `history` falls behind, the older half is discarded."""
+WRITE_SLOTS = 60
+"""Seconds of a minute. Each series is written in its own one, to spread thousands of writes."""
 
 
-class Stretch:
-    """Samples with the same metrics, one after the other."""
+class Segment:
+    """Consecutive samples of one series with the same metrics."""
 
     __slots__ = ("metrics", "seconds", "values")
 
@@ -29,42 +36,46 @@ class Stretch:
         self.values = array("d")
 
     def points(self) -> Points:
-        return rollups.samples(self.metrics, self.seconds, self.values)
+        return rollups.from_samples(self.metrics, self.seconds, self.values)
 
 
 class Series:
+    """The unwritten samples of one object, in order of time."""
+
     __slots__ = ("closed", "open")
 
     def __init__(self) -> None:
-        self.open: Stretch | None = None
-        self.closed: deque[Stretch] = deque()
-        """Of other metrics than now, not written down yet."""
+        self.open: Segment | None = None
+        """The segment to which samples are added."""
+        self.closed: deque[Segment] = deque()
+        """Earlier segments with other metrics."""
 
     def add(self, seconds: float, metrics: tuple[str, ...], values: Sequence[float]) -> None:
-        stretch = self.open
-        if stretch is None or (stretch.metrics is not metrics and stretch.metrics != metrics):
-            if stretch is not None:
-                self.closed.append(stretch)
-            stretch = self.open = Stretch(metrics)
-        stretch.seconds.append(seconds)
-        stretch.values.extend(values)
-        if len(stretch.seconds) > MAX_OPEN_SAMPLES:
-            half = len(stretch.seconds) // 2
-            del stretch.seconds[:half], stretch.values[: half * len(stretch.metrics)]
+        segment = self.open
+        if segment is None or (segment.metrics is not metrics and segment.metrics != metrics):
+            if segment is not None:
+                self.closed.append(segment)
+            segment = self.open = Segment(metrics)
+        segment.seconds.append(seconds)
+        segment.values.extend(values)
+        if len(segment.seconds) > MAX_UNWRITTEN_SAMPLES:
+            half = len(segment.seconds) // 2
+            del segment.seconds[:half], segment.values[: half * len(segment.metrics)]
 
     def points(self) -> Points:
-        return rollups.joined(
+        return rollups.concatenate(
             s.points() for s in (*self.closed, *([self.open] if self.open else []))
         )
 
-    def until(self, before: float) -> list[Points]:
-        """What is older, each stretch by itself."""
-        stretches = [s.points() for s in self.closed]
+    def points_before(self, before: float) -> list[Points]:
+        """Return the samples older than `before`, one item per segment."""
+        segments = [s.points() for s in self.closed]
         if self.open is not None:
-            stretches.append(self.open.points().between(-math.inf, before))
-        return [s for s in stretches if len(s)]
+            segments.append(self.open.points().between(-math.inf, before))
+        return [s for s in segments if len(s)]
 
-    def drop(self, last: float) -> None:
+    def discard(self, last: float) -> None:
+        """Discard the samples up to and including the time `last`."""
         while self.closed and (not self.closed[0].seconds or self.closed[0].seconds[-1] <= last):
             self.closed.popleft()
         if self.open is not None:
@@ -73,89 +84,126 @@ class Series:
 
 
 _series: dict[UUID, Series] = {}
-TURNS = 60
-_by_turn: list[list[UUID]] = [[] for _ in range(TURNS)]
-"""Thousands of series must not all be written in the same second: each has its own of every minute."""
-_newest: dict[UUID, tuple[tuple[str, ...], Sequence[float]]] = {}
+_by_slot: list[list[UUID]] = [[] for _ in range(WRITE_SLOTS)]
+_latest: dict[UUID, tuple[tuple[str, ...], Sequence[float]]] = {}
 _ended: set[UUID] = set()
 _lock = threading.Lock()
 
 
-@in_web
+class RemoteSeries(Protocol):
+    """The process that keeps samples, as others see it."""
+
+    def send_samples(
+        self,
+        metrics: tuple[str, ...],
+        values: Mapping[UUID, Sequence[float]],
+        seconds: float,
+    ) -> None: ...
+
+    def latest_metrics(self, series_id: UUID) -> dict[str, float]: ...
+
+
+_remote: RemoteSeries | None = None
+
+
+def use_remote(remote: RemoteSeries | None) -> None:
+    """Let this process record and read samples in another one."""
+    global _remote
+    _remote = remote
+
+
 def record(
-    metrics: tuple[str, ...], values_of: Mapping[UUID, Sequence[float]], seconds: float
+    metrics: tuple[str, ...], values_by_series: Mapping[UUID, Sequence[float]], seconds: float
 ) -> None:
-    """Series id to its newest values, all of the same moment. Whatever is not newer than the last one is dropped: points are in order of time."""
+    """Add one sample to each series, all of the same time.
+
+    A sample that is not newer than the series' latest one is dropped.
+    """
+    if _remote is not None:
+        _remote.send_samples(metrics, values_by_series, seconds)
+        return
     with _lock:
-        for series_id, values in values_of.items():
+        for series_id, values in values_by_series.items():
             series = _series.get(series_id)
             if series is None:
                 series = _series[series_id] = Series()
-                _by_turn[series_id.int % TURNS].append(series_id)
+                _by_slot[series_id.int % WRITE_SLOTS].append(series_id)
             if series.open is None or not series.open.seconds or series.open.seconds[-1] < seconds:
                 series.add(seconds, metrics, values)
-                _newest[series_id] = metrics, values
+                _latest[series_id] = metrics, values
 
 
-@known_to_web(dict[str, float])
-def newest(series_id: UUID) -> dict[str, float]:
-    """Takes no lock: a page of GPUs must not wait for every sample that comes in meanwhile."""
-    metrics, values = _newest.get(series_id, ((), ()))
+def latest_metrics(series_id: UUID) -> dict[str, float]:
+    """Return the latest value of each metric, without metrics that have none.
+
+    Takes no lock, so that a page of GPUs does not wait for incoming samples. The controller
+    requests them from the HTTP server, which keeps the samples, and blocks for the reply.
+    """
+    if _remote is not None:
+        return _remote.latest_metrics(series_id)
+    metrics, values = _latest.get(series_id, ((), ()))
     found = dict(zip(metrics, values, strict=True))
     if math.isnan(sum(found.values())):
         return {m: v for m, v in found.items() if not math.isnan(v)}
     return found
 
 
-def readings(series_id: UUID, metrics: Sequence[str]) -> tuple[float, ...]:
-    """The newest of each of these; 0 where there is none."""
-    values = newest(series_id)
+def latest_values(series_id: UUID, metrics: Sequence[str]) -> tuple[float, ...]:
+    """Return the latest value of each of these metrics; 0 for a missing one."""
+    values = latest_metrics(series_id)
     return tuple(values.get(m, 0.0) for m in metrics)
 
 
-def open_points(series_id: UUID) -> Points:
-    """What is not written down yet."""
+def unwritten_points(series_id: UUID) -> Points:
     with _lock:
         series = _series.get(series_id)
-        return series.points() if series else rollups.nothing()
+        return series.points() if series else rollups.empty()
 
 
-def known() -> list[UUID]:
+def unwritten_points_before(series_id: UUID, before: float) -> list[Points]:
+    """Return the unwritten samples older than `before`, one item per set of metrics."""
+    with _lock:
+        series = _series.get(series_id)
+        return series.points_before(before) if series else []
+
+
+def series_ids() -> list[UUID]:
     with _lock:
         return list(_series)
 
 
-def whose_turn(second: int) -> list[UUID]:
+def ids_of_slot(second: int) -> list[UUID]:
+    """Return the series that are written in this second of the minute."""
     with _lock:
-        return list(_by_turn[second % TURNS])
+        return list(_by_slot[second % WRITE_SLOTS])
 
 
-def until(series_id: UUID, before: float) -> list[Points]:
-    with _lock:
-        series = _series.get(series_id)
-        return series.until(before) if series else []
+def discard_written(last_seconds: Mapping[UUID, float]) -> None:
+    """Discard the samples of each series up to and including its time in `last_seconds`.
 
-
-def drop(last_seconds: Mapping[UUID, float]) -> None:
-    """What is written down, up to and with this second: after the commit, or whoever reads meanwhile would find it nowhere."""
+    Call after the commit that stores them, so that a concurrent reader finds each sample.
+    """
     with _lock:
         for series_id, last in last_seconds.items():
             if series := _series.get(series_id):
-                series.drop(last)
+                series.discard(last)
 
 
-@in_web
 def end(series_id: UUID) -> None:
-    """Nothing more will come: forgotten as soon as it is written down."""
+    """Mark a series as complete. It is removed from memory after its last samples are written."""
     with _lock:
         if series_id in _series:
             _ended.add(series_id)
 
 
-def forget_ended(written: Iterable[UUID]) -> None:
+def remove_ended(written_ids: Iterable[UUID]) -> None:
+    """Remove those of the written series that have ended."""
     with _lock:
-        for series_id in _ended.intersection(written):
+        for series_id in _ended.intersection(written_ids):
             _ended.discard(series_id)
             del _series[series_id]
-            _newest.pop(series_id, None)
-            _by_turn[series_id.int % TURNS].remove(series_id)
+            _latest.pop(series_id, None)
+            _by_slot[series_id.int % WRITE_SLOTS].remove(series_id)
+
+
+change_log.subscribe(lambda change: end(change.object_id), Topic.SERIES_END)

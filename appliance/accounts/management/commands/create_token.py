@@ -7,23 +7,25 @@ from django.core.management.base import BaseCommand, CommandParser
 
 
 class Command(BaseCommand):
-    help = "Prints an API token for a service user, made if need be. For automation on the appliance itself."
+    help = (
+        "Create an API token for a service user and print it. Creates the user if it is missing."
+        " For automation on the appliance itself."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--user", default="local")
-        parser.add_argument("--role", default="operator")
-        parser.add_argument("--hours", type=float, default=24)
+        parser.add_argument("--user", default="local", help="Username of the service user.")
+        parser.add_argument("--role", default="operator", help="Role on the whole appliance.")
+        parser.add_argument("--hours", type=float, default=24, help="Lifetime of the token.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         from appliance.accounts.models import Role, RoleBinding, User
         from appliance.accounts.services import token_create
 
         role = Role(options["role"])
-        user, made = User.objects.get_or_create(username=options["user"])
-        if made:
+        user, created = User.objects.get_or_create(username=options["user"])
+        if created:
             user.set_unusable_password()
             user.save(update_fields=["password"])
         RoleBinding.objects.get_or_create(user=user, project=None, role=role)
-        self.stdout.write(
-            token_create(user=user, name="local", life=timedelta(hours=options["hours"]))[1]
-        )
+        lifetime = timedelta(hours=options["hours"])
+        self.stdout.write(token_create(user=user, name="local", lifetime=lifetime)[1])

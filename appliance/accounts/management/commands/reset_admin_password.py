@@ -4,7 +4,7 @@ from django.core.management.base import BaseCommand
 
 
 class Command(BaseCommand):
-    help = "Makes a new one-time password for the user admin and prints it."
+    help = "Set a new one-time password for the user admin and print it."
 
     def handle(self, *args: object, **options: object) -> None:
         from appliance.accounts.models import User

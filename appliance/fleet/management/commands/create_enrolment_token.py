@@ -4,7 +4,7 @@ from django.core.management.base import BaseCommand
 
 
 class Command(BaseCommand):
-    help = "Prints an enrolment token: single use, 15 minutes."
+    help = "Create an enrolment token for one use within 15 minutes and print it."
 
     def handle(self, *args: object, **options: object) -> None:
         from appliance.fleet.enrolment import token_create

@@ -1,0 +1,185 @@
+"""Bulk requests: several operations in one request, optionally in one transaction."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import orjson
+from django.http import Http404, HttpRequest, QueryDict
+from django.urls import ResolverMatch, resolve
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.activity.idempotency import idempotent
+from appliance.api.errors import ApplianceError, Code
+from appliance.api.fields import StrictBooleanField
+from appliance.api.views import UNSAFE_METHODS, ApplianceView, supports_dry_run
+from appliance.db.writer import write_transaction
+
+MAX_OPERATIONS = 100
+ROOT = "/api/v1/"
+FORWARDED_META = (
+    "HTTP_AUTHORIZATION",
+    "HTTP_HOST",
+    "HTTP_ORIGIN",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "REMOTE_ADDR",
+    "wsgi.url_scheme",
+)
+
+
+class OperationSerializer(serializers.Serializer[dict[str, Any]]):
+    method = serializers.ChoiceField(("GET", *UNSAFE_METHODS))
+    path = serializers.RegexField(
+        r"^[a-z][!-~]{0,500}$",
+        help_text="The path below /api/v1/ with its query, such as `nodes/ID/cordon`.",
+    )
+    body = serializers.JSONField(
+        required=False, allow_null=True, help_text="The request body of the operation."
+    )
+
+
+class BulkRequestSerializer(serializers.Serializer[dict[str, Any]]):
+    operations = serializers.ListField(
+        child=OperationSerializer(), min_length=1, max_length=MAX_OPERATIONS
+    )
+    atomic = StrictBooleanField(
+        default=False,
+        help_text=(
+            "Whether all operations run in one transaction. If one fails, all are rolled back"
+            " and the response is a conflict."
+        ),
+    )
+
+
+class ResultSerializer(serializers.Serializer[dict[str, Any]]):
+    status = serializers.IntegerField()
+    body = serializers.JSONField(
+        allow_null=True, help_text="The response body of the operation, or its problem."
+    )
+
+
+class BulkResponseSerializer(serializers.Serializer[dict[str, Any]]):
+    results = ResultSerializer(many=True, help_text="The results in the order of the operations.")
+
+
+def build_request(
+    outer: Request, operation: dict[str, Any], path: str, query: str, key: str
+) -> HttpRequest:
+    """Return the request of one operation with the credentials of the bulk request."""
+    request, source = HttpRequest(), outer._request
+    request.method, request.path, request.path_info = operation["method"], path, path
+    request.META = {name: source.META[name] for name in FORWARDED_META if name in source.META}
+    request.META |= {"CONTENT_TYPE": "application/json", "QUERY_STRING": query}
+    request.COOKIES, request.GET = source.COOKIES, QueryDict(query)
+    request._body = orjson.dumps(operation["body"]) if operation.get("body") is not None else b""
+    request._read_started = True  # type: ignore[attr-defined]  # the request has no stream
+    request.META["CONTENT_LENGTH"] = str(len(request._body))
+    if key:
+        request.META["HTTP_IDEMPOTENCY_KEY"] = key
+    return request
+
+
+def resolve_operation(
+    operation: dict[str, Any], path: str, *, require_rollback: bool
+) -> ResolverMatch:
+    """Return the view of an operation.
+
+    Raises Http404 for an unknown path, and ApplianceError with INVALID if the operation is not
+    permitted in a bulk request.
+    """
+    match = resolve(path)
+    view = getattr(match.func, "view_class", None)
+    if view is None or issubclass(view, BulkView):
+        raise ApplianceError(
+            Code.INVALID, f"{operation['path'][:80]} is not supported in a bulk request."
+        )
+    if (
+        require_rollback
+        and operation["method"] in UNSAFE_METHODS
+        and not supports_dry_run(view(), operation["method"])
+    ):
+        raise ApplianceError(
+            Code.INVALID,
+            f"{operation['method']} {operation['path'][:80]} has effects outside the database and"
+            " cannot be rolled back; send it as a single request.",
+        )
+    return match
+
+
+def run_operation(
+    outer: Request, operation: dict[str, Any], *, require_rollback: bool, key: str = ""
+) -> dict[str, Any]:
+    """Run one operation and return its status and body.
+
+    `key` is its Idempotency-Key. With `require_rollback` it must have no effects outside the
+    database.
+    """
+    relative_path, _, query = operation["path"].partition("?")
+    path = ROOT + relative_path
+    try:
+        match = resolve_operation(operation, path, require_rollback=require_rollback)
+    except Http404:
+        detail = f"No operation at {path[:80]}. See /api/docs for all operations."
+        return {"status": 404, "body": {"code": str(Code.NOT_FOUND), "detail": detail}}
+    response = match.func(
+        build_request(outer, operation, path, query, key), *match.args, **match.kwargs
+    )
+    if hasattr(response, "watch_stream"):
+        raise ApplianceError(Code.INVALID, "A stream is not supported in a bulk request.")
+    if hasattr(response, "render"):
+        response.render()
+    return {
+        "status": response.status_code,
+        "body": orjson.loads(response.content) if response.content else None,
+    }
+
+
+class BulkView(ApplianceView):
+    """Each operation checks its own privilege."""
+
+    privileges: ClassVar[dict[str, str]] = {"POST": "account.self"}
+
+    @extend_schema(request=BulkRequestSerializer, responses=BulkResponseSerializer)
+    def post(self, request: Request) -> Response:
+        """Run up to 100 operations in order.
+
+        Each operation has its own status. The parameter `wait` of an operation has no effect.
+        """
+        form = BulkRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        operations = form.validated_data["operations"]
+        dry_run = request.query_params.get("dry_run") == "true"
+        if form.validated_data["atomic"] and not dry_run:
+            return idempotent(
+                request, lambda: (200, {"results": run_atomically(request, operations)})
+            )
+        key = request.headers.get("Idempotency-Key", "")[:190]
+        results = [
+            run_operation(request, o, require_rollback=dry_run, key=f"{key}/{n}" if key else "")
+            for n, o in enumerate(operations)
+        ]
+        return Response({"results": results})
+
+
+@write_transaction
+def run_atomically(request: Request, operations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Run all operations in one transaction and return their results.
+
+    Raises ApplianceError with CONFLICT and the results so far if an operation fails, so that all
+    operations are rolled back.
+    """
+    results = []
+    for n, operation in enumerate(operations, 1):
+        results.append(run_operation(request, operation, require_rollback=True))
+        if results[-1]["status"] >= 400:
+            detail = (results[-1]["body"] or {}).get("detail", "")
+            raise ApplianceError(
+                Code.CONFLICT,
+                f"Operation {n} of {len(operations)} failed; all were rolled back: {detail}",
+                results=results,
+            )
+    return results

@@ -1,0 +1,36 @@
+"""Access checks of views that work on one allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from django.http import Http404
+from rest_framework.request import Request
+
+from appliance.accounts.authentication import request_user
+from appliance.accounts.permissions import can, projects_with
+from appliance.allocations.models import Allocation
+from appliance.api.errors import ApplianceError, Code
+
+
+def find_allocation(
+    request: Request, allocation_id: UUID, load: Callable[[Sequence[UUID]], list[Allocation]]
+) -> Allocation:
+    """Return an allocation that the caller may view; raise Http404 otherwise."""
+    projects = projects_with(request_user(request), "allocations.view")
+    for found in load([allocation_id]):
+        if projects is None or found.project_id in projects:
+            return found
+    raise Http404
+
+
+def require_owner_or_manager(request: Request, allocation: Allocation) -> None:
+    user = request_user(request)
+    if allocation.owner_id != user.pk and not can(
+        user, "allocations.manage", allocation.project_id
+    ):
+        raise ApplianceError(
+            Code.DENIED,
+            "The allocation has another owner. Only its owner or an operator may do this.",
+        )

@@ -1,0 +1,99 @@
+"""Eviction of allocations: on request, at expiry, for preemption and maintenance."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+
+from appliance.accounts.models import User
+from appliance.activity.events import SYSTEM
+from appliance.activity.models import Task
+from appliance.activity.tasks import register_canceller
+from appliance.allocations import idleness, leases, lifecycle
+from appliance.allocations.models import Allocation, AllocationState, Session, SessionState
+from appliance.allocations.queries import ALLOCATIONS_BY_ID
+from appliance.db.writer import write_transaction
+
+
+@write_transaction
+def evict(
+    *, allocation_id: UUID, reason: str, actor: str = SYSTEM, grace_seconds: float = 0.0
+) -> Allocation:
+    """End an allocation. With a grace period, an active one gets notice first."""
+    (allocation,) = ALLOCATIONS_BY_ID.objects(ids=[allocation_id])
+    if allocation.state == AllocationState.QUEUED:
+        lifecycle.leave_queue(allocation, reason=reason, actor=actor)
+    elif grace_seconds > 0 and allocation.state == AllocationState.ACTIVE:
+        lifecycle.announce_eviction(allocation, reason=reason, actor=actor, seconds=grace_seconds)
+        allocation.refresh_from_db()
+    else:
+        lifecycle.begin_release(allocation, reason=reason, actor=actor)
+    return allocation
+
+
+class ExpiryRow(NamedTuple):
+    """Columns of an allocation that decide its expiry; the fields are Django lookups."""
+
+    pk: UUID
+    evict_at: datetime | None
+    end_reason: str
+    lifetime_seconds: int | None
+    active_at: datetime | None
+    placed_pool__max_idle_seconds: int | None
+
+
+@write_transaction
+def evict_expired() -> None:
+    """Evict allocations with an expired notice, lifetime, idle limit or lease.
+
+    An open session renews the lease of its allocation.
+    """
+    now = timezone.now()
+    states = [AllocationState.QUEUED, AllocationState.PREPARING, AllocationState.ACTIVE]
+    in_use = set(
+        Session.objects.exclude(state=SessionState.CLOSED).values_list("allocation_id", flat=True)
+    )
+    rows = Allocation.objects.filter(state__in=states).values_list(*ExpiryRow._fields)
+    for columns in rows:
+        evict_if_expired(ExpiryRow(*columns), now, in_use)
+
+
+def evict_if_expired(row: ExpiryRow, now: datetime, in_use: set[UUID]) -> None:
+    lifetime, active_at = row.lifetime_seconds, row.active_at
+    max_idle, lease_seconds = row.placed_pool__max_idle_seconds, settings.ENVIRONMENT.hold_seconds
+    if row.evict_at is not None and row.evict_at <= now:
+        evict(allocation_id=row.pk, reason=row.end_reason)
+    elif lifetime and active_at and active_at + timedelta(seconds=lifetime) <= now:
+        evict(allocation_id=row.pk, reason=f"lifetime of {lifetime} s exceeded")
+    elif (
+        max_idle and active_at and row.evict_at is None and idleness.idle_seconds(row.pk) > max_idle
+    ):
+        evict(
+            allocation_id=row.pk,
+            reason=f"no launch or copy for {max_idle} s, the idle limit of the pool",
+            grace_seconds=settings.ENVIRONMENT.preemption_grace_seconds,
+        )
+    elif row.pk in in_use:
+        leases.renew_lease(row.pk)
+    elif leases.seconds_since_renewal(row.pk) > lease_seconds:
+        evict(allocation_id=row.pk, reason=f"no session and no heartbeat for {lease_seconds:.0f} s")
+
+
+def cancel_prepare_task(task: Task, user: User) -> None:
+    evict(
+        allocation_id=UUID(task.path.rpartition("/")[2]),
+        reason=f"cancelled by {user.username}",
+        actor=user.username,
+    )
+
+
+register_canceller(
+    lifecycle.PREPARE_TASK,
+    "allocations.manage",
+    cancel_prepare_task,
+    own_privilege="allocations.use",
+)

@@ -1,0 +1,77 @@
+"""Scheduler ticks: apply the decisions of `queue.decide` to the database."""
+
+from __future__ import annotations
+
+import logging
+
+from django.conf import settings
+from django.db import IntegrityError, OperationalError
+
+from appliance.activity.tasks import task_log
+from appliance.allocations import lifecycle, queue, snapshot_loader
+from appliance.allocations.eviction import evict
+from appliance.allocations.index import index
+from appliance.allocations.models import Allocation, AllocationState
+from appliance.allocations.queries import QUEUED_ALLOCATIONS
+from appliance.allocations.snapshot import Start, Wait
+from appliance.db import change_log
+from appliance.db.change_log import Topic
+from appliance.db.writer import run_in_savepoint, write_transaction
+
+log = logging.getLogger(__name__)
+
+
+@write_transaction
+def run_tick() -> None:
+    """Start queued allocations, evict victims and update the reasons of the others."""
+    rows = QUEUED_ALLOCATIONS.objects()
+    if not rows:
+        return
+    snapshot, queued = snapshot_loader.load_snapshot(index.refresh(), rows)
+    for allocation_id, decision in queue.decide(snapshot, [p for _, p in queued.values()]):
+        allocation, _ = queued[allocation_id]
+        if isinstance(decision, Start):
+            start(allocation, decision)
+        else:
+            wait(allocation, decision)
+
+
+def start(allocation: Allocation, decision: Start) -> None:
+    """Grant the placement. If another scheduler was faster, the allocation stays queued."""
+
+    def handle_conflict() -> None:
+        index.reset()
+        log.info(
+            "scheduler: another scheduler took the capacity; retrying in the next tick: "
+            "allocation=%s",
+            allocation.pk,
+        )
+
+    run_in_savepoint(
+        lambda: lifecycle.prepare(allocation, decision.pool_id, decision.placement.shares),
+        (IntegrityError, OperationalError),
+        handle_conflict,
+    )
+
+
+def wait(allocation: Allocation, decision: Wait) -> None:
+    """Record the reason for waiting if it changed, and announce evictions."""
+    reason = decision.reason[:500]
+    if (allocation.waiting_rule, allocation.waiting_reason) != (decision.rule, reason):
+        Allocation.objects.filter(pk=allocation.pk, state=AllocationState.QUEUED).update(
+            waiting_rule=decision.rule, waiting_reason=reason
+        )
+        change_log.record(Topic.ALLOCATION, allocation.pk)
+        task_log(path=allocation.path, kind=lifecycle.PREPARE_TASK, message=decision.reason)
+    for victim in decision.evictions:
+        evict(
+            allocation_id=victim,
+            reason=f"preempted by allocation {allocation.name or allocation.pk} "
+            f"of project {allocation.project.name}",
+            grace_seconds=settings.ENVIRONMENT.preemption_grace_seconds,
+        )
+
+
+@write_transaction
+def verify_index() -> None:
+    index.verify_sample()

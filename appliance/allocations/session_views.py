@@ -1,0 +1,120 @@
+"""REST views of sessions, and their rows for the feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.accounts.authentication import request_user
+from appliance.activity.feed import hub
+from appliance.allocations.models import Session, SessionState
+from appliance.api.filters import (
+    Filter,
+    apply_filters,
+    filter_parameters,
+    parse_choice,
+    parse_id,
+)
+from appliance.api.pagination import CursorPagination
+from appliance.api.row_serializer import RowSerializer
+from appliance.api.serialization import serialize
+from appliance.api.views import ApplianceView
+from appliance.db.change_log import Audience
+from appliance.telemetry import series
+from appliance.telemetry.views import MetricHistoryView
+
+SESSION_FILTERS: dict[str, tuple[str, Filter]] = {
+    "state": ("state", parse_choice(*SessionState.values)),
+    "allocation_id": ("allocation_id", parse_id),
+}
+
+
+class SessionSerializer(RowSerializer[Session]):
+    allocation_id = serializers.UUIDField(read_only=True)
+    node = serializers.CharField(source="node.name", read_only=True, help_text="Name of the node.")
+    refused_calls = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Unsupported driver API functions that the program called.",
+    )
+
+    class Meta:
+        model = Session
+        fields = (
+            "id",
+            "allocation_id",
+            "node",
+            "state",
+            "pid",
+            "client_pid",
+            "client_address",
+            "program",
+            "isolation",
+            "memory_bytes",
+            "launches",
+            "bytes_in",
+            "bytes_out",
+            "end_reason",
+            "refused_calls",
+            "opened_at",
+            "closed_at",
+        )
+
+    def to_representation(self, instance: Session) -> dict[str, Any]:
+        """Replace the counters of open sessions by the newer values in memory."""
+        row = super().to_representation(instance)
+        if instance.state != SessionState.CLOSED:
+            metrics = series.latest_metrics(instance.pk)
+            row |= {name: int(value) for name, value in metrics.items() if name in row}
+        return row
+
+
+class SessionListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
+
+    @extend_schema(
+        parameters=filter_parameters(SESSION_FILTERS), responses=SessionSerializer(many=True)
+    )
+    def get(self, request: Request) -> Response:
+        """List the sessions of all projects that the caller may view."""
+        rows = Session.objects.visible_to(request_user(request)).select_related("node")
+        rows = apply_filters(request, rows, SESSION_FILTERS)
+        page = CursorPagination()
+        return page.get_paginated_response(
+            [serialize(SessionSerializer, row) for row in page.paginate_queryset(rows, request)]
+        )
+
+
+class SessionView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
+
+    @extend_schema(responses=SessionSerializer)
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """Return one session."""
+        rows = Session.objects.visible_to(request_user(request))
+        return Response(serialize(SessionSerializer, get_object_or_404(rows, pk=session_id)))
+
+
+class SessionMetricHistoryView(MetricHistoryView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view"}
+
+    def find_series(self, request: Request, object_id: UUID) -> UUID:
+        rows = Session.objects.visible_to(request_user(request))
+        return get_object_or_404(rows, pk=object_id).pk
+
+
+def session_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
+    """Yield the rows of sessions for the feed."""
+    for row in Session.objects.select_related("node", "allocation").filter(pk__in=ids):
+        project_id = row.allocation.project_id
+        yield row.pk, "allocations.view", project_id, serialize(SessionSerializer, row)
+
+
+hub.register("session", session_rows)

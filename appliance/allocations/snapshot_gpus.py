@@ -1,0 +1,124 @@
+"""Load the free capacity of GPUs from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from appliance.allocations.placement import GpuCapacity
+from appliance.allocations.queries import MAX_PREPARED_IDS
+from appliance.db.prepared import Select
+from appliance.inventory.models import Gpu, GpuQuerySet, NodeState
+from appliance.telemetry import reachability
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """Convert "580.95.05" to (580, 95, 5). Other text gives (), which is older than any version."""
+    parts = text.split(".")
+    return tuple(int(p) for p in parts) if all(p.isdigit() for p in parts) else ()
+
+
+class GpuRow(NamedTuple):
+    """Columns of a GPU that placement needs; the fields are Django lookups."""
+
+    pool_id: UUID
+    pk: UUID
+    node_id: UUID
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    memory_bytes: int
+    taken_percent: int
+    taken_memory_bytes: int
+    model: str
+    mig: bool
+    present: bool
+    labels: dict[str, str]
+    node__name: str
+    node__state: str
+    node__locked_at: datetime | None
+    node__labels: dict[str, str]
+    node__driver_version: str
+    node__cuda_version: str
+    node__site__name: str | None
+
+
+def pooled_gpus() -> GpuQuerySet:
+    return Gpu.objects.filter(pool_id__isnull=False).exclude(node__state=NodeState.REMOVED)
+
+
+SELECT_GPUS = Select(
+    lambda gpu_ids: pooled_gpus().filter(pk__in=gpu_ids).values_list(*GpuRow._fields)
+)
+
+
+def load_gpus(
+    *, gpu_ids: Iterable[UUID] | None = None, node_ids: Iterable[UUID] | None = None
+) -> Iterator[tuple[UUID, str, GpuCapacity]]:
+    """Yield pool id, node name and capacity of the given GPUs, or of all GPUs in pools.
+
+    A partition counts as taken until its node has reported its release. Reachability is not
+    considered, see `apply_reachability`.
+    """
+    rows: Iterable[Sequence[Any]]
+    if gpu_ids is not None and len(ids := list(gpu_ids)) <= MAX_PREPARED_IDS:
+        rows = SELECT_GPUS.rows(gpu_ids=ids) if ids else ()
+    else:
+        found = pooled_gpus()
+        if gpu_ids is not None:
+            found = found.filter(pk__in=ids)
+        if node_ids is not None:
+            found = found.filter(node_id__in=list(node_ids))
+        rows = found.values_list(*GpuRow._fields)
+    for columns in rows:
+        row = GpuRow(*columns)
+        yield row.pool_id, row.node__name, gpu_capacity(row)
+
+
+def gpu_capacity(row: GpuRow) -> GpuCapacity:
+    reason = unusable_reason(row)
+    site = {"site": row.node__site__name} if row.node__site__name else {}
+    return GpuCapacity(
+        row.pk,
+        row.node_id,
+        row.memory_bytes,
+        100 - row.taken_percent,
+        row.memory_bytes - row.taken_memory_bytes,
+        not reason,
+        reason,
+        row.model,
+        site | row.node__labels | row.labels,
+        parse_version(row.node__driver_version),
+        parse_version(row.node__cuda_version) if row.node__cuda_version else (),
+    )
+
+
+def unusable_reason(row: GpuRow) -> str:
+    """Return why nothing can be placed on the GPU, or an empty string."""
+    if not row.present:
+        return f"GPU {row.index} of {row.node__name} is missing"
+    if row.node__state != NodeState.READY:
+        return f"node {row.node__name} is {row.node__state}"
+    if row.node__locked_at is not None:
+        return f"node {row.node__name} is locked"
+    if row.mig:
+        return f"GPU {row.index} of {row.node__name} is in MIG mode"
+    return ""
+
+
+def apply_reachability(gpu: GpuCapacity, node: str, unreachable: Collection[UUID]) -> GpuCapacity:
+    """Return the capacity, unusable if its node is unreachable. The database has no such column."""
+    if gpu.usable and gpu.node_id in unreachable:
+        return replace(gpu, usable=False, unusable_reason=f"node {node} is unreachable")
+    return gpu
+
+
+def load_pool_gpus() -> dict[UUID, list[GpuCapacity]]:
+    """Return the GPUs of each pool."""
+    rows = list(load_gpus())
+    unreachable = reachability.unreachable({gpu.node_id for _, _, gpu in rows})
+    found: dict[UUID, list[GpuCapacity]] = {}
+    for pool_id, node, gpu in rows:
+        found.setdefault(pool_id, []).append(apply_reachability(gpu, node, unreachable))
+    return found

@@ -1,0 +1,141 @@
+"""Load a `SchedulerSnapshot` from the database. Read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.utils import timezone
+
+from appliance.accounts.models import Department, Project, User
+from appliance.allocations.models import Allocation
+from appliance.allocations.placement import GpuCapacity, Policy, Request
+from appliance.allocations.queries import QUEUED_ALLOCATIONS
+from appliance.allocations.snapshot import (
+    ActiveAllocations,
+    Entitlement,
+    PendingAllocation,
+    PoolCapacity,
+    Reservation,
+    SchedulerSnapshot,
+    Subject,
+)
+from appliance.allocations.snapshot_allocations import load_active_allocations, pending_allocation
+from appliance.allocations.snapshot_gpus import load_pool_gpus
+from appliance.pools import models as pools
+from appliance.pools.fair_share import PastUse, load_past_use, mean_past_use
+from appliance.pools.subject_kind import SubjectKind
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRule:
+    name: str
+    policies: tuple[Policy, ...]
+    fallbacks: tuple[UUID, ...]
+    allowed_projects: frozenset[UUID] | None
+    """None: all projects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Configuration of pools, quotas and reservations. It changes only by administration."""
+
+    pools: Mapping[UUID, PoolRule]
+    entitlements: Mapping[Subject, Entitlement]
+    reservations: Sequence[Reservation]
+    past_use: Sequence[PastUse]
+    departments: Mapping[UUID, UUID]
+    """Project to department, for projects in a department."""
+
+    def pools_to_try(self, a: Allocation) -> tuple[UUID, ...]:
+        """Return the pool of a request and its fallbacks, if the project may use them."""
+        pool = self.pools.get(a.pool_id) if a.pool_id else None
+        chain = (*filter(None, [a.pool_id]), *(pool.fallbacks if pool else ()))
+        return tuple(p for p in chain if p in self.pools and self.allows(p, a.project_id))
+
+    def allows(self, pool_id: UUID, project_id: UUID) -> bool:
+        allowed = self.pools[pool_id].allowed_projects
+        return not allowed or project_id in allowed
+
+
+def load_rules() -> Rules:
+    return Rules(
+        {
+            p.pk: PoolRule(
+                p.name, tuple(map(Policy, p.policies)), tuple(map(UUID, p.fallbacks)), p.audience
+            )
+            for p in pools.Pool.objects.all()
+        },
+        load_entitlements(),
+        load_reservations(),
+        load_past_use(),
+        dict(Project.objects.exclude(department=None).values_list("pk", "department_id")),
+    )
+
+
+def load_entitlements() -> dict[Subject, Entitlement]:
+    models: dict[str, type[User | Project | Department]] = {
+        "user": User,
+        "project": Project,
+        "department": Department,
+    }
+    rows = list(pools.Quota.objects.all())
+    field = {"user": "username", "project": "name", "department": "name"}
+    ids = {kind: [q.subject_id for q in rows if q.subject_kind == kind] for kind in models}
+    names = {
+        kind: dict(model.objects.filter(pk__in=ids[kind]).values_list("pk", field[kind]))
+        for kind, model in models.items()
+    }
+    return {
+        Subject(SubjectKind(q.subject_kind), q.subject_id): Entitlement(
+            names[q.subject_kind].get(q.subject_id, "(deleted)"),
+            q.quota_percent,
+            q.limit_percent,
+            q.borrows,
+            q.weight,
+        )
+        for q in rows
+    }
+
+
+def load_reservations() -> list[Reservation]:
+    return [
+        Reservation(
+            r.pk,
+            r.name,
+            r.pool_id,
+            r.project_id,
+            Request(r.gpu_count, r.percent),
+            r.starts_at,
+            r.ends_at,
+        )
+        for r in pools.Reservation.objects.order_by("pk")
+    ]
+
+
+SchedulerState = tuple[Mapping[UUID, Sequence[GpuCapacity]], ActiveAllocations, Rules]
+"""GPUs of each pool, active allocations and rules."""
+QueuedAllocations = dict[UUID, tuple[Allocation, PendingAllocation]]
+
+
+def load_snapshot(
+    state: SchedulerState | None = None, queued: Iterable[Allocation] | None = None
+) -> tuple[SchedulerSnapshot, QueuedAllocations]:
+    """Return the current snapshot and the queue. Arguments replace the corresponding reads."""
+    now = timezone.now()
+    gpus, active, rules = state or (load_pool_gpus(), load_active_allocations(), load_rules())
+    snapshot = SchedulerSnapshot(
+        now,
+        {i: PoolCapacity(p.name, gpus.get(i, []), p.policies) for i, p in rules.pools.items()},
+        active,
+        rules.entitlements,
+        [r for r in rules.reservations if r.ends_at > now],
+        mean_past_use(now, rules.past_use),
+    )
+    rows = QUEUED_ALLOCATIONS.objects() if queued is None else queued
+    departments = rules.departments
+    return snapshot, {
+        a.pk: (a, pending_allocation(a, rules.pools_to_try(a), departments.get(a.project_id)))
+        for a in rows
+    }

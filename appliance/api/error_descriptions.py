@@ -1,0 +1,118 @@
+"""Meaning and remedy of each error code, for the error reference (docs/reference/errors.md)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from appliance.api.errors import Code
+
+
+class Description(NamedTuple):
+    meaning: str
+    remedy: str
+
+
+DESCRIPTIONS: dict[Code, Description] = {
+    Code.INVALID: Description(
+        "The request is malformed, or a value is not permitted. For validation errors, `errors` "
+        "lists the JSON pointer and message of each field.",
+        "Correct the values and send the request again.",
+    ),
+    Code.UNAUTHENTICATED: Description(
+        "The request has no valid token: it is missing, expired or revoked, or user name and "
+        "password are wrong.",
+        "Sign in with `busbar login`, or send a valid token in the Authorization header.",
+    ),
+    Code.DENIED: Description(
+        "None of your roles includes the required privilege, or the action is not permitted on "
+        "this object.",
+        "Ask an administrator for a role with the privilege that `detail` names.",
+    ),
+    Code.PASSWORD_CHANGE_REQUIRED: Description(
+        "The password is valid once and must be replaced.",
+        "Repeat the login with `new_password`; `busbar login` prompts for it.",
+    ),
+    Code.NOT_FOUND: Description(
+        "The object does not exist, or you have no permission to see it.",
+        "Check the id or name. List the objects of the collection.",
+    ),
+    Code.CONFLICT: Description(
+        "The state of the object does not permit the operation, or a name or value is taken.",
+        "Read the object again; `detail` states the conflict.",
+    ),
+    Code.IN_USE: Description(
+        "Other objects depend on the object. `blockers` lists allocations, if any.",
+        "Release, move or delete the dependent objects first.",
+    ),
+    Code.NOT_ACTIVE: Description(
+        "The allocation is not active, so it has no tickets.",
+        "Wait until its state is `active`, for example with `?wait=`.",
+    ),
+    Code.TOKEN_SPENT: Description(
+        "The enrolment token has expired or has been used.",
+        "Create a new one with `busbar node token`.",
+    ),
+    Code.NODE_UNREACHABLE: Description(
+        "The agent of the node is not connected to the appliance.",
+        "Check the node, its agent (`systemctl status busbar-agent`) and the network.",
+    ),
+    Code.NODE_LOCKED: Description(
+        "The node is locked, because its identity may exist twice. Its agent cannot connect, and "
+        "no tickets are issued for it.",
+        "Find the second copy, then run `busbar node unlock NODE`, or enrol the machine again.",
+    ),
+    Code.HOST_KEY_UNCONFIRMED: Description(
+        "The SSH host key of the machine has not been confirmed. `host_key_sha256` and "
+        "`host_key_type` contain the key.",
+        "Compare the fingerprint with the machine's and repeat the request with `host_key_sha256`.",
+    ),
+    Code.HOST_KEY_CHANGED: Description(
+        "The SSH host key of the machine differs from the confirmed one.",
+        "If the machine was reinstalled, delete the old key with `busbar node forget-key`. "
+        "Otherwise, investigate: the connection may be intercepted.",
+    ),
+    Code.HOST_UNREACHABLE: Description(
+        "The SSH connection to the machine failed.",
+        "Check address, port, firewall and the SSH server of the machine.",
+    ),
+    Code.SIGN_IN_REFUSED: Description(
+        "The machine rejected the SSH credentials or the sudo password.",
+        "Check user name, key or password, and the user's permission to use sudo.",
+    ),
+    Code.PREFLIGHT_FAILED: Description(
+        "The machine does not meet a requirement of a node. The task result lists all checks.",
+        "Apply the fix that the failed check names and repeat the enrolment.",
+    ),
+    Code.INSTALLATION_FAILED: Description(
+        "The installation of the agent failed and was rolled back.",
+        "See the task log (`busbar task log ID`), correct the cause and repeat the enrolment.",
+    ),
+    Code.NOT_SUPPORTED: Description(
+        "The object or its software does not support the operation.",
+        "`detail` names the requirement, for example a newer agent.",
+    ),
+    Code.GONE: Description(
+        "The requested changes have been discarded from the server's buffer.",
+        "Reload the objects and connect to the stream without a resume position.",
+    ),
+    Code.STALE: Description(
+        "The object has changed since the version named in `If-Match`.",
+        "Read the object again and repeat the change with its current `ETag`.",
+    ),
+    Code.IDEMPOTENCY_MISMATCH: Description(
+        "The idempotency key was used before with a different request.",
+        "Use a new key for each new request; repeat a request without any change.",
+    ),
+    Code.TOO_MANY_ATTEMPTS: Description(
+        "Too many failed logins of this client, or at this account by unknown clients.",
+        "Wait for the time in `Retry-After`, in seconds.",
+    ),
+    Code.BUSY: Description(
+        "The write queue is full.",
+        "Repeat the request after the time in `Retry-After`, in seconds.",
+    ),
+    Code.INTERNAL: Description(
+        "The appliance failed to process the request.",
+        "See the appliance's log for the traceback and report it.",
+    ),
+}

@@ -1,0 +1,79 @@
+"""Errors of services and their codes. Codes are stable; details state what to do."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Code(enum.StrEnum):
+    INVALID = "invalid"
+    UNAUTHENTICATED = "unauthenticated"
+    DENIED = "denied"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    IN_USE = "in_use"
+    GONE = "gone"
+    STALE = "stale"
+    IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
+    PASSWORD_CHANGE_REQUIRED = "password_change_required"
+    TOO_MANY_ATTEMPTS = "too_many_attempts"
+    TOKEN_SPENT = "token_spent"
+    NOT_ACTIVE = "not_active"
+    NODE_UNREACHABLE = "node_unreachable"
+    NODE_LOCKED = "node_locked"
+    HOST_KEY_UNCONFIRMED = "host_key_unconfirmed"
+    HOST_KEY_CHANGED = "host_key_changed"
+    HOST_UNREACHABLE = "host_unreachable"
+    SIGN_IN_REFUSED = "sign_in_refused"
+    PREFLIGHT_FAILED = "preflight_failed"
+    INSTALLATION_FAILED = "installation_failed"
+    NOT_SUPPORTED = "not_supported"
+    BUSY = "busy"
+    INTERNAL = "internal"
+
+
+STATUS: dict[Code, int] = {
+    Code.INVALID: 400,
+    Code.UNAUTHENTICATED: 401,
+    Code.DENIED: 403,
+    Code.PASSWORD_CHANGE_REQUIRED: 403,
+    Code.NOT_FOUND: 404,
+    Code.CONFLICT: 409,
+    Code.IN_USE: 409,
+    Code.NOT_ACTIVE: 409,
+    Code.TOKEN_SPENT: 409,
+    Code.NODE_UNREACHABLE: 409,
+    Code.NODE_LOCKED: 409,
+    Code.HOST_KEY_UNCONFIRMED: 409,
+    Code.HOST_KEY_CHANGED: 409,
+    Code.HOST_UNREACHABLE: 409,
+    Code.SIGN_IN_REFUSED: 409,
+    Code.PREFLIGHT_FAILED: 409,
+    Code.INSTALLATION_FAILED: 409,
+    Code.GONE: 410,
+    Code.STALE: 412,
+    Code.IDEMPOTENCY_MISMATCH: 422,
+    Code.TOO_MANY_ATTEMPTS: 429,
+    Code.NOT_SUPPORTED: 409,
+    Code.BUSY: 503,
+    Code.INTERNAL: 500,
+}
+
+
+def problem_type(code: Code) -> str:
+    """Return the URL of the code's section in the error reference, relative to the appliance."""
+    return f"/docs/reference/errors/#{code}"
+
+
+class ApplianceError(Exception):
+    """An error with a stable code. REST, the gateway and commands convert it for their clients."""
+
+    def __init__(self, code: Code, detail: str, **fields: object) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.fields = fields
+
+    @property
+    def status(self) -> int:
+        return STATUS[self.code]

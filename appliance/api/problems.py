@@ -1,0 +1,100 @@
+"""Problem responses (RFC 9457): every error of the REST API as application/problem+json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.http import Http404
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.api.errors import STATUS, ApplianceError, Code, problem_type
+from appliance.db.writer import WriterBusyError
+
+SIGN_IN = "Sign in with `busbar login`, or send a token in the Authorization header."
+
+
+def problem(
+    code: Code,
+    detail: str,
+    request: Request | None,
+    errors: list[dict[str, str]] | None = None,
+    **fields: object,
+) -> Response:
+    """Return the problem response of an error. `fields` become members of the problem."""
+    body: dict[str, object] = {
+        "type": problem_type(code),
+        "title": code.replace("_", " "),
+        "status": STATUS[code],
+        "code": str(code),
+        "detail": detail,
+        **fields,
+    }
+    if request is not None:
+        body["instance"] = request.path
+    if errors:
+        body["errors"] = errors
+    response = Response(body, status=STATUS[code], content_type="application/problem+json")
+    if code == Code.BUSY:
+        response["Retry-After"] = "1"
+    elif "retry_after_seconds" in fields:
+        response["Retry-After"] = str(fields["retry_after_seconds"])
+    if code == Code.UNAUTHENTICATED:
+        response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def field_errors(detail: Any, pointer: str = "") -> Iterable[dict[str, str]]:
+    """Yield one entry for each message of a DRF validation error, with its JSON pointer."""
+    if isinstance(detail, dict):
+        for key, value in detail.items():
+            yield from field_errors(value, f"{pointer}/{key}")
+    elif isinstance(detail, list):
+        for value in detail:
+            yield from field_errors(value, pointer)
+    else:
+        yield {
+            "pointer": pointer,
+            "code": str(getattr(detail, "code", "invalid")),
+            "message": str(detail),
+        }
+
+
+def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Convert an exception of a view to a problem response (DRF's exception handler).
+
+    Return None for unexpected exceptions: Django then responds with 500.
+    """
+    request = context.get("request")
+    if isinstance(error, ApplianceError):
+        return problem(error.code, error.detail, request, None, **error.fields)
+    if isinstance(error, WriterBusyError):
+        return problem(Code.BUSY, str(error), request)
+    if isinstance(error, exceptions.ValidationError):
+        return problem(
+            Code.INVALID,
+            "Validation failed; see errors.",
+            request,
+            list(field_errors(error.detail)),
+        )
+    if isinstance(error, DjangoValidationError):
+        return problem(Code.INVALID, " ".join(error.messages), request)
+    if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
+        return problem(Code.UNAUTHENTICATED, SIGN_IN, request)
+    if isinstance(error, exceptions.PermissionDenied):
+        return problem(Code.DENIED, str(error.detail), request)
+    if isinstance(error, Http404 | exceptions.NotFound):
+        return problem(
+            Code.NOT_FOUND,
+            "The object does not exist, or you have no permission to see it.",
+            request,
+        )
+    if isinstance(error, exceptions.APIException):
+        response = problem(Code.INVALID, str(error.detail), request)
+        response.status_code = error.status_code
+        response.data["status"] = error.status_code
+        return response
+    return None

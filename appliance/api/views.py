@@ -1,0 +1,74 @@
+"""Base class of all REST views."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db.models import Model
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from appliance.api.errors import ApplianceError, Code
+from appliance.db.writer import dry_run
+
+UNSAFE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
+
+
+class ApplianceView(APIView):
+    """A view that declares the privilege of each method; a test lists views that do not."""
+
+    privileges: ClassVar[dict[str, str]] = {}
+    """HTTP method to privilege, or `public`."""
+    dry_run_supported: ClassVar[bool] = True
+    """False for views with effects outside the database."""
+    read_only_methods: ClassVar[frozenset[str]] = frozenset()
+    """Unsafe methods of HTTP that change nothing here; the HTTP server process serves them."""
+    inline_write: ClassVar[bool] = False
+    """Run unsafe methods entirely on the writer thread. Only for views that do nothing slow:
+    no password hashing, no network."""
+    login_methods: ClassVar[frozenset[str]] = frozenset()
+    """Methods that check a password."""
+    renewal_methods: ClassVar[frozenset[str]] = frozenset()
+    """Methods on which running work depends. They have capacity of their own."""
+    extra_error_statuses: ClassVar[frozenset[int]] = frozenset()
+    """Statuses of problems that other operations do not have, for the OpenAPI document."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        method = request.method or ""
+        wanted = request.query_params.get("dry_run") if method in UNSAFE_METHODS else None
+        if wanted is None or wanted == "false":
+            return
+        if wanted != "true":
+            raise ApplianceError(Code.INVALID, "dry_run must be true or false.")
+        if not supports_dry_run(self, method):
+            raise ApplianceError(Code.INVALID, "This operation does not support dry_run.")
+        handler = getattr(self, method.lower())
+
+        def run_dry(*a: Any, **k: Any) -> Response:
+            response: Response = dry_run(lambda: handler(*a, **k))
+            response.__dict__.pop("wait", None)  # the object was rolled back: no wait for it
+            return response
+
+        setattr(self, method.lower(), run_dry)
+
+    def perform_authentication(self, request: Request) -> None:
+        if self.privileges.get(request.method or "") != "public":
+            super().perform_authentication(request)
+
+
+def supports_dry_run(view: ApplianceView, method: str) -> bool:
+    return view.dry_run_supported and view.privileges.get(method) != "public"
+
+
+def check_version(row: Model, request: Request) -> None:
+    """Compare the If-Match header, if present, with the row's version.
+
+    Raises ApplianceError (STALE) if they differ.
+    """
+    wanted = request.headers.get("If-Match")
+    if wanted and wanted.strip('"') != str(getattr(row, "version", "")):
+        raise ApplianceError(
+            Code.STALE, "The object changed since you read it; read it again and repeat."
+        )

@@ -1,0 +1,69 @@
+"""ASGI application of the controller: requests with unsafe methods, behind a Unix socket.
+
+The HTTP server process forwards them. Each response carries the sequence number of the change log
+after the request; the HTTP server returns the response once it has applied the log up to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+from functools import partial
+from typing import Any
+
+from appliance.api.errors import ApplianceError, Code
+from appliance.db import change_log
+from appliance.db.writer import (
+    WriterBusyError,
+    login_pool,
+    renewal_pool,
+    request_pool,
+    run_in_thread,
+    submit_write,
+)
+from appliance.http.execution import Execution, execution_of
+from appliance.http.forwarding import SEQUENCE_HEADER, WAIT_HEADER
+from appliance.http.handler import Response, SyncHandler, problem_of, send_response
+from appliance.http.request_body import BodyTooLargeError, ClientDisconnectedError, read_body
+
+log = logging.getLogger(__name__)
+
+POOLS = {Execution.LOGIN: login_pool, Execution.RENEWAL: renewal_pool}
+"""Threads of the executions that do not use `request_pool`."""
+
+
+class ControllerApplication:
+    def __init__(self) -> None:
+        self._handler = SyncHandler()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body = io.BytesIO()
+        try:
+            await read_body(receive, body)
+        except ClientDisconnectedError:
+            return
+        except BodyTooLargeError:
+            await send_response(Response(413, [], b""), send)
+            return
+        response = await self.respond(scope, body)
+        headers = [*response.headers, (SEQUENCE_HEADER, b"%d" % change_log.sequence())]
+        if response.wait is not None:
+            headers.append((WAIT_HEADER, response.wait.to_header().encode()))
+        await send_response(Response(response.status, headers, response.body), send)
+
+    async def respond(self, scope: dict[str, Any], body: io.BytesIO) -> Response:
+        execution = execution_of(scope["method"], scope["path"], scope.get("query_string", b""))
+        try:
+            if execution is Execution.INLINE_WRITE:
+                write = submit_write(partial(self._handler.respond_in_transaction, scope, body))
+                return await asyncio.wrap_future(write)
+            threads = POOLS.get(execution, request_pool)
+            return await run_in_thread(partial(self._handler.respond, scope, body), threads)
+        except WriterBusyError as error:
+            return problem_of(ApplianceError(Code.BUSY, str(error)))
+        except Exception:
+            log.exception("controller: %s %s failed", scope["method"], scope["path"])
+            return problem_of(
+                ApplianceError(Code.INTERNAL, "The request failed; see the appliance's log.")
+            )

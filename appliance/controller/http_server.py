@@ -1,0 +1,176 @@
+"""The controller's end of the HTTP server process: supervision and the stream of changes."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import socket
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from itertools import count
+from uuid import UUID
+
+from appliance.db import change_log
+from appliance.db.change_log import Change
+from appliance.db.change_messages import to_message
+from appliance.fleet import appliance_views
+from appliance.http.server import Options
+from appliance.ipc import messages_pb2 as pb
+from appliance.ipc import processes, stream
+from appliance.telemetry import reachability
+
+log = logging.getLogger(__name__)
+
+START_SECONDS, STOP_SECONDS, RESTART_SECONDS = 60.0, 60.0, 0.5
+METRICS_TIMEOUT_SECONDS = 2.0
+
+Outbox = queue.SimpleQueue[pb.ControllerMessage | None]
+
+
+class HttpServerProcess:
+    """Starts the HTTP server process, restarts it when it ends, and sends it messages.
+
+    All methods are thread-safe. Sending never blocks: a sender thread writes to the socket. A
+    process that does not read for 5 s is killed and restarted.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._outbox: Outbox | None = None
+        self._calls: dict[int, Future[dict[str, float]]] = {}
+        self._numbers = count(1)
+        self._stopping, self._ready = threading.Event(), threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = False
+        self._thread = threading.Thread(target=self._supervise, name="http-server", daemon=True)
+
+    def start(self) -> None:
+        """Start the process without waiting for it."""
+        change_log.subscribe_all(self.send_change)
+        self._thread.start()
+
+    def wait_until_ready(self) -> None:
+        """Block until the process accepts connections. Raises SystemExit if it does not start."""
+        if not self._ready.wait(START_SECONDS) or not self._started:
+            raise SystemExit("The HTTP server process did not start; see its messages above.")
+
+    def stop(self) -> None:
+        """Block until the process has completed pending requests and stored its samples."""
+        self._stopping.set()
+        self.send(pb.ControllerMessage(stop=pb.Stop()))
+        self._thread.join(STOP_SECONDS)
+        if self._thread.is_alive() and self._process is not None:
+            log.error("http server: did not stop in %.0f s; recent samples are lost", STOP_SECONDS)
+            self._process.kill()
+
+    def _supervise(self) -> None:
+        while not self._stopping.is_set():
+            inherited = [self._options.listening, self._options.samples]
+            self._process, connection = processes.start(
+                lambda fd: replace(self._options, stream=fd).arguments(), inherited
+            )
+            self.serve(connection)
+            if not self._stopping.is_set():
+                self._process.kill()
+            status = self._process.wait()
+            self._ready.set()
+            if not self._started:
+                return
+            if not self._stopping.is_set():
+                log.error("http server: exited with status %d, restarting", status)
+            self._stopping.wait(RESTART_SECONDS)
+
+    def serve(self, connection: socket.socket) -> None:
+        """Exchange messages with a process until it closes the connection. Blocks."""
+        stream.set_send_timeout(connection)
+        outbox = self._outbox = Outbox()
+        self.send(
+            pb.ControllerMessage(
+                snapshot=pb.Snapshot(
+                    sequence=change_log.sequence(),
+                    reachable_nodes=[
+                        node_id.bytes
+                        for node_id in reachability.all_last_seen()
+                        if reachability.is_reachable(node_id)
+                    ],
+                )
+            )
+        )
+        sender = threading.Thread(target=_send_all, args=[connection, outbox], daemon=True)
+        sender.start()
+        with connection:
+            for message in stream.messages(connection, pb.HttpServerMessage):
+                if message.HasField("ready"):
+                    self._started = True
+                    self._ready.set()
+                elif future := self._calls.get(message.latest_metrics_reply.call):
+                    future.set_result(dict(message.latest_metrics_reply.metrics))
+            self._outbox = None
+            outbox.put(None)
+            for future in list(self._calls.values()):
+                future.cancel()
+            sender.join()
+
+    def send(self, message: pb.ControllerMessage) -> None:
+        if (outbox := self._outbox) is not None:
+            outbox.put(message)
+
+    def send_change(self, sequence: int, change: Change) -> None:
+        self.send(to_message(sequence, change))
+
+    def send_heartbeat(self, node_id: UUID) -> None:
+        self.send(pb.ControllerMessage(heartbeat=pb.Heartbeat(node_id=node_id.bytes)))
+
+    def send_samples(
+        self, metrics: tuple[str, ...], values: Mapping[UUID, Sequence[float]], seconds: float
+    ) -> None:
+        series = [pb.SeriesSample(series_id=i.bytes, values=v) for i, v in values.items()]
+        samples = pb.Samples(seconds=seconds, metrics=metrics, series=series)
+        self.send(pb.ControllerMessage(samples=samples))
+
+    def send_status(self) -> None:
+        status = appliance_views.own_status()
+        self.send(
+            pb.ControllerMessage(
+                status=pb.ControllerStatus(
+                    waiting_writes=status.waiting_writes,
+                    index_mismatches=status.index_mismatches,
+                    loop_lag_p50_seconds=status.loop_lag_p50_seconds,
+                    loop_lag_p99_seconds=status.loop_lag_p99_seconds,
+                )
+            )
+        )
+
+    def latest_metrics(self, series_id: UUID) -> dict[str, float]:
+        """Request the latest metrics of a series. Blocks; empty if the process is unavailable."""
+        call = next(self._numbers)
+        future = self._calls[call] = Future()
+        request = pb.LatestMetricsRequest(call=call, series_id=series_id.bytes)
+        try:
+            if self._outbox is None:
+                return {}
+            self.send(pb.ControllerMessage(latest_metrics_request=request))
+            return future.result(METRICS_TIMEOUT_SECONDS)
+        except Exception:
+            log.exception("http server: request for the metrics of %s failed", series_id)
+            return {}
+        finally:
+            del self._calls[call]
+
+
+def _send_all(connection: socket.socket, outbox: Outbox) -> None:
+    """Send the messages of the outbox until None. Close the connection if the peer stalls."""
+    while True:
+        batch = [outbox.get()]
+        while not outbox.empty():
+            batch.append(outbox.get_nowait())
+        try:
+            connection.sendall(b"".join(stream.encode(m) for m in batch if m is not None))
+        except OSError:
+            processes.shut_down(connection)
+            return
+        if None in batch:
+            return

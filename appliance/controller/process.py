@@ -1,0 +1,280 @@
+"""The controller process (`manage.py runappliance`): composition root of the appliance.
+
+It writes to the database, runs the scheduler, and starts the HTTP server and gateway processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import logging
+import os
+import signal
+import socket
+import ssl
+import threading
+import time
+from pathlib import Path
+from typing import TextIO
+
+import uvicorn
+import uvloop
+from django.conf import settings
+from django.core.management import call_command
+
+from appliance.accounts.services import ensure_defaults, initial_password_file
+from appliance.activity import task_runner
+from appliance.activity.idempotency import delete_expired_keys
+from appliance.allocations import eviction, lost_access, maintenance, project_usage, scheduler
+from appliance.allocations.tickets import signing_key
+from appliance.controller.application import ControllerApplication
+from appliance.controller.http_server import HttpServerProcess
+from appliance.db.other_processes import publish_other_commits
+from appliance.db.writer import background_pool, run_in_thread, start_writer
+from appliance.fleet.backend import FleetBackend
+from appliance.fleet.certificates import Authority, load_authority, server_certificate
+from appliance.fleet.gateway_options import Options
+from appliance.fleet.last_seen import flush_last_seen
+from appliance.fleet.ssh_enrolment import fail_interrupted_enrolments
+from appliance.http import server
+from appliance.inventory.reachability_events import publish_reachability_changes
+from appliance.ipc import frames, unix_socket
+from appliance.pools.services import ensure_default_pool
+from appliance.runtime import descriptors, garbage_collection
+from appliance.runtime.loop_lag import probe_loop_lag
+from appliance.telemetry import reachability, series
+
+log = logging.getLogger("appliance")
+
+TICK_SECONDS = 1.0
+HOUSEKEEPING_INTERVAL_SECONDS = 10.0
+STATUS_INTERVAL_SECONDS = 1.0
+BIND_TIMEOUT_SECONDS = 5.0
+KEEP_ALIVE_SECONDS = 3600
+"""Of the HTTP server's connections: the client closes idle ones first."""
+SOCKET_NAME = "controller.sock"
+
+
+def lock_data_folder() -> TextIO:
+    """Lock the data folder. Raises SystemExit if another appliance uses it: both would grant."""
+    lock = (settings.DATA_DIR / "appliance.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit(
+            f"Another appliance uses {settings.DATA_DIR}; stop it, or set BUSBAR_DATA to another "
+            "folder."
+        ) from None
+    return lock
+
+
+def prepare() -> Authority:
+    """Apply migrations and create defaults and keys. Blocks; call before the loop starts."""
+    for database in settings.DATABASES:
+        call_command("migrate", database=database, interactive=False, verbosity=0)
+    ensure_default_pool()
+    ensure_defaults()
+    signing_key()
+    fail_interrupted_enrolments()
+    return load_authority(settings.DATA_DIR)
+
+
+def server_names() -> list[str]:
+    e = settings.ENVIRONMENT
+    return [
+        e.advertise,
+        "127.0.0.1",
+        "localhost",
+        *([e.listen] if e.listen not in ("0.0.0.0", "::") else []),  # noqa: S104 - compared, not bound
+    ]
+
+
+async def run_scheduler() -> None:
+    """Run a tick every second until cancelled."""
+    cleaned = time.monotonic()
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        try:
+            await run_in_thread(publish_other_commits, background_pool)
+            await run_in_thread(lost_access.evict_after_changes_of_identities, background_pool)
+            await run_in_thread(eviction.evict_expired, background_pool)
+            await run_in_thread(publish_reachability_changes, background_pool)
+            await run_in_thread(maintenance.complete_drained_nodes, background_pool)
+            await run_in_thread(scheduler.run_tick, background_pool)
+            await run_in_thread(scheduler.verify_index, background_pool)
+            await run_in_thread(flush_last_seen, background_pool)
+            if time.monotonic() - cleaned > HOUSEKEEPING_INTERVAL_SECONDS:
+                cleaned = time.monotonic()
+                await run_in_thread(project_usage.record_project_usage, background_pool)
+                await run_in_thread(delete_expired_keys, background_pool)
+                await run_in_thread(lost_access.evict_without_access, background_pool)
+        except Exception:
+            log.exception("scheduler: tick failed, retrying in %.0f s", TICK_SECONDS)
+
+
+async def send_status(http_server: HttpServerProcess) -> None:
+    """Send the controller's figures to the HTTP server every second until cancelled."""
+    while True:
+        http_server.send_status()
+        await asyncio.sleep(STATUS_INTERVAL_SECONDS)
+
+
+def gateway_options(samples: socket.socket, pem: Path, key: Path, authority: Authority) -> Options:
+    e = settings.ENVIRONMENT
+    return Options(
+        pipe=-1,
+        samples_socket=samples.getsockname().hex(),
+        address=e.listen,
+        port=e.fleet_port,
+        certificate=str(pem),
+        key=str(key),
+        authority_pem=authority.pem,
+        heartbeat_seconds=e.heartbeat_seconds,
+    )
+
+
+class ApiThread:
+    """Serves the controller's ASGI application on a Unix socket.
+
+    uvicorn runs on a thread of its own, so that it leaves the signals of the process alone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._listening = unix_socket.listen(path)
+        config = uvicorn.Config(
+            ControllerApplication(),
+            interface="asgi3",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            forwarded_allow_ips="*",  # only our own user can connect
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="api", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._listening])
+
+
+async def serve() -> None:
+    e = settings.ENVIRONMENT
+    authority = load_authority(settings.DATA_DIR)
+    pem, key = server_certificate(authority, settings.DATA_DIR, server_names())
+    listening = await listening_socket(e.listen, e.https_port)
+    samples = frames.listen_on_random_name()
+    socket_path = (settings.DATA_DIR / SOCKET_NAME).resolve()
+    api = ApiThread(socket_path)
+    http_server = HttpServerProcess(
+        server.Options(
+            stream=-1,
+            samples=samples.fileno(),
+            listening=listening.fileno(),
+            controller=str(socket_path),
+            certificate=str(pem),
+            key=str(key),
+        )
+    )
+    series.use_remote(http_server)
+    reachability.add_sink(http_server.send_heartbeat)
+    fleet = FleetBackend(gateway_options(samples, pem, key, authority))
+    stop = asyncio.Event()
+    for s in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(s, stop.set)
+    api.start()
+    http_server.start()
+    fleet.start()
+    http_server.wait_until_ready()
+    background = [
+        asyncio.create_task(work)
+        for work in (
+            run_scheduler(),
+            send_status(http_server),
+            fleet.watch_generations(),
+            probe_loop_lag(),
+            garbage_collection.run_collection_policy(),
+            descriptors.watch(),
+        )
+    ]
+    log.info(
+        "appliance: serving https://%s:%d, agents on port %d, CA fingerprint %s",
+        e.listen,
+        e.https_port,
+        e.fleet_port,
+        authority.fingerprint,
+    )
+    await stop.wait()
+    task_runner.shut_down()
+    for task in background:
+        task.cancel()
+    await run_in_thread(http_server.stop, background_pool)
+    await run_in_thread(api.stop, background_pool)
+    await run_in_thread(fleet.stop, background_pool)
+
+
+async def listening_socket(address: str, port: int) -> socket.socket:
+    """Bind the port for the HTTP server.
+
+    Retries while the HTTP server of a killed appliance ends. Raises SystemExit if the port stays
+    in use.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    s = socket.socket(family)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    deadline = time.monotonic() + BIND_TIMEOUT_SECONDS
+    while True:
+        try:
+            s.bind((address, port))
+            return s
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise SystemExit(
+                    f"Cannot bind port {port} on {address} ({error.strerror}); "
+                    "set BUSBAR_HTTPS_PORT."
+                ) from None
+            await asyncio.sleep(0.05)
+
+
+def run() -> None:
+    lock = lock_data_folder()
+    descriptors.raise_limit()
+    prepare()
+    writer = start_writer()
+    garbage_collection.start_collection_policy()
+    uvloop.run(serve())
+    writer.stop()
+    lock.close()
+    logging.shutdown()
+    # An SSH enrolment may still run on its thread. Its node rolls back its part, and the next
+    # start reports it as interrupted.
+    os._exit(0)
+
+
+def certificate_fingerprint() -> str:
+    """Return the SHA-256 fingerprint of the HTTP server's certificate, as browsers show it."""
+    pem, _ = server_certificate(
+        load_authority(settings.DATA_DIR), settings.DATA_DIR, server_names()
+    )
+    certificate, _, _ = pem.read_text().partition("-----END CERTIFICATE-----\n")
+    digest = hashlib.sha256(
+        ssl.PEM_cert_to_DER_cert(certificate + "-----END CERTIFICATE-----\n")
+    ).hexdigest()
+    return ":".join(digest[i : i + 2].upper() for i in range(0, len(digest), 2))
+
+
+def one_time_password() -> str | None:
+    path = initial_password_file()
+    return path.read_text().strip() if path.exists() else None

@@ -1,0 +1,301 @@
+"""Database access by thread: writes on the writer thread, reads in bounded thread pools.
+
+The writer thread commits several writes in one transaction, because a durable commit takes
+milliseconds. Event loops never use the ORM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from appliance.db import change_log
+from appliance.runtime.failpoints import failpoint
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+log = logging.getLogger(__name__)
+
+READ_THREADS, REQUEST_THREADS, FLEET_THREADS, BACKGROUND_THREADS = 2, 5, 4, 2
+RENEWAL_THREADS, LOGIN_THREADS, ANONYMOUS_THREADS = 2, 2, 1
+MAX_PENDING_WRITES = 512
+MAX_WRITES_PER_COMMIT = 32
+
+
+class WriterBusyError(Exception):
+    """Too many writes are pending."""
+
+
+class ThreadState(threading.local):
+    in_write = False
+    """This thread runs a service that writes."""
+    in_batch = False
+    """An error rolls back the whole batch, which is then repeated with savepoints."""
+
+
+_state = ThreadState()
+
+
+def run_in_transaction(work: Callable[[], R]) -> R:
+    """Run work in a transaction, or in a savepoint of the open one.
+
+    An exception or `transaction.set_rollback(True)` rolls it back.
+    """
+    savepoint = change_log.savepoint()
+    _state.in_write = True
+    try:
+        with transaction.atomic():
+            result = work()
+            rolled_back = transaction.get_rollback()
+    except Exception:
+        change_log.roll_back(savepoint)
+        raise
+    finally:
+        _state.in_write = False
+    if rolled_back:
+        change_log.roll_back(savepoint)
+    return result
+
+
+def run_in_savepoint(
+    work: Callable[[], None], errors: tuple[type[Exception], ...], otherwise: Callable[[], None]
+) -> None:
+    """Run a part of a service. After one of these errors, roll back the part and run `otherwise`.
+
+    In a batch without savepoints the error propagates, and the batch is repeated with savepoints.
+    """
+    if _state.in_batch:
+        work()
+        return
+    savepoint = change_log.savepoint()
+    try:
+        with transaction.atomic():
+            work()
+    except errors:
+        change_log.roll_back(savepoint)
+        otherwise()
+
+
+Writes = Sequence[tuple[Callable[[], Any], Future[Any]]]
+Outcome = tuple[Future[Any], Any, BaseException | None]
+
+
+def check_before_commit() -> None:
+    """Raise RuntimeError if the connection was closed: Django would silently commit nothing."""
+    if connection.closed_in_transaction:
+        raise RuntimeError("the database connection was closed inside the transaction")
+    failpoint("commit.before")
+
+
+def commit_batch(batch: Writes) -> list[Outcome] | None:
+    """Run all writes in one transaction without savepoints, which cost a third of the work.
+
+    Return None, with everything rolled back, if one of them fails or requests a rollback.
+    """
+    done: list[Outcome] = []
+    rolled_back = False
+    _state.in_write = _state.in_batch = True
+    try:
+        with transaction.atomic():
+            for work, future in batch:
+                done.append((future, work(), None))
+                if rolled_back := transaction.get_rollback():
+                    break
+            else:
+                check_before_commit()
+    except Exception:
+        rolled_back = True
+    finally:
+        _state.in_write = _state.in_batch = False
+    if rolled_back:
+        change_log.roll_back()
+        return None
+    return done
+
+
+def commit_with_savepoints(batch: Writes) -> list[Outcome]:
+    """Run all writes in one transaction, each in a savepoint, so that each fails by itself.
+
+    Raises if the commit fails.
+    """
+    done: list[Outcome] = []
+    with transaction.atomic():
+        for work, future in batch:
+            try:
+                done.append((future, run_in_transaction(work), None))
+            except Exception as error:
+                done.append((future, None, error))
+        check_before_commit()
+    return done
+
+
+class Writer:
+    """The writer thread and its queue."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[], R], *, must: bool = False) -> Future[R]:
+        """Queue a write. The future completes after its commit.
+
+        Raises WriterBusyError if MAX_PENDING_WRITES are pending, but not with `must`: such writes
+        come from agents and own threads, whose number is bounded.
+        """
+        if not must and self.waiting >= MAX_PENDING_WRITES:
+            raise WriterBusyError(
+                "The appliance has too many pending changes; try again in a second."
+            )
+        future: Future[R] = Future()
+        self._queue.put((work, future))
+        return future
+
+    @property
+    def waiting(self) -> int:
+        return self._queue.qsize()
+
+    def is_current_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def stop(self) -> None:
+        """Commit the pending writes and end the thread."""
+        self._queue.put(None)
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while True:
+            batch = [self._queue.get()]
+            while len(batch) < MAX_WRITES_PER_COMMIT and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            stopping = None in batch
+            if writes := [b for b in batch if b is not None]:
+                self._commit(writes)
+            if stopping:
+                connection.close()
+                return
+
+    def _commit(self, batch: Writes) -> None:
+        try:
+            # With other schedulers on PostgreSQL, errors are ordinary and batches would often fail.
+            done = None if settings.ENVIRONMENT.database else commit_batch(batch)
+            done = commit_with_savepoints(batch) if done is None else done
+            failpoint("commit.after")
+        except Exception as error:
+            log.exception("writer: commit failed, %d writes were rolled back", len(batch))
+            change_log.roll_back()
+            connection.close()
+            done = [(future, None, error) for _, future in batch]
+        for future, value, problem in done:
+            if problem is None:
+                future.set_result(value)
+            else:
+                future.set_exception(problem)
+
+
+class ReadOnlyWriter:
+    """Writer of a process that must not change rows."""
+
+    waiting = 0
+
+    def submit(self, work: Callable[[], R], *, must: bool = False) -> Future[R]:
+        """Raise RuntimeError: only the controller process writes to the database."""
+        raise RuntimeError("only the controller process writes to the database")
+
+
+_writer: Writer | ReadOnlyWriter | None = None
+read_pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+"""Serves safe requests. More threads would only contend for the GIL."""
+request_pool = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="request")
+"""Serves unsafe requests that wait for the writer thread."""
+renewal_pool = ThreadPoolExecutor(RENEWAL_THREADS, thread_name_prefix="renewal")
+"""Serves heartbeats of allocations, so that other requests do not delay them."""
+login_pool = ThreadPoolExecutor(LOGIN_THREADS, thread_name_prefix="login")
+"""Checks passwords: one of a known client and one of an unknown client at a time."""
+anonymous_pool = ThreadPoolExecutor(ANONYMOUS_THREADS, thread_name_prefix="anonymous")
+"""Serves requests without a token that was valid lately."""
+fleet_pool = ThreadPoolExecutor(FLEET_THREADS, thread_name_prefix="fleet")
+"""Serves agents, so that many clients do not delay them."""
+background_pool = ThreadPoolExecutor(BACKGROUND_THREADS, thread_name_prefix="background")
+"""Runs periodic work."""
+
+
+async def run_in_thread(work: Callable[[], R], threads: ThreadPoolExecutor = request_pool) -> R:
+    """Run work that blocks or uses the ORM on one of these threads."""
+    return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+def submit_write(work: Callable[[], R], *, must: bool = False) -> Future[R]:
+    """Queue work for the writer thread; without a writer thread, run it at once.
+
+    Raises WriterBusyError, see Writer.submit.
+    """
+    if _writer is not None:
+        return _writer.submit(work, must=must)
+    future: Future[R] = Future()
+    try:
+        future.set_result(run_in_transaction(work))
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+def waiting_writes() -> int:
+    return _writer.waiting if _writer else 0
+
+
+def start_writer() -> Writer:
+    global _writer
+    _writer = writer = Writer()
+    return writer
+
+
+def use_read_only_writer() -> None:
+    global _writer
+    _writer = ReadOnlyWriter()
+
+
+def dry_run(work: Callable[[], R]) -> R:
+    """Return the result of `work` and roll back its changes, but not those of an outer service."""
+
+    @write_transaction
+    def run() -> R:
+        savepoint = change_log.savepoint()
+        with transaction.atomic():
+            result = work()
+            transaction.set_rollback(True)
+        change_log.roll_back(savepoint)
+        return result
+
+    return run()
+
+
+def write_transaction(function: Callable[P, R]) -> Callable[P, R]:
+    """Run a service in one transaction on the writer thread. The caller blocks until the commit.
+
+    Without a writer thread it runs on the calling thread. Services nest without savepoints: the
+    outermost one commits or rolls back everything, so a service must not catch errors of another.
+    The function may run twice, so it must have no effects outside the database before the commit.
+    """
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        if _state.in_write:
+            return function(*args, **kwargs)
+        if _writer is None:
+            return run_in_transaction(lambda: function(*args, **kwargs))
+        return _writer.submit(lambda: function(*args, **kwargs), must=True).result()
+
+    return wrapper

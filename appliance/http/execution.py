@@ -1,0 +1,59 @@
+"""Execution paths of requests. `execution_of` is the only place that chooses one.
+
+READ: the HTTP server process handles the request on a read thread.
+WRITE: the controller handles it on a request thread; services submit their writes to the writer
+    thread and wait for the commit.
+INLINE_WRITE: the controller handles the whole request on the writer thread, in the transaction of
+    the current batch. Views that do nothing slow declare it (`ApplianceView.inline_write`): threads
+    that take turns wait longer for the GIL than they work.
+RENEWAL, LOGIN: as WRITE, on threads of their own (`ApplianceView.renewal_methods` and
+    `login_methods`).
+"""
+
+from __future__ import annotations
+
+import enum
+
+from django.urls import Resolver404, resolve
+
+from appliance.api.views import ApplianceView
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+class Execution(enum.Enum):
+    READ = "read"
+    WRITE = "write"
+    INLINE_WRITE = "inline_write"
+    RENEWAL = "renewal"
+    LOGIN = "login"
+
+
+def execution_of(method: str, path: str, query_string: bytes) -> Execution:
+    if method in SAFE_METHODS:
+        return Execution.READ
+    view = view_of(path)
+    if view is None:
+        return Execution.READ
+    if method in view.read_only_methods and b"dry_run" not in query_string:
+        return Execution.READ
+    if method in view.login_methods:
+        return Execution.LOGIN
+    if method in view.renewal_methods:
+        return Execution.RENEWAL
+    return Execution.INLINE_WRITE if view.inline_write else Execution.WRITE
+
+
+def requires_token(method: str, path: str) -> bool:
+    """Return whether the path has a view that rejects the method without a valid token."""
+    view = view_of(path)
+    return view is not None and view.privileges.get(method) != "public"
+
+
+def view_of(path: str) -> type[ApplianceView] | None:
+    """Return the view class of a path, or None for paths without an ApplianceView."""
+    try:
+        found = getattr(resolve(path).func, "cls", None)
+    except Resolver404:
+        return None
+    return found if found is not None and issubclass(found, ApplianceView) else None

@@ -1,0 +1,99 @@
+"""Django's synchronous request handler for ASGI scopes, on the calling thread.
+
+The HTTP server process runs it for safe methods, the controller for all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from django.core.handlers.asgi import ASGIRequest
+from django.core.handlers.base import BaseHandler
+from django.db import transaction
+from django.http import HttpResponse
+from django.urls import get_resolver
+
+from appliance.activity.watch import WatchStream
+from appliance.api.encoding import encode_json
+from appliance.api.errors import ApplianceError
+from appliance.api.problems import problem
+from appliance.api.wait import Wait
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True)
+class Response:
+    status: int
+    headers: Headers
+    body: bytes
+    wait: Wait | None = None
+    """The response is delayed until the wait is over."""
+    watch_stream: WatchStream | None = field(default=None, compare=False)
+    """The response is an event stream."""
+
+
+def problem_of(error: ApplianceError) -> Response:
+    response = problem(error.code, error.detail, None, None, **error.fields)
+    headers = [
+        (name.lower().encode(), response[name].encode())
+        for name in ("Content-Type", "Retry-After", "WWW-Authenticate")
+        if response.has_header(name)
+    ]
+    return Response(response.status_code, headers, encode_json(response.data))
+
+
+class SyncHandler(BaseHandler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.load_middleware(is_async=False)
+        # Import all views now: concurrent first requests would see partly initialized modules.
+        assert get_resolver().url_patterns
+
+    def respond(self, scope: dict[str, Any], body: IO[bytes]) -> Response:
+        """Handle a request. Blocks; reads the database."""
+        response, django_response = self._respond(scope, body)
+        django_response.close()
+        return response
+
+    def respond_in_transaction(self, scope: dict[str, Any], body: IO[bytes]) -> Response:
+        """Handle a request in the open transaction and mark it for rollback after an error.
+
+        Does not close Django's response: that would close the connection, and Django would then
+        silently discard the transaction.
+        """
+        response, _ = self._respond(scope, body)
+        if response.status >= 400:
+            transaction.set_rollback(True)
+        return response
+
+    def _respond(self, scope: dict[str, Any], body: IO[bytes]) -> tuple[Response, HttpResponse]:
+        response: Any = self.get_response(ASGIRequest(scope, body))
+        content = b"".join(response) if response.streaming else response.content
+        return Response(
+            response.status_code,
+            headers_of(response, content),
+            content,
+            getattr(response, "wait", None) if response.status_code < 400 else None,
+            getattr(response, "watch_stream", None),
+        ), response
+
+
+def headers_of(response: HttpResponse, content: bytes) -> Headers:
+    """Return the headers in the form of ASGI, with a content length."""
+    headers = [(k.encode("ascii").lower(), v.encode("latin-1")) for k, v in response.items()]
+    headers += [
+        (b"set-cookie", c.output(header="").strip().encode()) for c in response.cookies.values()
+    ]
+    if not response.has_header("Content-Length"):
+        headers.append((b"content-length", b"%d" % len(content)))
+    return headers
+
+
+async def send_response(response: Response, send: Any) -> None:
+    headers = response.headers
+    if not any(name == b"content-length" for name, _ in headers):
+        headers = [*headers, (b"content-length", b"%d" % len(response.body))]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})

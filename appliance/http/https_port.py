@@ -1,0 +1,91 @@
+"""The HTTPS port: our acceptor, and uvicorn for HTTP and WebSockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from django.conf import settings
+
+from appliance.activity.consumers import MAX_FRAME_BYTES
+from appliance.http.acceptor import Acceptor
+from appliance.http.connection import IDLE_SECONDS, WebSocket
+from appliance.http.connection_table import ConnectionLimits, ConnectionTable
+from appliance.http.tls import server_context
+from appliance.runtime import descriptors
+
+if TYPE_CHECKING:
+    from appliance.http.application import TrackedApplication
+
+DRAIN_SECONDS = 8
+
+
+def connection_limits() -> ConnectionLimits:
+    e = settings.ENVIRONMENT
+    return ConnectionLimits(
+        total=min(e.max_connections, descriptors.limit() // 2),
+        anonymous=e.max_anonymous_connections,
+        anonymous_per_address=e.max_anonymous_connections_per_address,
+    )
+
+
+class HttpsPort:
+    """Event loop only."""
+
+    def __init__(
+        self,
+        application: TrackedApplication,
+        listening: socket.socket,
+        certificate: str,
+        key: str,
+        limits: ConnectionLimits,
+    ) -> None:
+        """Read the files `certificate` and `key`. `listening` is bound."""
+        config = uvicorn.Config(
+            application,
+            http="httptools",
+            ws=WebSocket,
+            ws_max_size=MAX_FRAME_BYTES,
+            ws_per_message_deflate=False,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_keep_alive=int(IDLE_SECONDS),
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+        )
+        self.uvicorn = uvicorn.Server(config)
+        self.connections = ConnectionTable(limits)
+        self._acceptor = Acceptor(
+            listening, server_context(certificate, key), self.connections, self._make_protocol
+        )
+
+    async def start(self) -> None:
+        self.serving = asyncio.create_task(self._serve())
+        while not (self.uvicorn.started or self.serving.done()):
+            await asyncio.sleep(0.01)
+        if not self.serving.done():
+            self._acceptor.start()
+
+    async def stop(self) -> None:
+        """Stop accepting, and answer pending requests for at most DRAIN_SECONDS."""
+        self._acceptor.close()
+        self.uvicorn.should_exit = True
+        await asyncio.wait([self.serving], timeout=DRAIN_SECONDS)
+
+    async def _serve(self) -> None:
+        closing = asyncio.create_task(self._acceptor.close_expired())
+        try:
+            await self.uvicorn.serve(sockets=[])
+        finally:
+            closing.cancel()
+
+    def _make_protocol(self, state: dict[str, Any]) -> asyncio.Protocol:
+        protocol: asyncio.Protocol = self.uvicorn.config.http_protocol_class(
+            config=self.uvicorn.config,
+            server_state=self.uvicorn.server_state,
+            app_state=state,
+            _loop=asyncio.get_running_loop(),
+        )
+        return protocol

@@ -1,0 +1,44 @@
+"""Facts of a request in its ASGI scope."""
+
+from __future__ import annotations
+
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from appliance.accounts.authentication import CONSOLE_COOKIE
+
+Scope = dict[str, Any]
+CREDENTIAL_HEADERS = frozenset({b"authorization", b"cookie", b"host", b"origin"})
+
+
+def header_of(scope: Scope, wanted: bytes) -> str | None:
+    """Return the first value of a header, or None. `wanted` is in lower case."""
+    return next((v.decode("latin-1") for name, v in scope["headers"] if name == wanted), None)
+
+
+def address_of(scope: Scope) -> str:
+    """Return the address of the client; empty if it is unknown."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def token_text_of(scope: Scope) -> str:
+    """Return the token in the Authorization header or in the console's cookie; empty if none."""
+    if (authorization := header_of(scope, b"authorization")) is not None:
+        scheme, _, token_text = authorization.strip().partition(" ")
+        return token_text.strip() if scheme.lower() == "bearer" else ""
+    try:
+        morsel = SimpleCookie(header_of(scope, b"cookie") or "").get(CONSOLE_COOKIE)
+    except CookieError:
+        return ""
+    return morsel.value if morsel else ""
+
+
+def read_scope(scope: Scope, path: str) -> Scope:
+    """Return the scope of a GET request with the credentials of this request.
+
+    A delayed response thus shows only what its caller may still view after the delay.
+    """
+    headers = [h for h in scope["headers"] if h[0] in CREDENTIAL_HEADERS]
+    read = {"method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+    return scope | read | {"headers": headers}

@@ -1,0 +1,219 @@
+"""The HTTP server process: serves HTTP and WebSocket clients, and keeps samples.
+
+It reads the database and forwards unsafe requests to the controller. It applies the controller's
+stream of changes, and ends when the stream ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import uvloop
+
+from appliance.ipc import frames, stream, unix_socket
+from appliance.ipc import messages_pb2 as pb
+from appliance.ipc.frames import Frame, Kind
+
+if TYPE_CHECKING:
+    from appliance.http.forwarding import AppliedSequence
+
+log = logging.getLogger("appliance.http")
+
+RETENTION_INTERVAL_SECONDS = 1.0
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Command line of the process."""
+
+    stream: int
+    """File descriptor of the connection to the controller."""
+    samples: int
+    listening: int
+    """File descriptors of the sockets that accept the gateway's samples and clients."""
+    controller: str
+    """Path of the controller's socket."""
+    certificate: str
+    key: str
+    """Files."""
+
+    def arguments(self) -> list[str]:
+        return [sys.executable, "-m", "appliance.http.server", json.dumps(asdict(self))]
+
+
+class ControllerStream:
+    """Applies the messages of the controller on the event loop."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        applied: AppliedSequence,
+    ) -> None:
+        self._reader, self._writer, self._applied = reader, writer, applied
+
+    def send(self, message: pb.HttpServerMessage) -> None:
+        self._writer.write(stream.encode(message))
+
+    async def run(self) -> None:
+        """Apply messages until Stop. Ends the process when the stream ends."""
+        while (
+            message := await stream.read_message(self._reader, pb.ControllerMessage)
+        ) is not None:
+            if message.HasField("stop"):
+                return
+            try:
+                self._apply(message)
+            except Exception:
+                log.exception("http: applying %s failed", message.WhichOneof("body"))
+        os._exit(0)
+
+    def _apply(self, message: pb.ControllerMessage) -> None:
+        from appliance.db import change_log
+        from appliance.db.change_messages import from_message
+        from appliance.fleet import appliance_views
+        from appliance.telemetry import reachability, series
+
+        match message.WhichOneof("body"):
+            case "change":
+                try:
+                    change_log.apply(from_message(message.change))
+                finally:
+                    self._applied.advance(message.change.sequence)
+            case "snapshot":
+                for node_id in message.snapshot.reachable_nodes:
+                    reachability.record_heartbeat(UUID(bytes=node_id))
+                self._applied.advance(message.snapshot.sequence)
+            case "heartbeat":
+                reachability.record_heartbeat(UUID(bytes=message.heartbeat.node_id))
+            case "samples":
+                series.record(
+                    tuple(message.samples.metrics),
+                    {UUID(bytes=s.series_id): list(s.values) for s in message.samples.series},
+                    message.samples.seconds,
+                )
+            case "status":
+                appliance_views.controller_status = appliance_views.ControllerStatus(
+                    message.status.waiting_writes,
+                    message.status.index_mismatches,
+                    message.status.loop_lag_p50_seconds,
+                    message.status.loop_lag_p99_seconds,
+                )
+            case "latest_metrics_request":
+                request = message.latest_metrics_request
+                metrics = series.latest_metrics(UUID(bytes=request.series_id))
+                reply = pb.LatestMetricsReply(call=request.call, metrics=metrics)
+                self.send(pb.HttpServerMessage(latest_metrics_reply=reply))
+
+
+def take_samples(listening: socket.socket) -> None:
+    """Store the samples of one gateway after the other. Runs on a thread of its own."""
+    from appliance.fleet import samples
+
+    while True:
+        with frames.accept_own_user(listening) as connection, contextlib.suppress(OSError):
+            for frame in frames.read_frames(connection):
+                connection.sendall(
+                    Frame(Kind.REPLY, frame.call, body=samples.store_samples(frame.body)).encode()
+                )
+
+
+async def run_retention() -> None:
+    """Write samples to the database every second until cancelled."""
+    from appliance.db.writer import background_pool, run_in_thread
+    from appliance.telemetry import retention
+
+    while True:
+        await asyncio.sleep(RETENTION_INTERVAL_SECONDS)
+        try:
+            await run_in_thread(retention.advance, background_pool)
+        except Exception:
+            log.exception("http: writing samples failed, retrying in 1 s")
+
+
+async def serve(options: Options) -> None:
+    from appliance.activity import watch
+    from appliance.activity.feed import hub
+    from appliance.db import writer
+    from appliance.fleet import appliance_views
+    from appliance.http.application import application, http_application
+    from appliance.http.forwarding import AppliedSequence, ControllerClient
+    from appliance.http.https_port import HttpsPort, connection_limits
+    from appliance.runtime import descriptors, garbage_collection
+    from appliance.runtime.loop_lag import probe_loop_lag
+    from appliance.telemetry import retention
+
+    applied = AppliedSequence()
+    controller = ControllerStream(
+        *await asyncio.open_connection(sock=socket.socket(fileno=options.stream)), applied
+    )
+    port = HttpsPort(
+        application,
+        socket.socket(fileno=options.listening),
+        options.certificate,
+        options.key,
+        connection_limits(),
+    )
+    appliance_views.count_connections = port.connections.__len__
+    with unix_socket.short_path(Path(options.controller)) as path:
+        http_application.forwarder = client = ControllerClient(path, applied)
+        writer.use_read_only_writer()
+        hub.start_publisher()
+        garbage_collection.start_collection_policy()
+        await port.start()
+        threading.Thread(
+            target=take_samples,
+            args=[socket.socket(fileno=options.samples)],
+            name="samples",
+            daemon=True,
+        ).start()
+        background = [
+            asyncio.create_task(work)
+            for work in (
+                run_retention(),
+                probe_loop_lag(),
+                garbage_collection.run_collection_policy(),
+                descriptors.watch(),
+            )
+        ]
+        applying = asyncio.create_task(controller.run())
+        controller.send(pb.HttpServerMessage(ready=pb.Ready()))
+        await asyncio.wait([applying, port.serving], return_when=asyncio.FIRST_COMPLETED)
+        watch.end_all()
+        for task in background:
+            task.cancel()
+        # Pending requests may still commit changes.
+        applying_rest = asyncio.create_task(controller.run())
+        await port.stop()
+        applying_rest.cancel()
+        await client.close()
+    await asyncio.to_thread(retention.flush)
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")
+    # The controller decides when this process ends. uvicorn handles these signals otherwise.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    import django
+
+    django.setup()
+    uvloop.run(serve(Options(**json.loads(sys.argv[1]))))
+    logging.shutdown()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""REST views of GPUs, and their rows for the feed."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.accounts.authentication import request_user
+from appliance.accounts.models import User
+from appliance.accounts.permissions import projects_with
+from appliance.activity.feed import NO_PROJECT, hub
+from appliance.api.filters import (
+    Filter,
+    apply_filters,
+    filter_parameters,
+    parse_boolean,
+    parse_filters,
+    parse_id,
+    parse_labels,
+    parse_text,
+)
+from appliance.api.pagination import CursorPagination
+from appliance.api.serialization import serialize
+from appliance.api.views import ApplianceView, check_version
+from appliance.db.change_log import Audience
+from appliance.db.prepared import Select
+from appliance.inventory import services
+from appliance.inventory.models import Gpu, GpuQuerySet, NodeState
+from appliance.inventory.serializers import GpuChangeSerializer, GpuSerializer
+from appliance.pools.models import Pool, is_open_to
+from appliance.telemetry.views import MetricHistoryView
+
+SELECT_POOL_ID = Select(lambda name: Pool.objects.filter(name=name).values_list("pk"))
+SELECT_RESTRICTED_POOLS = Select(lambda: Pool.objects.restricted().values_list("pk", "project_ids"))
+MAX_IDS_A_QUERY = 500
+
+
+def parse_pool_name(name: str) -> UUID:
+    """Name of the pool."""
+    return next((pk for (pk,) in SELECT_POOL_ID.rows(name=parse_text(name))), NO_PROJECT)
+
+
+GPU_FILTERS: dict[str, tuple[str, Filter]] = {
+    "node_id": ("node_id", parse_id),
+    "node": ("node__name", parse_text),
+    "site": ("node__site__name", parse_text),
+    "pool": ("pool_id", parse_pool_name),
+    "model": ("model", parse_text),
+    "mig": ("mig", parse_boolean),
+    "present": ("present", parse_boolean),
+    "labels": ("labels", parse_labels),
+}
+GpuRow: Any = namedtuple("GpuRow", GpuSerializer.columns())  # type: ignore[misc]  # computed
+
+
+def visible_gpus(request: Request) -> GpuQuerySet:
+    return Gpu.objects.visible_to(request_user(request))
+
+
+class GpuListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+
+    @extend_schema(parameters=filter_parameters(GPU_FILTERS), responses=GpuSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List the GPUs that the caller may view."""
+        page, wanted = CursorPagination(), parse_filters(request, GPU_FILTERS)
+        if "labels" in wanted:
+            rows = apply_filters(request, visible_gpus(request).with_names(), GPU_FILTERS)
+            found = page.paginate_queryset(rows, request)
+        else:
+            found = prepared_page(request, page, wanted)
+        return page.get_paginated_response([serialize(GpuSerializer, row) for row in found])
+
+
+def prepared_page(request: Request, page: CursorPagination, wanted: Mapping[str, Any]) -> list[Any]:
+    """Read a page of GPUs, the most frequent query, with a prepared statement."""
+    limit, after = page.bounds(request)
+    projects = projects_with(request_user(request), "inventory.view")
+    values: dict[str, Any] = {"all_pools": projects is None, **wanted}
+    if after:
+        values["after"] = after
+    if projects is not None:
+        restricted = SELECT_RESTRICTED_POOLS.rows()
+        if hidden := [pk for pk, allowed in restricted if not is_open_to(allowed, projects)]:
+            values["hidden"] = hidden
+    rows = [GpuRow(*row) for row in gpu_pages(limit).rows(**values)]
+    return page.cut(rows, limit, lambda row: row.id)
+
+
+@lru_cache(64)
+def gpu_pages(limit: int) -> Select[Gpu]:
+    """Return the query of a page, newest GPU first, with one row more than the limit."""
+
+    def build(
+        all_pools: bool, hidden: Collection[UUID] = (), after: UUID | None = None, **wanted: Any
+    ) -> QuerySet[Gpu, Any]:
+        rows = Gpu.objects.exclude(node__state=NodeState.REMOVED)
+        rows = rows if all_pools else rows.in_other_pools(hidden)
+        rows = rows if after is None else rows.filter(pk__lt=after)
+        lookups = {GPU_FILTERS[name][0]: value for name, value in wanted.items()}
+        rows = rows.filter(**lookups).with_names().order_by("-pk")
+        return rows.values_list(*GpuRow._fields)[: limit + 1]
+
+    return Select(build)
+
+
+class GpuView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "PATCH": "inventory.manage"}
+
+    @extend_schema(responses=GpuSerializer)
+    def get(self, request: Request, gpu_id: UUID) -> Response:
+        """Return one GPU."""
+        gpu = get_object_or_404(visible_gpus(request).with_names(), pk=gpu_id)
+        return Response(serialize(GpuSerializer, gpu), headers={"ETag": f'"{gpu.version}"'})
+
+    @extend_schema(request=GpuChangeSerializer, responses=GpuSerializer)
+    def patch(self, request: Request, gpu_id: UUID) -> Response:
+        """Change the labels, notes or pool of a GPU. Existing partitions stay."""
+        gpu = get_object_or_404(visible_gpus(request), pk=gpu_id)
+        check_version(gpu, request)
+        form = GpuChangeSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        values = form.validated_data
+        services.update_gpu(
+            gpu_id=gpu.pk,
+            labels=values.get("labels"),
+            pool_name=values.get("pool"),
+            notes=values.get("notes"),
+            actor=request_user(request).username,
+        )
+        return Response(serialize(GpuSerializer, Gpu.objects.with_names().get(pk=gpu_id)))
+
+
+class GpuMetricHistoryView(MetricHistoryView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+
+    def find_series(self, request: Request, object_id: UUID) -> UUID:
+        return get_object_or_404(visible_gpus(request), pk=object_id).pk
+
+
+def gpu_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
+    """Yield the rows of GPUs for the feed."""
+    for gpu in Gpu.objects.select_related("pool").with_names().filter(pk__in=ids):
+        audience = gpu.pool.audience if gpu.pool else NO_PROJECT
+        yield gpu.pk, "inventory.view", audience, serialize(GpuSerializer, gpu)
+
+
+def visible_gpu_ids(user: User, gpu_ids: Collection[str]) -> set[str]:
+    """Return the ids of existing GPUs that the user may view; other text is ignored."""
+    ids = [i for i in gpu_ids if is_uuid(i)]
+    visible = Gpu.objects.visible_to(user)
+    found = {
+        str(pk)
+        for begin in range(0, len(ids), MAX_IDS_A_QUERY)
+        for pk in visible.filter(pk__in=ids[begin : begin + MAX_IDS_A_QUERY]).values_list(
+            "pk", flat=True
+        )
+    }
+    return found.intersection(gpu_ids)
+
+
+def is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+hub.visible = visible_gpu_ids
+hub.register("gpu", gpu_rows)

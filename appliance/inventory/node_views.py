@@ -1,0 +1,136 @@
+"""REST views of nodes, and their rows for the feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.accounts.authentication import request_user
+from appliance.activity.feed import hub
+from appliance.api.filters import (
+    Filter,
+    apply_filters,
+    filter_parameters,
+    parse_choice,
+    parse_labels,
+    parse_text,
+)
+from appliance.api.pagination import CursorPagination
+from appliance.api.serialization import serialize
+from appliance.api.views import ApplianceView, check_version
+from appliance.db.change_log import Audience
+from appliance.inventory import locks, services
+from appliance.inventory.models import Node, NodeQuerySet, NodeState
+from appliance.inventory.serializers import NodeChangeSerializer, NodeSerializer
+
+NODE_FILTERS: dict[str, tuple[str, Filter]] = {
+    "state": ("state", parse_choice(*NodeState.values)),
+    "name": ("name", parse_text),
+    "driver_version": ("driver_version", parse_text),
+    "cuda_version": ("cuda_version", parse_text),
+    "agent_version": ("agent_version", parse_text),
+    "site": ("site__name", parse_text),
+    "labels": ("labels", parse_labels),
+}
+
+
+def visible_nodes(request: Request) -> NodeQuerySet:
+    return Node.objects.visible_to(request_user(request))
+
+
+class NodeListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+
+    @extend_schema(parameters=filter_parameters(NODE_FILTERS), responses=NodeSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List nodes. Removed nodes are listed only with `state=removed`."""
+        rows = visible_nodes(request).select_related("site").prefetch_related("endpoints")
+        rows = apply_filters(request, rows, NODE_FILTERS)
+        if "state" not in request.query_params:
+            rows = rows.present()
+        page = CursorPagination()
+        return page.get_paginated_response(
+            [serialize(NodeSerializer, row) for row in page.paginate_queryset(rows, request)]
+        )
+
+
+class NodeView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "PATCH": "inventory.manage"}
+
+    @extend_schema(responses=NodeSerializer)
+    def get(self, request: Request, node_id: UUID) -> Response:
+        """Return one node."""
+        node = get_object_or_404(visible_nodes(request), pk=node_id)
+        return Response(serialize(NodeSerializer, node), headers={"ETag": f'"{node.version}"'})
+
+    @extend_schema(request=NodeChangeSerializer, responses=NodeSerializer)
+    def patch(self, request: Request, node_id: UUID) -> Response:
+        """Change the labels, notes, networks or site of a node."""
+        node = get_object_or_404(visible_nodes(request).present(), pk=node_id)
+        check_version(node, request)
+        form = NodeChangeSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        actor = request_user(request).username
+        changed = services.update_node(node_id=node.pk, **form.validated_data, actor=actor)
+        return Response(serialize(NodeSerializer, changed))
+
+
+class NodeScheduleView(ApplianceView):
+    """Base of the views POST …/cordon and …/uncordon."""
+
+    privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+    schedulable: ClassVar[bool]
+
+    def set_schedulable(self, request: Request, node_id: UUID) -> Response:
+        node = get_object_or_404(visible_nodes(request), pk=node_id)
+        changed = services.set_node_schedulable(
+            node_id=node.pk,
+            schedulable=self.schedulable,
+            actor=request_user(request).username,
+        )
+        return Response(serialize(NodeSerializer, changed))
+
+
+class NodeCordonView(NodeScheduleView):
+    schedulable = False
+
+    @extend_schema(request=None, responses=NodeSerializer)
+    def post(self, request: Request, node_id: UUID) -> Response:
+        """Exclude a node from placement. Existing allocations stay."""
+        return self.set_schedulable(request, node_id)
+
+
+class NodeUncordonView(NodeScheduleView):
+    schedulable = True
+
+    @extend_schema(request=None, responses=NodeSerializer)
+    def post(self, request: Request, node_id: UUID) -> Response:
+        """Include a cordoned node in placement again."""
+        return self.set_schedulable(request, node_id)
+
+
+class NodeUnlockView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"POST": "fleet.enrol"}
+
+    @extend_schema(request=None, responses=NodeSerializer)
+    def post(self, request: Request, node_id: UUID) -> Response:
+        """Unlock a node after the second copy of its identity has been removed."""
+        node = get_object_or_404(visible_nodes(request).present(), pk=node_id)
+        unlocked = locks.unlock_node(node_id=node.pk, actor=request_user(request).username)
+        return Response(serialize(NodeSerializer, unlocked))
+
+
+def node_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mapping[str, Any]]]:
+    """Yield the rows of nodes for the feed."""
+    rows = Node.objects.filter(pk__in=ids).select_related("site").prefetch_related("endpoints")
+    for node in rows:
+        yield node.pk, "inventory.view", None, serialize(NodeSerializer, node)
+
+
+hub.register("node", node_rows)

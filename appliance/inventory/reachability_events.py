@@ -1,0 +1,56 @@
+"""Events and feed updates for nodes that become reachable or unreachable.
+
+Reachability is computed from heartbeats in memory, so no row changes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from uuid import UUID
+
+from django.conf import settings
+
+from appliance.activity.events import emit
+from appliance.db.prepared import Select
+from appliance.db.writer import write_transaction
+from appliance.inventory.models import Node
+from appliance.telemetry import reachability
+
+SELECT_NODE_IDS = Select(lambda: Node.objects.present().values_list("pk"))
+_reachable: dict[UUID, bool] = {}
+_started = time.monotonic()
+
+
+def publish_reachability_changes() -> None:
+    """Compare the reachability of all nodes with that of the last call. Called every second.
+
+    After a start, nodes have `unreachable_seconds` to reconnect before they count as unreachable.
+    """
+    node_ids = [node_id for (node_id,) in SELECT_NODE_IDS.rows()]
+    unreachable = reachability.unreachable(node_ids)
+    starting = time.monotonic() - _started < settings.ENVIRONMENT.unreachable_seconds
+    changed = {}
+    for node_id in node_ids:
+        reachable, before = node_id not in unreachable, _reachable.get(node_id)
+        if before is None and not reachable and starting:
+            continue
+        _reachable[node_id] = reachable
+        if before is not None and before != reachable:
+            changed[node_id] = reachable
+    if changed:
+        record_reachability_changes(reachable=changed)
+
+
+@write_transaction
+def record_reachability_changes(*, reachable: Mapping[UUID, bool]) -> None:
+    for node in Node.objects.filter(pk__in=reachable):
+        kind, message = (
+            ("node.reachable", "is reachable again")
+            if reachable[node.pk]
+            else (
+                "node.unreachable",
+                "is unreachable; its sessions continue, and nothing new is placed on it",
+            )
+        )
+        emit(kind, path=node.path, object_id=node.pk, message=f"Node {node.name} {message}.")

@@ -1,0 +1,205 @@
+"""Nodes and GPUs as reported by agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import F
+
+from appliance.activity.events import emit
+from appliance.db import change_log
+from appliance.db.change_log import Topic
+from appliance.db.writer import write_transaction
+from appliance.inventory.models import DEFAULT_NETWORK, Endpoint, Gpu, Node, NodeState
+from appliance.pools.models import Pool
+
+
+@dataclass(frozen=True)
+class ReportedGpu:
+    uuid: UUID
+    index: int
+    model: str
+    memory_bytes: int
+    compute_capability: str
+    pci_bus_id: str = ""
+    mig: bool = False
+    links: tuple[tuple[int, str], ...] = ()
+    """Index of another GPU of the node and its connection, in order of the index."""
+
+    def columns(self) -> dict[str, object]:
+        """Return the columns of `Gpu` that a report sets, without the UUID."""
+        return {
+            "index": self.index,
+            "model": self.model[:100],
+            "memory_bytes": self.memory_bytes,
+            "compute_capability": self.compute_capability[:10],
+            "pci_bus_id": self.pci_bus_id,
+            "mig": self.mig,
+            "links": {str(index): connection for index, connection in self.links},
+        }
+
+
+@dataclass(frozen=True)
+class ReportedNode:
+    agent_version: str
+    driver_version: str
+    operating_system: str
+    software: bool
+    boot_id: str
+    endpoints: tuple[tuple[str, int], ...]
+    gpus: tuple[ReportedGpu, ...]
+    cuda_version: str = ""
+
+    def columns(self) -> dict[str, object]:
+        """Return the columns of `Node` that a report sets."""
+        return {
+            "agent_version": self.agent_version[:50],
+            "driver_version": self.driver_version[:50],
+            "cuda_version": self.cuda_version[:20],
+            "operating_system": self.operating_system[:100],
+            "software": self.software,
+            "boot_id": self.boot_id[:64],
+        }
+
+
+def create_node(*, name: str) -> Node:
+    """Create a node during its enrolment. A number is appended to a name that is taken.
+
+    Must be called inside a transaction.
+    """
+    base, number, candidate = name[:90] or "node", 1, name[:90] or "node"
+    while Node.objects.present().filter(name=candidate).exists():
+        number += 1
+        candidate = f"{base}-{number}"
+    node = Node.objects.create(name=candidate)
+    emit(
+        "node.enrolling",
+        path=node.path,
+        object_id=node.pk,
+        message=f"Node {candidate} redeemed its enrolment token.",
+    )
+    return node
+
+
+def record_node_report(*, node_id: UUID, report: ReportedNode) -> None:
+    """Record a report, unless it changes nothing.
+
+    After a restart of the appliance all nodes report at once, mostly without changes; these
+    reports cost no write. GPUs that are no longer reported stay, marked as not present.
+    """
+    if not is_unchanged(node_id, report):
+        apply_node_report(node_id=node_id, report=report)
+
+
+def is_unchanged(node_id: UUID, report: ReportedNode) -> bool:
+    node = Node.objects.get(pk=node_id)
+    if node.state == NodeState.ENROLLING or any(
+        getattr(node, name) != value for name, value in report.columns().items()
+    ):
+        return False
+    gpus = {to_reported(g) for g in node.gpus.all() if g.present}
+    return gpus == set(report.gpus) and list(report.endpoints) == endpoint_addresses(node)
+
+
+def to_reported(g: Gpu) -> ReportedGpu:
+    links = tuple(sorted((int(index), connection) for index, connection in g.links.items()))
+    return ReportedGpu(
+        g.uuid, g.index, g.model, g.memory_bytes, g.compute_capability, g.pci_bus_id, g.mig, links
+    )
+
+
+def endpoint_addresses(node: Node) -> list[tuple[str, int]]:
+    return list(node.endpoints.order_by("position").values_list("address", "port"))
+
+
+@write_transaction
+def apply_node_report(*, node_id: UUID, report: ReportedNode) -> None:
+    node = Node.objects.get(pk=node_id)
+    Node.objects.filter(pk=node_id).update(**report.columns())
+    if Node.objects.filter(pk=node_id, state=NodeState.ENROLLING).update(
+        state=NodeState.READY, version=F("version") + 1
+    ):
+        count = len(report.gpus)
+        emit(
+            "node.ready",
+            path=node.path,
+            object_id=node.pk,
+            message=f"Node {node.name} is ready with {count} GPU{'' if count == 1 else 's'}.",
+        )
+    change_log.record(Topic.NODE_CAPACITY, node_id)
+    change_log.record(Topic.NODE_INVENTORY, node_id)
+    replace_endpoints(node, report.endpoints)
+    apply_gpu_reports(node, report.gpus)
+
+
+def replace_endpoints(node: Node, reported: Iterable[tuple[str, int]]) -> None:
+    """Replace the endpoints of a node; addresses keep the networks that users assigned."""
+    addresses = list(reported)
+    if addresses == endpoint_addresses(node):
+        return
+    networks = dict(node.endpoints.values_list("address", "network"))
+    node.endpoints.all().delete()
+    Endpoint.objects.bulk_create(
+        Endpoint(
+            node=node,
+            address=address,
+            port=port,
+            position=position,
+            network=networks.get(address, DEFAULT_NETWORK),
+        )
+        for position, (address, port) in enumerate(addresses)
+    )
+
+
+def apply_gpu_reports(node: Node, reported: Iterable[ReportedGpu]) -> None:
+    """Create, update or mark as missing each GPU of a node. New GPUs join the oldest pool."""
+    known = {g.uuid: g for g in node.gpus.all()}
+    default_pool = Pool.objects.order_by("created_at").first()
+    for report in reported:
+        gpu = known.pop(report.uuid, None)
+        if gpu is None:
+            gpu = Gpu.objects.create(
+                node=node, pool=default_pool, uuid=report.uuid, **report.columns()
+            )
+            emit_gpu_event(
+                gpu, "gpu.found", f"GPU {report.index} of {node.name} found: {report.model}."
+            )
+        else:
+            update_known_gpu(node, gpu, report)
+    for gpu in known.values():
+        if Gpu.objects.filter(pk=gpu.pk, present=True).update(
+            present=False, version=F("version") + 1
+        ):
+            emit_gpu_event(gpu, "gpu.gone", f"GPU {gpu.index} of {node.name} is missing.")
+
+
+def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu) -> None:
+    """Update a known GPU, which may have moved, returned, or entered or left MIG mode."""
+    columns = report.columns() | {"present": True}
+    # Memory never falls below the taken memory: existing partitions stay counted.
+    columns["memory_bytes"] = max(report.memory_bytes, gpu.taken_memory_bytes)
+    changed = {name: value for name, value in columns.items() if getattr(gpu, name) != value}
+    if changed:
+        Gpu.objects.filter(pk=gpu.pk).update(version=F("version") + 1, **changed)
+        change_log.record(Topic.GPU_CAPACITY, gpu.pk)
+    name = f"GPU {report.index} of {node.name}"
+    if "present" in changed:
+        emit_gpu_event(gpu, "gpu.returned", f"{name} is present again.")
+    if "mig" in changed:
+        state = (
+            "is in MIG mode and excluded from placement"
+            if report.mig
+            else "left MIG mode and is available for placement"
+        )
+        emit_gpu_event(gpu, "gpu.mig", f"{name} {state}.")
+
+
+def emit_gpu_event(gpu: Gpu, kind: str, message: str) -> None:
+    emit(kind, path=gpu.path, object_id=gpu.pk, message=message)
+
+
+def gpu_ids_by_uuid(node_id: UUID) -> dict[UUID, UUID]:
+    """Return the id of each GPU of a node by its NVML UUID."""
+    return dict(Gpu.objects.filter(node_id=node_id).values_list("uuid", "pk"))

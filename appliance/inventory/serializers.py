@@ -1,0 +1,148 @@
+"""REST schemas of nodes and GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from appliance.api.row_serializer import RowSerializer
+from appliance.inventory.models import MAX_NOTES, Endpoint, Gpu, Node
+from appliance.telemetry import reachability, series
+from nodes.version import AGENT_VERSION
+
+
+class EndpointSerializer(RowSerializer[Endpoint]):
+    class Meta:
+        model = Endpoint
+        fields = ("address", "port", "network")
+
+
+class NodeSerializer(RowSerializer[Node]):
+    endpoints = EndpointSerializer(many=True, read_only=True)
+    reachable = serializers.SerializerMethodField(help_text="The agent sent a heartbeat recently.")
+    agent_outdated = serializers.SerializerMethodField(
+        help_text="The version of the agent differs from that of the appliance. "
+        "Enrol the node again to update it."
+    )
+    site = serializers.CharField(
+        source="site.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Name of the site.",
+    )
+    last_seen_at = serializers.SerializerMethodField(help_text="Time of the last heartbeat.")
+
+    class Meta:
+        model = Node
+        fields = (
+            "id",
+            "name",
+            "state",
+            "locked_at",
+            "lock_reason",
+            "reachable",
+            "generation",
+            "applied_generation",
+            "agent_version",
+            "agent_outdated",
+            "driver_version",
+            "cuda_version",
+            "operating_system",
+            "software",
+            "endpoints",
+            "last_seen_at",
+            "labels",
+            "notes",
+            "site",
+            "version",
+            "created_at",
+        )
+
+    def get_agent_outdated(self, node: Node) -> bool:
+        return node.agent_version not in ("", AGENT_VERSION)
+
+    def get_reachable(self, node: Node) -> bool:
+        return reachability.is_reachable(node.pk)
+
+    def get_last_seen_at(self, node: Node) -> str | None:
+        seen = reachability.last_seen(node.pk) or node.last_seen_at
+        return seen.isoformat() if seen else None
+
+
+# Requires rows annotated by `with_names`.
+class GpuSerializer(RowSerializer[Gpu]):
+    node = serializers.CharField(source="node_name", read_only=True, help_text="Name of the node.")
+    node_id = serializers.UUIDField(read_only=True)
+    pool = serializers.CharField(
+        source="pool_name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Name of the pool; null if the GPU is in no pool.",
+    )
+    links = serializers.DictField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Index of another GPU of the node to the type of the connection, "
+        "as in `nvidia-smi topo -m`.",
+    )
+    metrics = serializers.SerializerMethodField(help_text="Newest sample of each metric.")
+
+    class Meta:
+        model = Gpu
+        fields = (
+            "id",
+            "uuid",
+            "node",
+            "node_id",
+            "pool",
+            "index",
+            "model",
+            "memory_bytes",
+            "compute_capability",
+            "pci_bus_id",
+            "mig",
+            "links",
+            "present",
+            "labels",
+            "notes",
+            "metrics",
+            "version",
+            "created_at",
+        )
+
+    def get_metrics(self, gpu: Gpu) -> dict[str, Any]:
+        return series.latest_metrics(gpu.id)
+
+
+class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
+    labels = serializers.DictField(
+        child=serializers.CharField(max_length=200, allow_blank=True), required=False
+    )
+    notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
+    networks = serializers.DictField(
+        child=serializers.CharField(max_length=50),
+        required=False,
+        help_text="Address of the node to the name of its network. Pools can prefer a network.",
+    )
+    site = serializers.CharField(
+        max_length=100,
+        required=False,
+        allow_blank=True,
+        help_text="Name of the site; empty removes the node from its site.",
+    )
+
+
+class GpuChangeSerializer(serializers.Serializer[dict[str, Any]]):
+    labels = serializers.DictField(
+        child=serializers.CharField(max_length=200, allow_blank=True), required=False
+    )
+    notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
+    pool = serializers.CharField(
+        max_length=100,
+        required=False,
+        allow_blank=True,
+        help_text="Name of the pool; empty removes the GPU from its pool and from placement.",
+    )

@@ -1,0 +1,187 @@
+"""REST views of pools."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.accounts.authentication import request_user
+from appliance.accounts.models import Project
+from appliance.activity.idempotency import idempotent
+from appliance.api.fields import NameField
+from appliance.api.filters import reject_unknown_parameters
+from appliance.api.pagination import CursorPagination
+from appliance.api.serialization import to_json_types
+from appliance.api.views import ApplianceView, check_version
+from appliance.pools import services
+from appliance.pools.models import Pool
+
+POLICIES = ("pack", "spread", "model_affinity", "exclusive")
+"""Values of allocations.placement.Policy, which this layer cannot import; a test compares them."""
+MAX_SECONDS = 366 * 86400
+
+
+def pool_names() -> dict[str, str]:
+    return {str(pk): name for pk, name in Pool.objects.values_list("pk", "name")}
+
+
+def project_names() -> dict[str, str]:
+    return {str(pk): name for pk, name in Project.objects.values_list("pk", "name")}
+
+
+# For lists, the context provides the names as `pools` and `projects`.
+class PoolSerializer(serializers.ModelSerializer[Pool]):
+    policies = serializers.ListField(
+        child=serializers.ChoiceField(POLICIES),
+        min_length=1,
+        required=False,
+        help_text="Placement policies. A later policy breaks the ties of the earlier ones.",
+    )
+    fallbacks = serializers.SerializerMethodField(
+        help_text="Names of the pools to try after this one, in order."
+    )
+    projects = serializers.SerializerMethodField(
+        help_text="Names of the projects that may use the pool; empty if all may."
+    )
+
+    class Meta:
+        model = Pool
+        fields = (
+            "id",
+            "name",
+            "labels",
+            "policies",
+            "fallbacks",
+            "max_lifetime_seconds",
+            "max_idle_seconds",
+            "network",
+            "projects",
+            "version",
+            "created_at",
+        )
+
+    def get_fallbacks(self, pool: Pool) -> list[str]:
+        names = self.context.get("pools") or pool_names()
+        return [names[f] for f in pool.fallbacks if f in names]
+
+    def get_projects(self, pool: Pool) -> list[str]:
+        if not pool.project_ids:
+            return []
+        names = self.context.get("projects") or project_names()
+        return sorted(names[p] for p in pool.project_ids if p in names)
+
+
+class PoolSettingsSerializer(serializers.Serializer[dict[str, Any]]):
+    policies = serializers.ListField(
+        child=serializers.ChoiceField(POLICIES),
+        min_length=1,
+        required=False,
+        help_text="Placement policies. A later policy breaks the ties of the earlier ones.",
+    )
+    fallbacks = serializers.ListField(
+        child=NameField(max_length=100),
+        required=False,
+        max_length=16,
+        help_text="Names of the pools to try after this one, in order.",
+    )
+    max_lifetime_seconds = serializers.IntegerField(
+        min_value=0,
+        max_value=MAX_SECONDS,
+        required=False,
+        help_text="Time from activation of an allocation to its eviction; 0 for unlimited.",
+    )
+    max_idle_seconds = serializers.IntegerField(
+        min_value=0,
+        max_value=MAX_SECONDS,
+        required=False,
+        help_text="Time without a launch or copy until eviction; 0 for unlimited.",
+    )
+    network = serializers.CharField(
+        max_length=50,
+        required=False,
+        allow_blank=True,
+        help_text="Clients try the endpoints of this network first.",
+    )
+    projects = serializers.ListField(
+        child=NameField(max_length=100),
+        required=False,
+        max_length=256,
+        help_text="Names of the projects that may use the pool; empty if all may.",
+    )
+
+
+class PoolRequestSerializer(PoolSettingsSerializer):
+    name = NameField(max_length=100)
+
+
+class PoolListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
+
+    @extend_schema(responses=PoolSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List the pools that the caller may view."""
+        reject_unknown_parameters(request, [])
+        page = CursorPagination()
+        rows = page.paginate_queryset(Pool.objects.visible_to(request_user(request)), request)
+        names = {"pools": pool_names(), "projects": project_names()}
+        return page.get_paginated_response(PoolSerializer(rows, many=True, context=names).data)
+
+    @extend_schema(request=PoolRequestSerializer, responses={201: PoolSerializer})
+    def post(self, request: Request) -> Response:
+        """Create a pool."""
+        form = PoolRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        values = dict(form.validated_data)
+        name = values.pop("name")
+
+        def effect() -> tuple[int, dict[str, Any]]:
+            pool = services.create_pool(
+                name=name,
+                settings=services.PoolSettings(**values),
+                actor=request_user(request).username,
+            )
+            return 201, to_json_types(PoolSerializer(pool).data)
+
+        return idempotent(request, effect)
+
+
+class PoolView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "pools.view",
+        "PATCH": "pools.manage",
+        "DELETE": "pools.manage",
+    }
+
+    @extend_schema(responses=PoolSerializer)
+    def get(self, request: Request, pool_id: UUID) -> Response:
+        """Return one pool."""
+        pool = get_object_or_404(Pool.objects.visible_to(request_user(request)), pk=pool_id)
+        return Response(PoolSerializer(pool).data, headers={"ETag": f'"{pool.version}"'})
+
+    @extend_schema(request=PoolSettingsSerializer, responses=PoolSerializer)
+    def patch(self, request: Request, pool_id: UUID) -> Response:
+        """Change the settings of a pool."""
+        pool = get_object_or_404(Pool.objects.visible_to(request_user(request)), pk=pool_id)
+        check_version(pool, request)
+        form = PoolSettingsSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        changed = services.update_pool(
+            pool_id=pool.pk,
+            settings=services.PoolSettings(**form.validated_data),
+            actor=request_user(request).username,
+        )
+        return Response(PoolSerializer(changed).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pool_id: UUID) -> Response:
+        """Delete a pool. Fails with `in_use` and a list of blockers while it is in use."""
+        pool = get_object_or_404(Pool.objects.visible_to(request_user(request)), pk=pool_id)
+        check_version(pool, request)
+        services.delete_pool(pool=pool, actor=request_user(request).username)
+        return Response(status=204)

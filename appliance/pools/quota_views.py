@@ -1,0 +1,159 @@
+"""REST views of quotas."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.accounts.authentication import request_user
+from appliance.activity.idempotency import idempotent
+from appliance.api.fields import NameField
+from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_choice
+from appliance.api.pagination import CursorPagination
+from appliance.api.serialization import to_json_types
+from appliance.api.views import ApplianceView, check_version
+from appliance.pools import quotas
+from appliance.pools.models import Quota
+from appliance.pools.subject_kind import SubjectKind
+from appliance.pools.subjects import subject_names
+
+KINDS = [k.value for k in SubjectKind]
+MAX_GPUS = 100_000
+QUOTA_FILTERS: dict[str, tuple[str, Filter]] = {
+    "subject_kind": ("subject_kind", parse_choice(*KINDS))
+}
+QUOTA_HELP = "Guaranteed number of GPUs; null for no guarantee."
+LIMIT_HELP = "Maximum number of GPUs; null for no limit."
+BORROWS_HELP = "The subject may exceed its quota while capacity is idle."
+WEIGHT_HELP = "Relative share of idle capacity."
+
+
+@extend_schema_field({"type": "number", "format": "double", "minimum": 0, "maximum": MAX_GPUS})
+class GpusField(serializers.Field[int, float, float | None, Any]):
+    """A number of GPUs such as 2.3 in JSON; 230 percent in Python."""
+
+    def to_representation(self, value: int) -> float:
+        return value / 100
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, bool) or not isinstance(data, int | float) or not 0 <= data <= MAX_GPUS:
+            raise serializers.ValidationError(
+                f"Expected a number of GPUs between 0 and {MAX_GPUS}, such as 2.3."
+            )
+        return round(data * 100)
+
+
+class QuotaSettingsSerializer(serializers.Serializer[dict[str, Any]]):
+    quota_gpus = GpusField(
+        source="quota_percent", required=False, allow_null=True, help_text=QUOTA_HELP
+    )
+    limit_gpus = GpusField(
+        source="limit_percent", required=False, allow_null=True, help_text=LIMIT_HELP
+    )
+    borrows = serializers.BooleanField(required=False, help_text=BORROWS_HELP)
+    weight = serializers.FloatField(
+        min_value=0.01, max_value=1000, required=False, help_text=WEIGHT_HELP
+    )
+
+
+class QuotaRequestSerializer(QuotaSettingsSerializer):
+    subject_kind = serializers.ChoiceField(KINDS)
+    subject = NameField(max_length=150, help_text="Name of the user, project or department.")
+
+
+# For lists, the context provides the names of the subjects as `names`.
+class QuotaSerializer(serializers.ModelSerializer[Quota]):
+    subject_kind = serializers.ChoiceField(KINDS)
+    subject = serializers.SerializerMethodField(
+        help_text="Name of the user, project or department; null if it was deleted."
+    )
+    quota_gpus = GpusField(source="quota_percent", allow_null=True, help_text=QUOTA_HELP)
+    limit_gpus = GpusField(source="limit_percent", allow_null=True, help_text=LIMIT_HELP)
+
+    class Meta:
+        model = Quota
+        fields = (
+            "id",
+            "subject_kind",
+            "subject",
+            "quota_gpus",
+            "limit_gpus",
+            "borrows",
+            "weight",
+            "version",
+            "created_at",
+        )
+
+    def get_subject(self, quota: Quota) -> str | None:
+        names: dict[UUID, str] = self.context.get("names") or subject_names([quota])
+        return names.get(quota.subject_id)
+
+
+class QuotaListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
+
+    @extend_schema(
+        parameters=filter_parameters(QUOTA_FILTERS), responses=QuotaSerializer(many=True)
+    )
+    def get(self, request: Request) -> Response:
+        """List quotas."""
+        rows = Quota.objects.visible_to(request_user(request))
+        rows = apply_filters(request, rows, QUOTA_FILTERS)
+        page = CursorPagination()
+        found = page.paginate_queryset(rows, request)
+        names = {"names": subject_names(found)}
+        return page.get_paginated_response(QuotaSerializer(found, many=True, context=names).data)
+
+    @extend_schema(request=QuotaRequestSerializer, responses={201: QuotaSerializer})
+    def post(self, request: Request) -> Response:
+        """Create the quota of a user, project or department."""
+        form = QuotaRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        columns = dict(form.validated_data)
+        kind, subject = SubjectKind(columns.pop("subject_kind")), columns.pop("subject")
+        actor = request_user(request).username
+
+        def effect() -> tuple[int, dict[str, Any]]:
+            quota = quotas.create_quota(kind=kind, subject=subject, actor=actor, **columns)
+            return 201, to_json_types(QuotaSerializer(quota).data)
+
+        return idempotent(request, effect)
+
+
+class QuotaView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "pools.view",
+        "PATCH": "pools.manage",
+        "DELETE": "pools.manage",
+    }
+
+    @extend_schema(responses=QuotaSerializer)
+    def get(self, request: Request, quota_id: UUID) -> Response:
+        """Return one quota."""
+        quota = get_object_or_404(Quota.objects.visible_to(request_user(request)), pk=quota_id)
+        return Response(QuotaSerializer(quota).data, headers={"ETag": f'"{quota.version}"'})
+
+    @extend_schema(request=QuotaSettingsSerializer, responses=QuotaSerializer)
+    def patch(self, request: Request, quota_id: UUID) -> Response:
+        """Change a quota."""
+        quota = get_object_or_404(Quota.objects.visible_to(request_user(request)), pk=quota_id)
+        check_version(quota, request)
+        form = QuotaSettingsSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        actor = request_user(request).username
+        changed = quotas.update_quota(quota_id=quota.pk, actor=actor, **form.validated_data)
+        return Response(QuotaSerializer(changed).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, quota_id: UUID) -> Response:
+        """Delete a quota. Its subject then has neither a guarantee nor a limit."""
+        quota = get_object_or_404(Quota.objects.visible_to(request_user(request)), pk=quota_id)
+        check_version(quota, request)
+        quotas.delete_quota(quota_id=quota.pk, actor=request_user(request).username)
+        return Response(status=204)
