@@ -1,85 +1,108 @@
-"""`python -m nodes enrol | run`."""
+"""Command line of the agent: `python -m nodes enrol | run`."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import fcntl
 import logging
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 from nodes.errors import NodeError
 
 
-def main() -> int:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="busbar-agent", description="Makes a machine's GPUs part of the pool."
+        prog="busbar-agent", description="Agent of a node: connects its GPUs to the appliance."
     )
     parser.add_argument(
         "--folder",
         type=Path,
         required=True,
-        help="keys, certificates and identity of this node; 0700",
+        help="folder of keys, certificates and identity of this node; mode 0700",
     )
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    enrol = verbs.add_parser("enrol", help="redeem an enrolment token")
-    enrol.add_argument("--token", required=True, help="as `busbar node token` printed it, or @FILE")
-    run = verbs.add_parser("run", help="serve until SIGTERM")
-    run.add_argument("--launcher-socket", type=Path, required=True)
+    commands = parser.add_subparsers(dest="command", required=True)
+    enrol = commands.add_parser("enrol", help="redeem an enrolment token")
+    enrol.add_argument(
+        "--token", required=True, help="token printed by `busbar node token`, or @FILE"
+    )
+    run = commands.add_parser("run", help="run until SIGTERM")
+    run.add_argument("--launcher-socket", type=Path, required=True, help="socket of the launcher")
     run.add_argument(
-        "--appliance", help="HOST:PORT of its fleet service, if it moved since the enrolment"
+        "--appliance",
+        metavar="HOST:PORT",
+        help="address of the fleet service, if it changed since the enrolment",
+    )
+    run.add_argument(
+        "--appliance-url",
+        metavar="URL",
+        help="URL of the appliance, if it changed since the enrolment",
     )
     run.add_argument(
         "--address",
         action="append",
         default=[],
-        help="under which clients reach the launcher; may be given again",
+        help="address at which clients reach the launcher; may be repeated",
     )
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    arguments = build_parser().parse_args()
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     try:
-        return {"enrol": do_enrol, "run": do_run}[arguments.verb](arguments)
+        return {"enrol": run_enrol, "run": run_agent}[arguments.command](arguments)
     except NodeError as error:
         print(f"busbar-agent: {error}", file=sys.stderr)
         return 1
 
 
-def do_enrol(arguments: argparse.Namespace) -> int:
+def run_enrol(arguments: argparse.Namespace) -> int:
     from nodes.enrolment import enrol
 
     token = arguments.token
-    identity = enrol(
-        arguments.folder, Path(token[1:]).read_text() if token.startswith("@") else token
-    )
-    print(f"enrolled as {identity.node_name}")
+    if token.startswith("@"):
+        token = Path(token[1:]).read_text()
+    identity = enrol(arguments.folder, token)
+    print(f"Enrolled as node {identity.node_name}.")
     return 0
 
 
-def do_run(arguments: argparse.Namespace) -> int:
+def run_agent(arguments: argparse.Namespace) -> int:
     from nodes.agent import Agent
-    from nodes.checkpoint import load_identity
+    from nodes.credential_keeper import CredentialKeeper
     from nodes.launcher_control import LauncherControl
 
-    identity = load_identity(arguments.folder)
-    if identity is None:
-        raise NodeError(f"{arguments.folder} holds no identity; run `enrol` with a token first.")
-
-    if arguments.appliance:
-        identity = replace(identity, fleet_address=arguments.appliance)
-
-    async def serve() -> None:
+    async def run() -> None:
+        keeper = CredentialKeeper(
+            arguments.folder, arguments.appliance or "", arguments.appliance_url or ""
+        )
         await Agent(
-            arguments.folder,
-            identity,
+            keeper,
             LauncherControl(arguments.launcher_socket),
             arguments.address or ["127.0.0.1"],
         ).run()
 
-    asyncio.run(serve())
+    with lock_folder(arguments.folder):
+        asyncio.run(run())
     return 0
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock the folder. Raises NodeError if another agent runs with the same identity."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (folder / "agent.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NodeError(f"Another agent runs with the identity in {folder}.") from None
+        yield
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The loop: connect, take the desired state, make it so, report. It owns the shutdown. Sessions do not need it."""
+"""The agent: connects to the appliance, applies the desired state and reports.
+
+Sessions continue while the agent or the appliance is down.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,27 @@ import platform
 import signal
 import time
 import uuid
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 import grpc
 
-from nodes import samplers
-from nodes.channel import Outbox, jittered, open_channel, renew, renewal_due, retry_delays
-from nodes.checkpoint import Identity
-from nodes.gpus import Nvml
+from nodes import metrics
+from nodes.channel import Outbox, open_channel, retry_delays, with_jitter
+from nodes.credential_keeper import CredentialKeeper
+from nodes.desired_state import to_grants
+from nodes.gpus import Gpu, Nvml
 from nodes.launcher_control import LauncherControl, LauncherError, SessionList, SessionReport
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
-from nodes.reconcile import grants_of
 from nodes.version import AGENT_VERSION
 
 log = logging.getLogger("agent")
 
-LOOK_SECONDS = 1.0
-GPU_SECONDS = 10.0
-"""How often the GPUs themselves are looked at."""
+POLL_SECONDS = 1.0
+"""Interval at which the launcher's sessions are read."""
+GPU_POLL_SECONDS = 10.0
+"""Interval at which the GPUs are enumerated."""
 NOT_ENFORCED = {
     "user": "sessions run as the launcher's user",
     "cgroup": "the launcher has no delegated cgroup",
@@ -39,10 +44,10 @@ NOT_ENFORCED = {
 
 @dataclass
 class Agent:
-    folder: Path
-    identity: Identity
+    keeper: CredentialKeeper
     launcher: LauncherControl
     addresses: list[str]
+    """Addresses at which clients reach the launcher."""
     nvml: Nvml = field(default_factory=Nvml)
 
     def __post_init__(self) -> None:
@@ -52,133 +57,153 @@ class Agent:
         self.heartbeat_seconds = 2.0
         self.applied_generation = 0
         self._desired: fleet_pb2.DesiredState | None = None
-        self._outline: object = None
+        self._last_summary: object = None
 
     async def run(self) -> None:
+        """Run until SIGTERM or SIGINT. Reconnects with growing delays."""
         loop = asyncio.get_running_loop()
         for s in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(s, self.stop.set)
-        beating = asyncio.create_task(self._beat())
+        background = [
+            asyncio.create_task(self._report_periodically()),
+            asyncio.create_task(self.keeper.run()),
+        ]
         delays = retry_delays()
         while not self.stop.is_set():
             try:
-                await self._connected()
+                await self._run_connection()
                 delays = retry_delays()
             except grpc.aio.AioRpcError as error:
-                log.warning("the appliance is away (%s: %s)", error.code().name, error.details())
-            await self._pause(next(delays))
-        beating.cancel()
+                log.warning(
+                    "agent: appliance unreachable, will retry (%s: %s)",
+                    error.code().name,
+                    error.details(),
+                )
+            await self._sleep(next(delays))
+        for task in background:
+            task.cancel()
 
-    async def _pause(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep until the time has passed or the agent stops."""
         try:
             await asyncio.wait_for(self.stop.wait(), seconds)
         except TimeoutError:
             pass
-        except asyncio.TimeoutError:  # its own class before Python 3.11
+        except asyncio.TimeoutError:  # a class of its own before Python 3.11
             pass
 
-    async def _connected(self) -> None:
-        """One stream, until it breaks or the agent stops."""
-        async with open_channel(self.folder, self.identity.fleet_address) as channel:
-            if renewal_due(self.folder):
-                await renew(self.folder, channel)
-                return
+    async def _run_connection(self) -> None:
+        """Run one stream until it breaks, the credentials are replaced, or the agent stops."""
+        await self._first_of(self.keeper.wait_until_valid())
+        if self.stop.is_set():
+            return
+        credentials = self.keeper.credentials
+        async with open_channel(credentials, self.keeper.fleet_address) as channel:
             self.outbox.clear()
             await self._send_inventory()
             stream = fleet_pb2_grpc.FleetStub(channel).Connect(self.outbox.messages())
-            stopping = asyncio.create_task(self.stop.wait())
-            reading = asyncio.create_task(self._read(stream))
-            await asyncio.wait([stopping, reading], return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            if not reading.done():
-                stream.cancel()
-                reading.cancel()
-                return
-            reading.result()
+            replaced = self.keeper.wait_until_replaced(credentials)
+            await self._first_of(self._receive(stream), replaced)
 
-    async def _read(
+    async def _first_of(self, *works: Coroutine[Any, Any, None]) -> None:
+        """Wait until one of the works ends or the agent stops. Cancel the others.
+
+        Raises the exception of a work that failed.
+        """
+        tasks = [asyncio.create_task(w) for w in (self.stop.wait(), *works)]
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        for task in done:
+            task.result()
+
+    async def _receive(
         self, stream: grpc.aio.StreamStreamCall[fleet_pb2.AgentMessage, fleet_pb2.ApplianceMessage]
     ) -> None:
-        log.info("connected to %s as %s", self.identity.fleet_address, self.identity.node_name)
+        """Process messages until the stream ends."""
+        log.info(
+            "agent: connected to %s as node %s",
+            self.keeper.fleet_address,
+            self.keeper.credentials.identity.node_name,
+        )
         async for message in stream:
             self.heartbeat_seconds = message.heartbeat_seconds or self.heartbeat_seconds
             if message.HasField("desired_state"):
                 self._desired = message.desired_state
                 await self._apply()
-                self._report(await self._sessions())
-            if renewal_due(self.folder):
-                return
+                self._send_report(await self._sessions())
 
     async def _apply(self) -> None:
-        """Tells the launcher the newest state; a launcher that is away is told again with the next beat."""
+        """Send the newest desired state to the launcher. The next poll retries a failure."""
         if self._desired is None:
             return
-        grants = grants_of(self._desired, uuid.UUID(self.identity.node_id))
+        grants = to_grants(self._desired, uuid.UUID(self.keeper.credentials.identity.node_id))
         try:
             await asyncio.to_thread(self.launcher.apply, grants)
             self.applied_generation = grants.generation
         except LauncherError as error:
-            log.warning("%s", error)
+            log.warning("agent: desired state not applied, will retry (%s)", error)
 
-    async def _beat(self) -> None:
-        """Looks every second; sends what changed at once, and everything at the cadence that the appliance wants."""
-        told = looked = 0.0
+    async def _report_periodically(self) -> None:
+        """Report changes at once, and everything at the appliance's heartbeat interval."""
+        reported = gpus_checked = 0.0
         while True:
-            await asyncio.sleep(jittered(LOOK_SECONDS))
+            await asyncio.sleep(with_jitter(POLL_SECONDS))
             try:
-                if time.monotonic() - looked >= GPU_SECONDS:
-                    looked = time.monotonic()
-                    await self.look_at_gpus()
+                if time.monotonic() - gpus_checked >= GPU_POLL_SECONDS:
+                    gpus_checked = time.monotonic()
+                    await self.check_gpus()
                 listed = await self._sessions()
                 if self._desired is not None and listed.generation < self._desired.generation:
                     await self._apply()
                     listed = await self._sessions()
-                if time.monotonic() - told >= self.heartbeat_seconds - LOOK_SECONDS / 2:
-                    told = time.monotonic()
-                    self._report(listed)
-                    await self._sample()
-                elif outline(listed) != self._outline:
-                    self._report(listed)
+                if time.monotonic() - reported >= self.heartbeat_seconds - POLL_SECONDS / 2:
+                    reported = time.monotonic()
+                    self._send_report(listed)
+                    await self._send_samples()
+                elif summary_of(listed) != self._last_summary:
+                    self._send_report(listed)
             except LauncherError as error:
-                log.warning("%s", error)
+                log.warning("agent: sessions unknown, will retry (%s)", error)
                 self.outbox.put(fleet_pb2.AgentMessage(heartbeat=fleet_pb2.Heartbeat()))
             except Exception:
-                log.exception("a beat failed; the next one comes")
+                log.exception("agent: heartbeat failed, will retry")
 
-    async def look_at_gpus(self) -> None:
-        """One may have gone, come, or been cut into instances behind our back."""
+    async def check_gpus(self) -> None:
+        """Enumerate the GPUs and send the inventory if it changed."""
         try:
-            now = await asyncio.to_thread(self.nvml.gpus)
+            current = await asyncio.to_thread(self.nvml.gpus)
         except Exception:
-            log.exception("the GPUs could not be looked at; again in %.0f s", GPU_SECONDS)
+            log.exception("agent: GPU enumeration failed, retrying in %.0f s", GPU_POLL_SECONDS)
             return
-        if now != self.gpus:
-            log.warning("the GPUs are not what they were; the appliance is told")
+        if current != self.gpus:
+            log.warning("agent: GPU inventory changed: %s", describe_change(self.gpus, current))
             await self._send_inventory()
 
     async def _sessions(self) -> SessionList:
         return await asyncio.to_thread(self.launcher.sessions)
 
-    def _report(self, listed: SessionList) -> None:
-        """Sessions as the launcher sees them, and the generation that it holds."""
-        self._outline = outline(listed)
+    def _send_report(self, listed: SessionList) -> None:
+        """Send the launcher's sessions and the generation that it has applied."""
+        self._last_summary = summary_of(listed)
         report = fleet_pb2.Report(
             generation=listed.generation, sessions=[encode_session(s) for s in listed.sessions]
         )
         self.outbox.put(fleet_pb2.AgentMessage(report=report))
 
-    async def _sample(self) -> None:
-        readings = await asyncio.to_thread(samplers.sample, self.nvml, self.gpus)
-        names = sorted({name for read in readings.values() for name in read})
+    async def _send_samples(self) -> None:
+        values = await asyncio.to_thread(metrics.read_metrics, self.nvml, self.gpus)
+        names = sorted({name for of_gpu in values.values() for name in of_gpu})
         gpus = [
             fleet_pb2.GpuSample(
-                gpu_uuid=u.bytes, values=[read.get(name, math.nan) for name in names]
+                gpu_uuid=gpu_uuid.bytes, values=[of_gpu.get(name, math.nan) for name in names]
             )
-            for u, read in readings.items()
+            for gpu_uuid, of_gpu in values.items()
         ]
         self.outbox.put(fleet_pb2.AgentMessage(samples=fleet_pb2.Samples(gpus=gpus, metrics=names)))
 
     async def _send_inventory(self) -> None:
+        """Enumerate the GPUs again and send the inventory, without endpoints if the port is 0."""
         try:
             port = (await self._sessions()).port
         except LauncherError:
@@ -191,40 +216,60 @@ class Agent:
             operating_system=platform.platform()[:100],
             software=self.nvml.software(),
             endpoints=[fleet_pb2.Endpoint(address=a, port=port) for a in self.addresses if port],
-            gpus=[
-                fleet_pb2.Gpu(
-                    uuid=g.uuid.bytes,
-                    index=g.index,
-                    model=g.model,
-                    memory_bytes=g.memory_bytes,
-                    compute_capability=g.compute_capability,
-                    pci_bus_id=g.pci_bus_id,
-                    mig=g.mig,
-                    links=dict(g.links),
-                )
-                for g in self.gpus
-            ],
+            gpus=[encode_gpu(g) for g in self.gpus],
         )
         self.outbox.put(fleet_pb2.AgentMessage(inventory=inventory))
 
 
-def outline(listed: SessionList) -> object:
-    """What is told at once; counters may wait."""
+def describe_change(before: Sequence[Gpu], after: Sequence[Gpu]) -> str:
+    """Return the numbers of added, removed and changed GPUs for the log."""
+    old, new = {g.uuid: g for g in before}, {g.uuid: g for g in after}
+    changed = sum(old[u] != new[u] for u in old.keys() & new.keys())
+    return f"added={len(new.keys() - old)} removed={len(old.keys() - new)} changed={changed}"
+
+
+def summary_of(listed: SessionList) -> object:
+    """Return the part of the sessions whose change is reported at once, without counters."""
     return listed.generation, [(s.session_id, s.state, s.refused_calls) for s in listed.sessions]
 
 
 def isolation_of(s: SessionReport) -> dict[str, str]:
-    """Each mechanism: enforced, or why not."""
+    """Return "enforced" or the reason why not, for each isolation mechanism."""
     out = {name: "enforced" if on else NOT_ENFORCED[name] for name, on in s.isolation.items()}
     out["memory_limit"] = "enforced"
     out["compute_limit"] = "not enforced in this release: kernels of all sessions take turns"
     return out
 
 
+def encode_gpu(g: Gpu) -> fleet_pb2.Gpu:
+    return fleet_pb2.Gpu(
+        uuid=g.uuid.bytes,
+        index=g.index,
+        model=g.model,
+        memory_bytes=g.memory_bytes,
+        compute_capability=g.compute_capability,
+        pci_bus_id=g.pci_bus_id,
+        mig=g.mig,
+        links=dict(g.links),
+    )
+
+
 def encode_session(s: SessionReport) -> fleet_pb2.Session:
     return fleet_pb2.Session(
-        id=s.session_id.bytes, allocation_id=s.allocation_id.bytes, state=s.state, pid=s.pid, client_pid=s.client_pid, client_address=s.client_address,
-        program=s.program, isolation=isolation_of(s), memory_bytes=s.memory_bytes, launches=s.launches, bytes_in=s.bytes_in, bytes_out=s.bytes_out,
-        end_reason=s.reason, opened_seconds=s.opened_seconds, refused_calls=s.refused_calls,
+        id=s.session_id.bytes,
+        allocation_id=s.allocation_id.bytes,
+        state=s.state,
+        pid=s.pid,
+        client_pid=s.client_pid,
+        client_address=s.client_address,
+        program=s.program,
+        isolation=isolation_of(s),
+        memory_bytes=s.memory_bytes,
+        launches=s.launches,
+        bytes_in=s.bytes_in,
+        bytes_out=s.bytes_out,
+        end_reason=s.reason,
+        opened_seconds=s.opened_seconds,
+        refused_calls=s.refused_calls,
         partition_bytes=s.partition_bytes,
-    )  # fmt: skip
+    )

@@ -1,35 +1,28 @@
-"""The stream to the appliance: mTLS, one at a time, endless retries with jitter, one stop event."""
+"""Connection to the appliance: mutual TLS, outgoing messages and retries."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import AsyncIterator, Iterator
-from datetime import datetime, timezone
-from pathlib import Path
 
 import grpc
-from cryptography import x509
 
-from nodes.checkpoint import write_atomically
-from nodes.enrolment import new_key_and_csr, store_certificates
-from nodes.protocol import fleet_pb2, fleet_pb2_grpc
+from nodes.credentials import Credentials
+from nodes.protocol import fleet_pb2
 
-log = logging.getLogger(__name__)
-
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.5, 15.0
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.5, 15.0
+OUTBOX_SIZE = 64
 
 
-def jittered(seconds: float) -> float:
-    return seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, guards nothing
+def with_jitter(seconds: float) -> float:
+    """Return 80 to 120 % of the time, to spread the load of many agents."""
+    return seconds * random.uniform(0.8, 1.2)  # noqa: S311 - not used for security
 
 
-def open_channel(folder: Path, address: str) -> grpc.aio.Channel:
-    credentials = grpc.ssl_channel_credentials(
-        (folder / "ca.pem").read_bytes(),
-        (folder / "agent.key").read_bytes(),
-        (folder / "agent.pem").read_bytes(),
+def open_channel(credentials: Credentials, address: str) -> grpc.aio.Channel:
+    tls = grpc.ssl_channel_credentials(
+        credentials.ca_pem.encode(), credentials.agent_key, credentials.agent_pem.encode()
     )
     options = [
         ("grpc.keepalive_time_ms", 20_000),
@@ -37,39 +30,16 @@ def open_channel(folder: Path, address: str) -> grpc.aio.Channel:
         ("grpc.enable_http_proxy", 0),
         ("grpc.max_receive_message_length", 16 << 20),
     ]
-    return grpc.aio.secure_channel(address, credentials, options)
-
-
-def renewal_due(folder: Path) -> bool:
-    """At two thirds of the certificate's life."""
-    certificate = x509.load_pem_x509_certificate((folder / "agent.pem").read_bytes())
-    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    return datetime.now(timezone.utc) > begin + (end - begin) * 2 / 3
-
-
-async def renew(folder: Path, channel: grpc.aio.Channel) -> None:
-    """New keys, new certificates; the old ones serve until both are on disk."""
-    agent_key, agent_csr = new_key_and_csr()
-    launcher_key, launcher_csr = new_key_and_csr()
-    reply = await fleet_pb2_grpc.FleetStub(channel).RenewCertificates(
-        fleet_pb2.RenewRequest(agent_csr=agent_csr, launcher_csr=launcher_csr), timeout=30
-    )
-    write_atomically(folder / "agent.key", agent_key)
-    write_atomically(folder / "launcher.key", launcher_key)
-    store_certificates(
-        folder,
-        {"ca_pem": reply.ca_pem, "agent_pem": reply.agent_pem, "launcher_pem": reply.launcher_pem},
-    )
-    log.info("certificates renewed")
+    return grpc.aio.secure_channel(address, tls, options)
 
 
 class Outbox:
-    """Messages for the appliance, numbered. Only the newest matter, so a reconnect starts with an empty one."""
+    """Numbered messages for the appliance. When it is full, the oldest message is dropped."""
 
     def __init__(self, boot_id: str) -> None:
         self._boot_id = boot_id
         self._sequence = 0
-        self._queue: asyncio.Queue[fleet_pb2.AgentMessage] = asyncio.Queue(64)
+        self._queue: asyncio.Queue[fleet_pb2.AgentMessage] = asyncio.Queue(OUTBOX_SIZE)
 
     def put(self, message: fleet_pb2.AgentMessage) -> None:
         self._sequence += 1
@@ -79,6 +49,7 @@ class Outbox:
         self._queue.put_nowait(message)
 
     def clear(self) -> None:
+        """Drop all messages. A new connection starts with the current state instead."""
         while not self._queue.empty():
             self._queue.get_nowait()
 
@@ -88,8 +59,8 @@ class Outbox:
 
 
 def retry_delays() -> Iterator[float]:
-    """0.5 s, doubling to 15 s."""
-    delay = FIRST_RETRY_SECONDS
+    """Yield delays in seconds with jitter: 0.5, doubling up to 15."""
+    delay = MIN_RETRY_SECONDS
     while True:
-        yield jittered(delay)
-        delay = min(delay * 2, LAST_RETRY_SECONDS)
+        yield with_jitter(delay)
+        delay = min(delay * 2, MAX_RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""A machine becomes a node: keys made here, the CA pinned by the token's fingerprint, one call, undo on failure."""
+"""Redemption of an enrolment token: keys, certificates and identity of the node."""
 
 from __future__ import annotations
 
@@ -18,32 +18,37 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from nodes.checkpoint import Identity, load_identity, save_identity, write_atomically
+from nodes.credentials import Credentials, load_credentials, store_credentials
 from nodes.errors import NodeError
+from nodes.identity import Identity
 
 TIMEOUT_SECONDS = 20
-FILES = ("ca.pem", "agent.pem", "agent.key", "launcher.pem", "launcher.key", "identity.json")
 
 
 @dataclass(frozen=True)
 class Token:
+    """The content of an enrolment token."""
+
     secret: str
     url: str
     ca_sha256: str
+    """Fingerprint of the appliance's CA."""
 
     @classmethod
     def parse(cls, text: str) -> Token:
+        """Decode a token. Raises NodeError if it is incomplete."""
         try:
             content = json.loads(base64.urlsafe_b64decode(text.strip().encode()))
             return cls(content["secret"], content["url"], content["ca_sha256"])
         except (ValueError, KeyError) as error:
             raise NodeError(
-                "The enrolment token is not complete; copy the whole line that `busbar node token` printed."
+                "The enrolment token is incomplete;"
+                " copy the whole line that `busbar node token` printed."
             ) from error
 
 
 def new_key_and_csr() -> tuple[bytes, str]:
-    """PEM of a fresh key and its CSR; the appliance ignores the subject."""
+    """Return a new private key and its CSR in PEM format. The appliance ignores the subject."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "node")])
     csr = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
@@ -54,19 +59,27 @@ def new_key_and_csr() -> tuple[bytes, str]:
 
 
 def fetch_ca(token: Token) -> str:
-    """The appliance's CA over an unchecked connection, believed only if its fingerprint is the token's."""
-    unchecked = ssl.create_default_context()
-    unchecked.check_hostname = False
-    unchecked.verify_mode = ssl.CERT_NONE
-    pem: str = call(f"{token.url}/api/v1/ca", None, unchecked)["ca_pem"]
+    """Fetch the appliance's CA over an unverified connection and check its fingerprint.
+
+    Raises NodeError if the fingerprint is not the one in the token.
+    """
+    unverified = ssl.create_default_context()
+    unverified.check_hostname = False
+    unverified.verify_mode = ssl.CERT_NONE
+    pem: str = request_json(f"{token.url}/api/v1/ca", None, unverified)["ca_pem"]
     if hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest() != token.ca_sha256:
         raise NodeError(
-            f"{token.url} is not the appliance that made the token: its CA has another fingerprint. Nothing was sent to it."
+            f"{token.url} is not the appliance that issued the token: the fingerprint of its CA"
+            " differs. Nothing was sent to it."
         )
     return pem
 
 
-def call(url: str, body: dict[str, Any] | None, context: ssl.SSLContext) -> dict[str, Any]:
+def request_json(url: str, body: dict[str, Any] | None, context: ssl.SSLContext) -> dict[str, Any]:
+    """POST the body, or GET without one, and return the JSON response.
+
+    Raises NodeError if the server cannot be reached or returns an error.
+    """
     request = urllib.request.Request(
         url,
         data=json.dumps(body).encode() if body is not None else None,
@@ -74,58 +87,79 @@ def call(url: str, body: dict[str, Any] | None, context: ssl.SSLContext) -> dict
     )
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=context) as response:
-            answer: dict[str, Any] = json.load(response)
-            return answer
+            content: dict[str, Any] = json.load(response)
+            return content
     except urllib.error.HTTPError as error:
-        raise NodeError(problem_text(error)) from error
+        raise NodeError(error_detail(error)) from error
     except OSError as error:
-        raise NodeError(f"{url} cannot be reached: {error}") from error
+        raise NodeError(f"Cannot reach {url}: {error}") from error
 
 
-def problem_text(error: urllib.error.HTTPError) -> str:
+def error_detail(error: urllib.error.HTTPError) -> str:
+    """Return the detail of a problem response, or its status."""
     try:
         return str(json.load(error)["detail"])
     except (ValueError, KeyError, TypeError):
-        return f"the appliance answered {error.code}"
+        return f"The appliance returned HTTP status {error.code}."
 
 
 def enrol(folder: Path, token_text: str) -> Identity:
-    """Redeems the token. On failure, exactly the files made here are removed."""
-    if (held := load_identity(folder)) is not None:
-        return held
+    """Redeem the token and put the new credentials in force, also on an enrolled machine.
+
+    Raises NodeError if the token is refused; credentials of an earlier enrolment then stay.
+    """
     token = Token.parse(token_text)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    ca_pem = fetch_ca(token)
-    pinned = ssl.create_default_context(cadata=ca_pem)
-    agent_key, agent_csr = new_key_and_csr()
-    launcher_key, launcher_csr = new_key_and_csr()
-    body = {
-        "secret": token.secret,
-        "hostname": hostname(),
-        "agent_csr": agent_csr,
-        "launcher_csr": launcher_csr,
-    }
-    answer = call(f"{token.url}/api/v1/enrol", body, pinned)
+    pinned = ssl.create_default_context(cadata=fetch_ca(token))
+    keys = NewKeys()
+    body = {"secret": token.secret, "hostname": hostname(), **keys.requests()}
     try:
-        write_atomically(folder / "agent.key", agent_key)
-        write_atomically(folder / "launcher.key", launcher_key)
-        store_certificates(folder, answer)
-        identity = Identity(answer["node_id"], answer["node_name"], answer["fleet_address"])
-        save_identity(folder, identity)
-    except OSError:
-        for name in FILES:
-            (folder / name).unlink(missing_ok=True)
-        raise
-    return identity
+        response = request_json(f"{token.url}/api/v1/enrol", body, pinned)
+    except NodeError as error:
+        raise NodeError(f"{error}{unchanged_identity(folder)}") from error
+    credentials = keys.credentials(response)
+    store_credentials(folder, credentials)
+    return credentials.identity
 
 
-def store_certificates(folder: Path, answer: dict[str, Any]) -> None:
-    for name in ("ca", "agent", "launcher"):
-        write_atomically(folder / f"{name}.pem", answer[f"{name}_pem"].encode())
+def unchanged_identity(folder: Path) -> str:
+    """Return a sentence about the credentials of an earlier enrolment; empty without them."""
+    try:
+        existing = load_credentials(folder)
+    except NodeError:
+        return ""
+    return f" This machine is still node {existing.identity.node_name}." if existing else ""
+
+
+class NewKeys:
+    """New keys of agent and launcher, for which the appliance issues certificates."""
+
+    def __init__(self) -> None:
+        self._agent_key, self.agent_csr = new_key_and_csr()
+        self._launcher_key, self.launcher_csr = new_key_and_csr()
+
+    def requests(self) -> dict[str, str]:
+        """Return the certificate signing requests as fields of a request."""
+        return {"agent_csr": self.agent_csr, "launcher_csr": self.launcher_csr}
+
+    def credentials(self, response: dict[str, Any]) -> Credentials:
+        """Combine the keys with the appliance's response."""
+        identity = Identity(
+            response["node_id"],
+            response["node_name"],
+            response["fleet_address"],
+            response["appliance_url"],
+        )
+        return Credentials(
+            identity,
+            response["ca_pem"],
+            self._agent_key,
+            response["agent_pem"],
+            self._launcher_key,
+            response["launcher_pem"],
+        )
 
 
 def hostname() -> str:
-    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname()).strip(
-        "-._"
-    )
-    return name[:80] or "node"
+    """Return the host name with only letters, digits, dots, hyphens and underscores."""
+    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname())
+    return name.strip("-._")[:80] or "node"

@@ -1,11 +1,7 @@
-"""The agent's one error family: what retrying may mend, and what it cannot."""
+"""Error of the agent and the installer."""
 
 from __future__ import annotations
 
 
 class NodeError(Exception):
-    """Said to a person as it stands; the sentence says what to do next."""
-
-
-class Transient(NodeError):
-    """The appliance or the launcher is away; the agent tries again."""
+    """An error whose message is shown to the user as it is. It says what to do next."""

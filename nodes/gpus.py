@@ -1,4 +1,4 @@
-"""What NVML says; with `topology` the only module that speaks it. Unknown is None, never 0."""
+"""GPUs of this machine as NVML reports them. An unsupported value is None, never 0."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pynvml
 
 from nodes.errors import NodeError
-from nodes.optional import optional, text
-from nodes.topology import links
+from nodes.nvml import decode_text, pci_bus_id, read_optional
+from nodes.topology import read_links
 
 
 @dataclass(frozen=True)
@@ -23,64 +23,83 @@ class Gpu:
     compute_capability: str
     pci_bus_id: str = ""
     mig: bool = False
-    """Cut into instances by its own firmware: nothing runs on it as a whole."""
+    """Whether MIG divides the GPU into instances. Nothing runs on the whole GPU then."""
     links: tuple[tuple[int, str], ...] = ()
-    """Index of another GPU of the machine, and how it is reached (`topology`)."""
+    """Index of another GPU of the machine, and the link to it (see `topology`)."""
 
 
 class Nvml:
+    """An initialised NVML library."""
+
     def __init__(self) -> None:
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
             raise NodeError(
-                f"NVML does not start: {error}. Install NVIDIA's driver, or point LD_LIBRARY_PATH at the software GPU."
+                f"NVML initialisation failed: {error}. Install NVIDIA's driver,"
+                " or add the software GPU to LD_LIBRARY_PATH."
             ) from error
 
     def driver_version(self) -> str:
-        return text(pynvml.nvmlSystemGetDriverVersion())
+        return decode_text(pynvml.nvmlSystemGetDriverVersion())
 
     def cuda_version(self) -> str:
-        """The newest that the driver can do, such as 13.0; empty when it does not say."""
-        version = optional(pynvml.nvmlSystemGetCudaDriverVersion_v2)  # 1000 a major, 10 a minor
-        return "" if version is None else f"{version // 1000}.{version % 1000 // 10}"
+        """Return the newest CUDA version of the driver, such as 13.0; empty if unknown."""
+        version = read_optional(pynvml.nvmlSystemGetCudaDriverVersion_v2)
+        if version is None:
+            return ""
+        major, minor = version // 1000, version % 1000 // 10
+        return f"{major}.{minor}"
 
     def software(self) -> bool:
+        """Return whether the driver is the software GPU."""
         return self.driver_version() == "software"
 
     def _handles(self) -> list[Any]:
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
 
     def gpus(self) -> list[Gpu]:
-        found, handles = [], self._handles()
-        for i, (h, reached) in enumerate(zip(handles, links(handles), strict=True)):
-            major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(h)
-            found.append(
-                Gpu(
-                    uuid=uuid.UUID(text(pynvml.nvmlDeviceGetUUID(h)).removeprefix("GPU-")),
-                    index=i,
-                    model=text(pynvml.nvmlDeviceGetName(h)),
-                    memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(h).total),
-                    compute_capability=f"{major}.{minor}",
-                    pci_bus_id=optional(lambda h=h: text(pynvml.nvmlDeviceGetPciInfo(h).busId))
-                    or "",  # type: ignore[misc]
-                    mig=optional(
-                        lambda h=h: (
-                            pynvml.nvmlDeviceGetMigMode(h)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
-                        )
-                    )
-                    or False,  # type: ignore[misc]
-                    links=tuple(sorted(reached.items())),
-                )
-            )
-        return found
+        """Return all GPUs in NVML's order. Raises NVMLError if a required value is missing."""
+        handles = self._handles()
+        return [
+            read_gpu(i, handle, links)
+            for i, (handle, links) in enumerate(zip(handles, read_links(handles), strict=True))
+        ]
 
-    def read(self, index: int, reading: str) -> float | None:
-        """One reading of samplers.METRICS, or None when the GPU does not have it."""
-        value = optional(lambda: READERS[reading](pynvml.nvmlDeviceGetHandleByIndex(index)))
+    def read(self, index: int, reader: str) -> float | None:
+        """Return one value of a GPU by the name of its reader, or None if it is unsupported."""
+        value = read_optional(lambda: READERS[reader](pynvml.nvmlDeviceGetHandleByIndex(index)))
         return None if value is None else float(value)
 
 
+def read_gpu(index: int, handle: Any, links: dict[int, str]) -> Gpu:
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    return Gpu(
+        uuid=uuid.UUID(decode_text(pynvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-")),
+        index=index,
+        model=decode_text(pynvml.nvmlDeviceGetName(handle)),
+        memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        compute_capability=f"{major}.{minor}",
+        pci_bus_id=read_optional(pci_bus_id, handle) or "",
+        mig=read_optional(mig_enabled, handle) or False,
+        links=tuple(sorted(links.items())),
+    )
+
+
+def mig_enabled(handle: Any) -> bool:
+    return bool(pynvml.nvmlDeviceGetMigMode(handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE)
+
+
+def memory_temperature(handle: Any) -> float:
+    """Return the temperature of the memory. NVML reports 0 where it is not measured."""
+    fields = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_MEMORY_TEMP])
+    value = float(fields[0].value.uiVal)
+    if not value:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    return value
+
+
+# Functions of a device handle. Each raises NVMLError if the GPU does not support the value.
 READERS: dict[str, Callable[[Any], float]] = {
     "utilisation": lambda h: pynvml.nvmlDeviceGetUtilizationRates(h).gpu,
     "memory_used": lambda h: pynvml.nvmlDeviceGetMemoryInfo(h).used,
@@ -91,10 +110,7 @@ READERS: dict[str, Callable[[Any], float]] = {
     "decoder_utilisation": lambda h: pynvml.nvmlDeviceGetDecoderUtilization(h)[0],
     "compute_clock": lambda h: pynvml.nvmlDeviceGetClockInfo(h, pynvml.NVML_CLOCK_SM) * 1e6,
     "memory_clock": lambda h: pynvml.nvmlDeviceGetClockInfo(h, pynvml.NVML_CLOCK_MEM) * 1e6,
-    "memory_temperature": lambda h: (
-        pynvml.nvmlDeviceGetFieldValues(h, [pynvml.NVML_FI_DEV_MEMORY_TEMP])[0].value.uiVal
-        or no_reading()
-    ),
+    "memory_temperature": memory_temperature,
     "power_limit": lambda h: pynvml.nvmlDeviceGetEnforcedPowerLimit(h) / 1000,
     "energy": lambda h: pynvml.nvmlDeviceGetTotalEnergyConsumption(h) / 1000,
     "fan": lambda h: pynvml.nvmlDeviceGetFanSpeed(h),
@@ -114,8 +130,3 @@ READERS: dict[str, Callable[[Any], float]] = {
     ),
     "processes": lambda h: len(pynvml.nvmlDeviceGetComputeRunningProcesses(h)),
 }
-"""Of a device's handle. Each may raise NVMLError: then this GPU does not have it."""
-
-
-def no_reading() -> float:
-    raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)

@@ -1,85 +1,98 @@
-"""The agent's side of the launcher's Unix socket: grants out, sessions back. Layouts of remoting/control/messages.h."""
+"""Client of the launcher's control socket: sends grants, reads sessions."""
 
 from __future__ import annotations
 
 import socket
-import struct
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-KIND_GRANTS, KIND_SESSIONS, KIND_OK, KIND_SESSION_LIST = 1, 2, 100, 101
-MAX_PARTITIONS = 16
-MAX_MESSAGE_BYTES = 4 << 20
+from nodes import launcher_layouts as layouts
+from nodes.launcher_layouts import Isolation, Kind, SessionState
+
 TIMEOUT_SECONDS = 10.0
-
-_HEADER = struct.Struct("<II")
-_PARTITION = struct.Struct("<16sQII")
-_ALLOCATION = struct.Struct("<16s16sQQII")
-_KEY = struct.Struct("<8s32s")
-_GRANTS = struct.Struct("<Qq16s")
-_COUNTS = struct.Struct("<II")
-_LIST = struct.Struct("<QII")
-_SESSION = struct.Struct("<16s16sIIQQQQQII56s104s64s256s16Q")
-
-SESSION_STATES = {1: "opening", 2: "running", 4: "closed"}
-ISOLATION_BITS = {"seccomp": 1, "no_new_privs": 2, "resource_limits": 4, "user": 8, "cgroup": 16}
+ISOLATION_MEASURES = {
+    "seccomp": Isolation.SECCOMP,
+    "no_new_privs": Isolation.NO_NEW_PRIVS,
+    "resource_limits": Isolation.RESOURCE_LIMITS,
+    "user": Isolation.USER,
+    "cgroup": Isolation.CGROUP,
+}
 
 
 class LauncherError(Exception):
-    """The launcher is away, or said no."""
+    """The launcher is unreachable, rejected a request or sent a malformed response."""
 
 
 @dataclass(frozen=True)
 class Partition:
+    """A partition of one GPU of this node."""
+
     gpu_uuid: uuid.UUID
     memory_bytes: int
     compute_percent: int
 
-    def encode(self) -> bytes:
-        return _PARTITION.pack(self.gpu_uuid.bytes, self.memory_bytes, self.compute_percent, 0)
+    def layout(self) -> layouts.Partition:
+        return layouts.Partition(self.gpu_uuid.bytes, self.memory_bytes, self.compute_percent)
 
 
 @dataclass(frozen=True)
 class Grant:
+    """The permission to open sessions of one allocation on this node."""
+
     allocation_id: uuid.UUID
     tenant_id: uuid.UUID
     fence_epoch: int
     fence_counter: int
     partitions: tuple[Partition, ...]
 
-    def encode(self) -> bytes:
-        head = _ALLOCATION.pack(
-            self.allocation_id.bytes,
-            self.tenant_id.bytes,
-            self.fence_epoch,
-            self.fence_counter,
-            len(self.partitions),
-            0,
-        )
-        return head + b"".join(p.encode() for p in self.partitions).ljust(
-            MAX_PARTITIONS * _PARTITION.size, b"\0"
+    def layout(self) -> layouts.Allocation:
+        return layouts.Allocation(
+            id=self.allocation_id.bytes,
+            tenant=self.tenant_id.bytes,
+            fence_epoch=self.fence_epoch,
+            fence_counter=self.fence_counter,
+            partitions=len(self.partitions),
+            flags=0,
+            partition=tuple(p.layout() for p in self.partitions),
         )
 
 
 @dataclass(frozen=True)
 class Grants:
+    """All grants of this node, which replace the previous ones.
+
+    `appliance_seconds` is the clock of the appliance. `keys` are pairs of key id (8 bytes) and
+    Ed25519 public key (32 bytes); the launcher accepts tickets signed by any of the first four.
+    """
+
     generation: int
     appliance_seconds: int
     node_id: uuid.UUID
     keys: tuple[tuple[bytes, bytes], ...]
-    """(key id of 8 bytes, Ed25519 public key of 32)"""
     grants: tuple[Grant, ...]
 
     def encode(self) -> bytes:
-        keys = b"".join(_KEY.pack(*k) for k in self.keys[:4]).ljust(4 * _KEY.size, b"\0")
-        head = _GRANTS.pack(self.generation, self.appliance_seconds, self.node_id.bytes) + keys
-        head += _COUNTS.pack(min(len(self.keys), 4), len(self.grants))
-        return head + b"".join(g.encode() for g in self.grants)
+        keys = tuple(layouts.TicketKey(*key) for key in self.keys[: layouts.MAX_KEYS])
+        head = layouts.Grants(
+            generation=self.generation,
+            appliance_seconds=self.appliance_seconds,
+            node_id=self.node_id.bytes,
+            keys=keys,
+            key_count=len(keys),
+            allocation_count=len(self.grants),
+        )
+        return head.pack() + b"".join(g.layout().pack() for g in self.grants)
 
 
 @dataclass(frozen=True)
 class SessionReport:
+    """A session as the launcher reports it.
+
+    `refused_calls` are unsupported driver functions that the program called. `partition_bytes` is
+    the memory held of each partition of the allocation on this node, in the order of the grant.
+    """
+
     session_id: uuid.UUID
     allocation_id: uuid.UUID
     pid: int
@@ -95,13 +108,13 @@ class SessionReport:
     reason: str
     client_address: str
     refused_calls: tuple[str, ...] = ()
-    """Functions of the driver API that the program called and that are not there."""
     partition_bytes: tuple[int, ...] = ()
-    """Held of each of the allocation's partitions on this node, in the order of its grant."""
 
 
 @dataclass(frozen=True)
 class SessionList:
+    """The sessions of this node, the applied generation and the data port."""
+
     generation: int
     port: int
     sessions: tuple[SessionReport, ...] = field(default=())
@@ -111,47 +124,77 @@ def _text(raw: bytes) -> str:
     return raw.partition(b"\0")[0].decode(errors="replace")
 
 
-def _decode_session(raw: bytes) -> SessionReport:
-    f = _SESSION.unpack(raw)
+def _state_name(state: int) -> str:
+    known = state in SessionState._value2member_map_
+    return (SessionState(state) if known else SessionState.CLOSED).name.lower()
+
+
+def _session_report(record: layouts.SessionRecord) -> SessionReport:
     return SessionReport(
-        session_id=uuid.UUID(bytes=f[0]), allocation_id=uuid.UUID(bytes=f[1]), pid=f[2], state=SESSION_STATES.get(f[3], "closed"),
-        opened_seconds=f[4], bytes_in=f[5], bytes_out=f[6], launches=f[7], memory_bytes=f[8], client_pid=f[9],
-        isolation={name: bool(f[10] & bit) for name, bit in ISOLATION_BITS.items()},
-        program=_text(f[11]), reason=_text(f[12]), client_address=_text(f[13]), refused_calls=tuple(_text(f[14]).split()), partition_bytes=f[15:],
-    )  # fmt: skip
+        session_id=uuid.UUID(bytes=record.id),
+        allocation_id=uuid.UUID(bytes=record.allocation),
+        pid=record.pid,
+        state=_state_name(record.state),
+        opened_seconds=record.opened_seconds,
+        bytes_in=record.bytes_in,
+        bytes_out=record.bytes_out,
+        launches=record.launches,
+        memory_bytes=record.memory_bytes,
+        client_pid=record.client_pid,
+        isolation={name: bool(record.isolation & bit) for name, bit in ISOLATION_MEASURES.items()},
+        program=_text(record.program),
+        reason=_text(record.reason),
+        client_address=_text(record.client_address),
+        refused_calls=tuple(_text(record.refused_calls).split()),
+        partition_bytes=record.partition_bytes,
+    )
 
 
 def decode_list(body: bytes) -> SessionList:
-    if len(body) < _LIST.size:
-        raise LauncherError("the launcher's answer is too short")
-    generation, count, port = _LIST.unpack_from(body)
-    if len(body) != _LIST.size + count * _SESSION.size:
-        raise LauncherError("the launcher's answer has a wrong length")
+    """Return the sessions in a response.
+
+    Raises:
+        LauncherError: The response has a wrong length.
+    """
+    head_size, record_size = layouts.SessionList.SIZE, layouts.SessionRecord.SIZE
+    if len(body) < head_size:
+        raise LauncherError(f"the launcher's response is too short: {len(body)} bytes")
+    head = layouts.SessionList.unpack(body[:head_size])
+    if len(body) != head_size + head.count * record_size:
+        raise LauncherError(
+            f"the launcher's response has a wrong length: {len(body)} bytes"
+            f" for {head.count} sessions"
+        )
     records = (
-        body[_LIST.size + i * _SESSION.size : _LIST.size + (i + 1) * _SESSION.size]
-        for i in range(count)
+        layouts.SessionRecord.unpack(body[at : at + record_size])
+        for at in range(head_size, len(body), record_size)
     )
-    return SessionList(generation, port, tuple(_decode_session(r) for r in records))
+    return SessionList(head.generation, head.port, tuple(_session_report(r) for r in records))
 
 
 class LauncherControl:
-    """One request at a time over a connection of its own. Every call may raise LauncherError; blocks 10 s at most."""
+    """Requests over the control socket, one connection each.
+
+    Every method may raise LauncherError. Each socket operation blocks for at most 10 s.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def _request(self, kind: int, body: bytes) -> tuple[int, bytes]:
+    def _request(self, kind: Kind, body: bytes) -> tuple[int, bytes]:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
                 s.settimeout(TIMEOUT_SECONDS)
                 s.connect(str(self._path))
-                s.sendall(_HEADER.pack(len(body), kind) + body)
-                length, answer = _HEADER.unpack(self._receive(s, _HEADER.size))
-                if length > MAX_MESSAGE_BYTES:
-                    raise LauncherError("the launcher's answer is too long")
-                return answer, self._receive(s, length)
+                s.sendall(layouts.Header(len(body), kind).pack() + body)
+                head = layouts.Header.unpack(self._receive(s, layouts.Header.SIZE))
+                if head.body_bytes > layouts.MAX_MESSAGE_BYTES:
+                    raise LauncherError(
+                        f"the launcher's response is too long: {head.body_bytes} bytes"
+                    )
+                return head.kind, self._receive(s, head.body_bytes)
         except OSError as error:
-            raise LauncherError(f"the launcher does not answer on {self._path}: {error}") from error
+            raise LauncherError(f"launcher unreachable at {self._path}: {error}") from error
 
     @staticmethod
     def _receive(s: socket.socket, n: int) -> bytes:
@@ -164,12 +207,14 @@ class LauncherControl:
         return data
 
     def apply(self, grants: Grants) -> None:
-        kind, _ = self._request(KIND_GRANTS, grants.encode())
-        if kind != KIND_OK:
-            raise LauncherError("the launcher refused the grants")
+        """Replace all grants. Sessions without a grant end within a second."""
+        kind, _ = self._request(Kind.GRANTS, grants.encode())
+        if kind != Kind.OK:
+            raise LauncherError("the launcher rejected the grants")
 
     def sessions(self) -> SessionList:
-        kind, body = self._request(KIND_SESSIONS, b"")
-        if kind != KIND_SESSION_LIST:
-            raise LauncherError("the launcher did not list its sessions")
+        """Return the sessions, including those that ended during the last two minutes."""
+        kind, body = self._request(Kind.SESSIONS, b"")
+        if kind != Kind.SESSION_LIST:
+            raise LauncherError("the launcher did not return its sessions")
         return decode_list(body)

@@ -1,4 +1,4 @@
-"""Whether a machine can become a node: a table of checks, each with what was found and how to mend it. Only the standard library."""
+"""Preflight: checks whether a machine can become a node. Uses the standard library only."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 13)
 NEEDED_BYTES = 200 << 20
 CONNECT_SECONDS = 10.0
 CLOCK_WARN_SECONDS, CLOCK_FAIL_SECONDS = 30.0, 240.0
-"""Certificates begin five minutes before they are made."""
+"""Certificates are valid from five minutes before their creation."""
 
 
 @dataclass(frozen=True)
-class Row:
+class CheckResult:
+    """One row of the table: the finding of a check and how to fix it."""
+
     check: str
     state: str
     found: str
@@ -30,84 +32,73 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the appliance asks of the machine."""
+class Requirements:
+    """Addresses and options that the machine must support."""
 
     https: tuple[str, int]
+    """Host and port of the appliance's HTTPS server."""
     fleet: tuple[str, int]
+    """Host and port of its fleet service."""
     data_port: int
     software_gpus: int
     appliance_seconds: float
+    """Unix time of the appliance's clock."""
 
 
-def operating_system(wanted: Wanted) -> Row:
+def operating_system(requirements: Requirements) -> CheckResult:
     found = f"{platform.system()} {platform.machine()}, {' '.join(platform.libc_ver())}"
-    right = (
+    supported = (
         platform.system() == "Linux"
         and platform.machine() == "x86_64"
         and platform.libc_ver()[0] == "glibc"
     )
-    return Row(
-        "operating system",
-        PASS if right else FAIL,
-        found,
-        ""
-        if right
-        else "Nodes run Linux on x86-64 with glibc (Debian, Ubuntu, RHEL and their kin).",
-    )
+    fix = "" if supported else "Use Linux on x86-64 with glibc (Debian, Ubuntu, RHEL or similar)."
+    return CheckResult("operating system", PASS if supported else FAIL, found, fix)
 
 
-def python(wanted: Wanted) -> Row:
-    version = sys.version_info[:2]
-    right = OLDEST_PYTHON <= version <= NEWEST_PYTHON
-    return Row(
-        "python",
-        PASS if right else FAIL,
-        platform.python_version(),
-        "" if right else "Install a Python from 3.10 to 3.13; it need not be the default one.",
-    )
+def python(requirements: Requirements) -> CheckResult:
+    supported = OLDEST_PYTHON <= sys.version_info[:2] <= NEWEST_PYTHON
+    fix = "" if supported else "Install a Python from 3.10 to 3.13, beside the default one."
+    return CheckResult("python", PASS if supported else FAIL, platform.python_version(), fix)
 
 
-def rights(wanted: Wanted) -> Row:
+def rights(requirements: Requirements) -> CheckResult:
     root = os.geteuid() == 0
-    return Row(
+    return CheckResult(
         "rights",
         PASS if root else FAIL,
         "root" if root else f"uid {os.geteuid()}",
-        "" if root else "Sign in as root or as a user who may use sudo.",
+        "" if root else "Sign in as root or as a user with sudo rights.",
     )
 
 
-def driver(wanted: Wanted) -> Row:
-    if wanted.software_gpus:
-        compiler = shutil.which("gcc") or shutil.which("cc")
-        found = f"{wanted.software_gpus} software GPUs; compiler: {compiler or 'none'}"
-        return Row(
-            "driver",
-            PASS if compiler else FAIL,
-            found,
-            "" if compiler else "Software GPUs compile kernels here: apt-get install gcc libc6-dev",
-        )
+def driver(requirements: Requirements) -> CheckResult:
+    if requirements.software_gpus:
+        return compiler(requirements)
     try:
         count = ctypes.c_int()
         library = ctypes.CDLL("libcuda.so.1")
-        answer = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
+        status = library.cuInit(0) or library.cuDeviceGetCount(ctypes.byref(count))
     except OSError:
-        return Row(
-            "driver", FAIL, "no libcuda.so.1", "Install NVIDIA's driver, or ask for software GPUs."
+        return CheckResult(
+            "driver", FAIL, "no libcuda.so.1", "Install NVIDIA's driver, or use software GPUs."
         )
-    right = answer == 0 and count.value > 0
-    fix = "" if right else "nvidia-smi on the machine says what is wrong with the driver."
-    return Row(
-        "driver",
-        PASS if right else FAIL,
-        f"{count.value} GPUs" if right else f"cuInit answered {answer}",
-        fix,
-    )
+    if status == 0 and count.value > 0:
+        return CheckResult("driver", PASS, f"{count.value} GPUs")
+    found = f"cuInit returned {status}, {count.value} GPUs"
+    return CheckResult("driver", FAIL, found, "Run nvidia-smi on the machine to find the cause.")
 
 
-def reach(host: str, port: int) -> str:
-    """Empty, or why not."""
+def compiler(requirements: Requirements) -> CheckResult:
+    """Check for the C compiler that software GPUs need."""
+    path = shutil.which("gcc") or shutil.which("cc")
+    found = f"{requirements.software_gpus} software GPUs; compiler: {path or 'none'}"
+    fix = "" if path else "Install the compiler of kernels: apt-get install gcc libc6-dev"
+    return CheckResult("driver", PASS if path else FAIL, found, fix)
+
+
+def connection_error(host: str, port: int) -> str:
+    """Return why a TCP connection fails; empty if it succeeds. Blocks for at most 10 s."""
     try:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
     except OSError as error:
@@ -115,77 +106,80 @@ def reach(host: str, port: int) -> str:
     return ""
 
 
-def appliance_ports(wanted: Wanted) -> Row:
-    for host, port in (wanted.https, wanted.fleet):
-        if why := reach(host, port):
-            return Row(
+def appliance_ports(requirements: Requirements) -> CheckResult:
+    for host, port in (requirements.https, requirements.fleet):
+        if reason := connection_error(host, port):
+            return CheckResult(
                 "appliance",
                 FAIL,
-                f"{host}:{port}: {why}",
-                f"Nodes dial out to the appliance: let this machine reach {host} on TCP {port}.",
+                f"{host}:{port}: {reason}",
+                f"Allow connections from this machine to {host} on TCP {port}.",
             )
-    return Row(
-        "appliance", PASS, f"{wanted.https[0]}, ports {wanted.https[1]} and {wanted.fleet[1]}"
+    return CheckResult(
+        "appliance",
+        PASS,
+        f"{requirements.https[0]}, ports {requirements.https[1]} and {requirements.fleet[1]}",
     )
 
 
-def data_port(wanted: Wanted) -> Row:
+def data_port(requirements: Requirements) -> CheckResult:
     with socket.socket() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            s.bind(("", wanted.data_port))
+            s.bind(("", requirements.data_port))
         except OSError as error:
-            return Row(
+            return CheckResult(
                 "data port",
                 WARN,
-                f"{wanted.data_port}: {error.strerror}",
-                "The next free port is taken instead; clients must be able to reach it.",
+                f"{requirements.data_port}: {error.strerror}",
+                "The next free port is used instead; allow clients to connect to it.",
             )
-    return Row("data port", PASS, f"{wanted.data_port} is free")
+    return CheckResult("data port", PASS, f"{requirements.data_port} is free")
 
 
-def clock(wanted: Wanted) -> Row:
-    off = abs(time.time() - wanted.appliance_seconds)
-    state = PASS if off < CLOCK_WARN_SECONDS else WARN if off < CLOCK_FAIL_SECONDS else FAIL
-    return Row(
+def clock(requirements: Requirements) -> CheckResult:
+    offset = abs(time.time() - requirements.appliance_seconds)
+    state = PASS if offset < CLOCK_WARN_SECONDS else WARN if offset < CLOCK_FAIL_SECONDS else FAIL
+    return CheckResult(
         "clock",
         state,
-        f"{off:.0f} s from the appliance's",
-        "" if state == PASS else "Set this machine's clock: timedatectl set-ntp true",
+        f"{offset:.0f} s from the appliance's clock",
+        "" if state == PASS else "Synchronise this machine's clock: timedatectl set-ntp true",
     )
 
 
-def disk(wanted: Wanted) -> Row:
+def disk(requirements: Requirements) -> CheckResult:
     for folder in ("/opt", "/var/lib", "/tmp"):
         existing = folder if os.path.isdir(folder) else "/"
         free = shutil.disk_usage(existing).free
         if free < NEEDED_BYTES:
-            return Row(
+            return CheckResult(
                 "disk",
                 FAIL,
                 f"{free >> 20} MiB free under {folder}",
-                f"A node needs {NEEDED_BYTES >> 20} MiB there.",
+                f"Free at least {NEEDED_BYTES >> 20} MiB there.",
             )
-    return Row(
+    return CheckResult(
         "disk", PASS, f"more than {NEEDED_BYTES >> 20} MiB free under /opt, /var/lib and /tmp"
     )
 
 
-def service_manager(wanted: Wanted) -> Row:
+def service_manager(requirements: Requirements) -> CheckResult:
     if os.path.isdir("/run/systemd/system"):
         version = subprocess.run(
             ["systemctl", "--version"], capture_output=True, text=True, check=False
         ).stdout.split("\n")[0]
-        return Row("service manager", PASS, version or "systemd")
-    return Row(
+        return CheckResult("service manager", PASS, version or "systemd")
+    return CheckResult(
         "service manager",
         WARN,
         "no systemd",
-        "The node runs now, but not after a reboot: start /opt/busbar/busbar-node start from your own init.",
+        "The node does not start after a reboot. Run `/opt/busbar/busbar-node start` from your init"
+        " system.",
     )
 
 
-CHECKS: tuple[Callable[[Wanted], Row], ...] = (
+CHECKS: tuple[Callable[[Requirements], CheckResult], ...] = (
     operating_system,
     python,
     rights,
@@ -198,7 +192,7 @@ CHECKS: tuple[Callable[[Wanted], Row], ...] = (
 )
 
 
-def table(wanted: Wanted) -> Iterator[Row]:
-    """Every row, also after one that fails: whoever mends wants all of them at once. Blocks some seconds at most."""
+def run_checks(requirements: Requirements) -> Iterator[CheckResult]:
+    """Yield the result of every check, also after a failed one. Blocks for some seconds."""
     for check in CHECKS:
-        yield check(wanted)
+        yield check(requirements)

@@ -1,4 +1,4 @@
-"""Processes that are kept alive: started again when they end by themselves, stopped in good order."""
+"""Supervision of child processes: restart after an unexpected end, orderly stop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ RESTART_SECONDS = 0.3
 PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent() -> None:
-    """If the supervisor is killed, nobody would restart its parts: they end too. Sessions do not."""
+def terminate_with_parent() -> None:
+    """Let the kernel send SIGTERM to this process when its supervisor dies.
+
+    Sessions are not affected, because the launcher starts them.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @dataclass
-class Part:
-    """One process, restarted when it ends by itself."""
+class SupervisedProcess:
+    """A child process that is restarted when it ends by itself."""
 
     name: str
     command: list[str]
@@ -33,15 +36,16 @@ class Part:
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
     on_change: Callable[[], None] = field(default=lambda: None)
+    """Called on the supervising thread after each start."""
 
     def __post_init__(self) -> None:
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread = threading.Thread(target=self._supervise, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def _keep(self) -> None:
+    def _supervise(self) -> None:
         while not self._stopping.is_set():
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
@@ -50,7 +54,7 @@ class Part:
                     stdout=log,
                     stderr=log,
                     cwd=self.folder,
-                    preexec_fn=end_with_parent,
+                    preexec_fn=terminate_with_parent,
                     start_new_session=True,
                 )
             self.starts += 1
@@ -59,6 +63,7 @@ class Part:
             self._stopping.wait(RESTART_SECONDS)
 
     def stop(self) -> None:
+        """Send the stop signal and wait. Kills the process after 12 s. Blocks."""
         self._stopping.set()
         if self.process is None or self.process.poll() is not None:
             return

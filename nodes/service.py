@@ -1,4 +1,7 @@
-"""The launcher and the agent of one machine: how they are started, and `python -m nodes.service`, which keeps them where no systemd does."""
+"""Commands and environment of a node's launcher and agent.
+
+`python -m nodes.service` supervises them on machines without systemd.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,18 @@ import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from nodes.processes import Part
+from nodes.processes import SupervisedProcess
 
-UNPRIVILEGED = 61444
-"""User and group where root starts us without systemd: of the range that systemd gives to services, with no entry in any file."""
+UNPRIVILEGED_ID = 61444
+"""User and group id of launcher and agent when root starts them without systemd.
+
+It lies in systemd's range for dynamic users and has no entry in any file.
+"""
 
 
 @dataclass(frozen=True)
 class NodeService:
-    """Where the parts of a node lie, and what they are told."""
+    """Folders and options of a node's launcher and agent."""
 
     programs: str
     """Folder of busbar-launcher and busbar-session."""
@@ -28,16 +34,19 @@ class NodeService:
     modules: str
     """Folder from which Python imports `nodes`."""
     state: str
-    """Keys, certificates, identity, log; 0700."""
+    """Folder of keys, certificates, identity and logs; mode 0700."""
     runtime: str
-    """Sockets; 0700, and short: their paths are limited to 107 bytes."""
+    """Folder of sockets; mode 0700. It must be short: socket paths are limited to 107 bytes."""
     software_gpus: int = 0
-    """0: NVIDIA's driver of this machine."""
+    """Number of software GPUs; 0 uses NVIDIA's driver."""
     addresses: list[str] = field(default_factory=lambda: ["127.0.0.1"])
-    listen: str = "0.0.0.0"  # noqa: S104 - clients come from other machines; the port answers nothing without a ticket
+    # Clients connect from other machines; the launcher ignores connections without a ticket.
+    listen: str = "0.0.0.0"  # noqa: S104
     port: int = 8445
     python: str = sys.executable
     fleet_address: str = ""
+    appliance_url: str = ""
+    """Addresses of the appliance if they differ from those of the enrolment."""
 
     @classmethod
     def load(cls, path: Path) -> NodeService:
@@ -47,6 +56,7 @@ class NodeService:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n")
 
     def environment(self, base: dict[str, str]) -> dict[str, str]:
+        """Return the environment of launcher, agent and local programs on the node's GPUs."""
         env = base | {"PYTHONPATH": self.modules, "PYTHONDONTWRITEBYTECODE": "1"}
         if not self.software_gpus:
             return env
@@ -61,10 +71,24 @@ class NodeService:
     def launcher_command(self) -> list[str]:
         driver = f"{self.softgpu}/libcuda.so.1" if self.software_gpus else "libcuda.so.1"
         return [
-            f"{self.programs}/busbar-launcher", "--runtime", self.runtime, "--agent-socket", f"{self.runtime}/agent.sock",
-            "--session-program", f"{self.programs}/busbar-session", "--driver", driver, "--certificate", f"{self.state}/launcher.pem",
-            "--key", f"{self.state}/launcher.key", "--listen", self.listen, "--port", str(self.port),
-        ]  # fmt: skip
+            f"{self.programs}/busbar-launcher",
+            "--runtime",
+            self.runtime,
+            "--agent-socket",
+            f"{self.runtime}/agent.sock",
+            "--session-program",
+            f"{self.programs}/busbar-session",
+            "--driver",
+            driver,
+            "--certificate",
+            f"{self.state}/current/launcher.pem",
+            "--key",
+            f"{self.state}/current/launcher.key",
+            "--listen",
+            self.listen,
+            "--port",
+            str(self.port),
+        ]
 
     def agent_command(self) -> list[str]:
         command = [
@@ -77,15 +101,18 @@ class NodeService:
             "--launcher-socket",
             f"{self.runtime}/agent.sock",
         ]
-        command += [word for a in self.addresses for word in ("--address", a)]
-        return command + (["--appliance", self.fleet_address] if self.fleet_address else [])
+        command += [argument for a in self.addresses for argument in ("--address", a)]
+        command += ["--appliance", self.fleet_address] if self.fleet_address else []
+        return command + (["--appliance-url", self.appliance_url] if self.appliance_url else [])
 
-    def parts(self, logs: Path, base: dict[str, str]) -> tuple[Part, Part]:
-        """Launcher and agent."""
+    def processes(
+        self, logs: Path, base: dict[str, str]
+    ) -> tuple[SupervisedProcess, SupervisedProcess]:
+        """Return launcher and agent, not started."""
         env = self.environment(base)
         folder = Path(self.modules)
         return (
-            Part(
+            SupervisedProcess(
                 "launcher",
                 self.launcher_command(),
                 env,
@@ -93,41 +120,46 @@ class NodeService:
                 signal.SIGINT,
                 folder,
             ),
-            Part("agent", self.agent_command(), env, logs / "agent.log", folder=folder),
+            SupervisedProcess(
+                "agent", self.agent_command(), env, logs / "agent.log", folder=folder
+            ),
         )
 
 
-def become_unprivileged(service: NodeService) -> None:
-    """Root only prepares the folders; nothing that speaks to the network runs as root."""
+def drop_privileges(service: NodeService) -> None:
+    """Give the folders to the unprivileged user and switch to it.
+
+    No process that uses the network runs as root.
+    """
     for folder in (Path(service.state), Path(service.runtime)):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in (folder, *folder.rglob("*")):
-            os.chown(path, UNPRIVILEGED, UNPRIVILEGED, follow_symlinks=False)
+            os.chown(path, UNPRIVILEGED_ID, UNPRIVILEGED_ID, follow_symlinks=False)
     os.setgroups([])
-    os.setgid(UNPRIVILEGED)
-    os.setuid(UNPRIVILEGED)
+    os.setgid(UNPRIVILEGED_ID)
+    os.setuid(UNPRIVILEGED_ID)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="busbar-node",
-        description="Keeps this machine's launcher and agent running until SIGTERM.",
+        description="Supervise the launcher and the agent of this machine until SIGTERM.",
     )
-    parser.add_argument("settings", type=Path, help="service.json, as the installation wrote it")
+    parser.add_argument("settings", type=Path, help="service.json of the installation")
     service = NodeService.load(parser.parse_args().settings)
     os.umask(0o077)
     if os.getuid() == 0:
-        become_unprivileged(service)
+        drop_privileges(service)
     logs = Path(service.state) / "log"
     logs.mkdir(exist_ok=True)
     stop = threading.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
         signal.signal(s, lambda *_: stop.set())
-    parts = service.parts(logs, dict(os.environ))
-    for p in parts:
+    processes = service.processes(logs, dict(os.environ))
+    for p in processes:
         p.start()
     stop.wait()
-    for p in reversed(parts):
+    for p in reversed(processes):
         p.stop()
     shutil.rmtree(service.runtime, ignore_errors=True)
     return 0

@@ -1,4 +1,4 @@
-"""How the GPUs of one machine reach each other, in the words of `nvidia-smi topo -m`."""
+"""Links between the GPUs of one machine, in the notation of `nvidia-smi topo -m`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 import pynvml
 
-from nodes.optional import optional, text
+from nodes.nvml import decode_text, pci_bus_id, read_optional
 
-ANCESTORS = {
+# Nearest common ancestor on PCIe: same board, one PCIe switch, several switches, a host bridge,
+# host bridges of one NUMA node, different NUMA nodes.
+PCIE_LINKS = {
     pynvml.NVML_TOPOLOGY_INTERNAL: "PSB",
     pynvml.NVML_TOPOLOGY_SINGLE: "PIX",
     pynvml.NVML_TOPOLOGY_MULTIPLE: "PXB",
@@ -18,47 +20,53 @@ ANCESTORS = {
     pynvml.NVML_TOPOLOGY_NODE: "NODE",
     pynvml.NVML_TOPOLOGY_SYSTEM: "SYS",
 }
-"""Same board, one PCIe switch, several, a host bridge, bridges of one NUMA node, between NUMA nodes."""
 SWITCH = "switch"
 
 
-def links(handles: Sequence[Any]) -> list[dict[int, str]]:
-    """Of each GPU: the others' index to NV and the number of NVLinks between them, directly or over switches, or else to how PCIe goes. Empty where NVML does
-    not say."""
-    buses = [
-        optional(lambda h=h: text(pynvml.nvmlDeviceGetPciInfo(h).busId)) or "" for h in handles
-    ]  # type: ignore[misc]
-    ends = [nvlinks(h) for h in handles]
+def read_links(handles: Sequence[Any]) -> list[dict[int, str]]:
+    """Return for each GPU the index of each other GPU and the link to it.
+
+    A link is NV and the number of NVLinks, directly or through switches, or else the kind of the
+    PCIe path. A link that NVML does not report is left out.
+    """
+    buses = [read_optional(pci_bus_id, h) or "" for h in handles]
+    nvlinks = [read_nvlinks(h) for h in handles]
     found: list[dict[int, str]] = [{} for _ in handles]
     for a, first in enumerate(handles):
         for b, second in enumerate(handles):
-            if a != b and (way := between(ends[a], ends[b], buses[b]) or ancestor(first, second)):
-                found[a][b] = way
+            if a == b:
+                continue
+            link = nvlink_between(nvlinks[a], nvlinks[b], buses[b]) or pcie_link(first, second)
+            if link:
+                found[a][b] = link
     return found
 
 
-def nvlinks(handle: Any) -> Counter[str]:
-    """Where its links that are up end: bus of a GPU, or `switch`, and how many."""
+def read_nvlinks(handle: Any) -> Counter[str]:
+    """Count the active NVLinks of a GPU by remote end: PCI bus id of a GPU, or `switch`."""
     found: Counter[str] = Counter()
     for i in range(pynvml.NVML_NVLINK_MAX_LINKS):
-        if (
-            optional(lambda i=i: pynvml.nvmlDeviceGetNvLinkState(handle, i))
-            != pynvml.NVML_FEATURE_ENABLED
-        ):  # type: ignore[misc]
+        state = read_optional(pynvml.nvmlDeviceGetNvLinkState, handle, i)
+        if state != pynvml.NVML_FEATURE_ENABLED:
             continue
-        kind = optional(lambda i=i: pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, i))  # type: ignore[misc]
-        bus = optional(lambda i=i: text(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, i).busId))  # type: ignore[misc]
-        found[SWITCH if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH else bus or ""] += 1
+        kind = read_optional(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, i)
+        bus = read_optional(remote_bus_id, handle, i) or ""
+        found[SWITCH if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH else bus] += 1
     return found
 
 
-def between(mine: Counter[str], theirs: Counter[str], bus: str) -> str:
-    count = mine[bus] if bus else 0
-    count += min(mine[SWITCH], theirs[SWITCH])
+def remote_bus_id(handle: Any, link: int) -> str:
+    return decode_text(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId)
+
+
+def nvlink_between(first: Counter[str], second: Counter[str], second_bus: str) -> str:
+    """Return NV and the number of NVLinks between two GPUs; empty if there are none."""
+    count = first[second_bus] if second_bus else 0
+    count += min(first[SWITCH], second[SWITCH])
     return f"NV{count}" if count else ""
 
 
-def ancestor(first: Any, second: Any) -> str:
-    return ANCESTORS.get(
-        optional(lambda: pynvml.nvmlDeviceGetTopologyCommonAncestor(first, second)), ""
-    )
+def pcie_link(first: Any, second: Any) -> str:
+    """Return the kind of the PCIe path between two GPUs; empty if NVML does not report it."""
+    ancestor = read_optional(pynvml.nvmlDeviceGetTopologyCommonAncestor, first, second)
+    return PCIE_LINKS.get(ancestor, "")

@@ -1,3 +1,3 @@
-"""Which release this is: what a node's agent says of itself, and what the appliance brings to machines that it registers."""
+"""Version of this release. The agent reports it, and the appliance installs it on nodes."""
 
 AGENT_VERSION = "0.1.0"

@@ -201,21 +201,3 @@ class Partition(_message.Message):
     memory_bytes: int
     compute_percent: int
     def __init__(self, gpu_uuid: _Optional[bytes] = ..., memory_bytes: _Optional[int] = ..., compute_percent: _Optional[int] = ...) -> None: ...
-
-class RenewRequest(_message.Message):
-    __slots__ = ("agent_csr", "launcher_csr")
-    AGENT_CSR_FIELD_NUMBER: _ClassVar[int]
-    LAUNCHER_CSR_FIELD_NUMBER: _ClassVar[int]
-    agent_csr: str
-    launcher_csr: str
-    def __init__(self, agent_csr: _Optional[str] = ..., launcher_csr: _Optional[str] = ...) -> None: ...
-
-class RenewReply(_message.Message):
-    __slots__ = ("ca_pem", "agent_pem", "launcher_pem")
-    CA_PEM_FIELD_NUMBER: _ClassVar[int]
-    AGENT_PEM_FIELD_NUMBER: _ClassVar[int]
-    LAUNCHER_PEM_FIELD_NUMBER: _ClassVar[int]
-    ca_pem: str
-    agent_pem: str
-    launcher_pem: str
-    def __init__(self, ca_pem: _Optional[str] = ..., agent_pem: _Optional[str] = ..., launcher_pem: _Optional[str] = ...) -> None: ...

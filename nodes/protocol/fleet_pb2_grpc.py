@@ -39,25 +39,14 @@ class FleetStub:
                 request_serializer=nodes_dot_protocol_dot_fleet__pb2.AgentMessage.SerializeToString,
                 response_deserializer=nodes_dot_protocol_dot_fleet__pb2.ApplianceMessage.FromString,
                 _registered_method=True)
-        self.RenewCertificates = channel.unary_unary(
-                '/busbar.fleet.v1.Fleet/RenewCertificates',
-                request_serializer=nodes_dot_protocol_dot_fleet__pb2.RenewRequest.SerializeToString,
-                response_deserializer=nodes_dot_protocol_dot_fleet__pb2.RenewReply.FromString,
-                _registered_method=True)
 
 
 class FleetServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Connect(self, request_iterator, context):
-        """The agent connects, says what the node is, and then: states come down, reports and samples go up.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def RenewCertificates(self, request, context):
-        """Before its certificates end, the agent asks for new ones with new keys.
+        """The agent sends its inventory first, then reports and samples.
+        The appliance sends desired states.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -70,11 +59,6 @@ def add_FleetServicer_to_server(servicer, server):
                     servicer.Connect,
                     request_deserializer=nodes_dot_protocol_dot_fleet__pb2.AgentMessage.FromString,
                     response_serializer=nodes_dot_protocol_dot_fleet__pb2.ApplianceMessage.SerializeToString,
-            ),
-            'RenewCertificates': grpc.unary_unary_rpc_method_handler(
-                    servicer.RenewCertificates,
-                    request_deserializer=nodes_dot_protocol_dot_fleet__pb2.RenewRequest.FromString,
-                    response_serializer=nodes_dot_protocol_dot_fleet__pb2.RenewReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -104,33 +88,6 @@ class Fleet:
             '/busbar.fleet.v1.Fleet/Connect',
             nodes_dot_protocol_dot_fleet__pb2.AgentMessage.SerializeToString,
             nodes_dot_protocol_dot_fleet__pb2.ApplianceMessage.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def RenewCertificates(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/busbar.fleet.v1.Fleet/RenewCertificates',
-            nodes_dot_protocol_dot_fleet__pb2.RenewRequest.SerializeToString,
-            nodes_dot_protocol_dot_fleet__pb2.RenewReply.FromString,
             options,
             channel_credentials,
             insecure,

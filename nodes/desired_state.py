@@ -1,4 +1,4 @@
-"""Desired state to what the launcher shall hold. Pure."""
+"""Conversion of the appliance's desired state to the launcher's grants."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from nodes.launcher_control import Grant, Grants, Partition
 from nodes.protocol import fleet_pb2
 
 
-def grants_of(state: fleet_pb2.DesiredState, node_id: uuid.UUID) -> Grants:
-    """The whole of it, every time: applying it twice changes nothing."""
+def to_grants(state: fleet_pb2.DesiredState, node_id: uuid.UUID) -> Grants:
+    """Return the complete grants of a desired state. Applying them twice changes nothing."""
     return Grants(
         generation=state.generation,
         appliance_seconds=state.appliance_seconds,

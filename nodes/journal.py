@@ -1,0 +1,73 @@
+"""Journal of an installation: the paths that it created, for rollback and removal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from nodes.paths import HOME, JOURNAL, RUNTIME, STATE
+
+
+class Journal:
+    """Created paths in order. Each is on disk before it is created."""
+
+    def __init__(self) -> None:
+        self.created: list[str] = []
+        self.committed = False
+        """Return True if the installation is complete."""
+
+    @classmethod
+    def load(cls) -> Journal | None:
+        """Return the journal of this machine, or None if there is none."""
+        try:
+            content = json.loads(JOURNAL.read_text())
+        except (OSError, ValueError):
+            return None
+        journal = cls()
+        journal.created = list(content["made"])
+        journal.committed = bool(content["committed"])
+        return journal
+
+    def create_home(self) -> None:
+        """Create HOME with its missing parents, and the journal in it."""
+        missing = [p for p in (HOME, *HOME.parents) if not p.exists()]
+        self.created = [str(p) for p in reversed(missing)]
+        for p in reversed(missing):
+            p.mkdir(mode=0o755)
+        self.save()
+
+    def save(self) -> None:
+        temporary = JOURNAL.with_suffix(".new")
+        temporary.write_text(json.dumps({"made": self.created, "committed": self.committed}))
+        temporary.replace(JOURNAL)
+
+    def create_folder(self, path: Path, mode: int = 0o755) -> None:
+        """Create a folder and its missing parents."""
+        missing = [p for p in (path, *path.parents) if not p.exists()]
+        for p in reversed(missing):
+            self.created.append(str(p))
+            self.save()
+            p.mkdir(mode=mode if p == path else 0o755)
+
+    def create_file(self, path: Path, text: str, mode: int = 0o644) -> None:
+        self.created.append(str(path))
+        self.save()
+        path.write_text(text)
+        path.chmod(mode)
+
+    def roll_back(self) -> None:
+        """Delete everything that was created, last path first.
+
+        HOME and STATE are deleted with their content. Another folder is deleted only if it is
+        empty, because other software may use it.
+        """
+        for name in reversed(self.created):
+            path = Path(name)
+            if path.is_symlink() or path.is_file():
+                path.unlink()
+            elif path in (HOME, STATE):
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        shutil.rmtree(RUNTIME, ignore_errors=True)

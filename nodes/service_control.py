@@ -1,0 +1,149 @@
+"""Start and stop of an installed node, with systemd or with a supervisor of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from nodes.journal import Journal
+from nodes.paths import HOME, LIBRARY, LOG_FILE, PID_FILE, PROGRAMS, SETTINGS, SYSTEMD_UNITS
+from nodes.service import NodeService
+
+LAUNCHER_UNIT, AGENT_UNIT = "busbar-launcher.service", "busbar-agent.service"
+STOP_SECONDS = 20.0
+
+
+def has_systemd() -> bool:
+    return Path("/run/systemd/system").is_dir()
+
+
+def systemctl(*arguments: str, check: bool = True) -> None:
+    subprocess.run(["systemctl", *arguments], check=check, capture_output=True)
+
+
+def unit_text(description: str, command: list[str], env: dict[str, str], extra: str) -> str:
+    environment = "\n".join(f'Environment="{k}={v}"' for k, v in sorted(env.items()))
+    return f"""[Unit]
+Description={description}
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart={" ".join(command)}
+{environment}
+DynamicUser=yes
+User=busbar
+StateDirectory=busbar
+StateDirectoryMode=0700
+RuntimeDirectory=busbar
+RuntimeDirectoryMode=0700
+RuntimeDirectoryPreserve=yes
+WorkingDirectory={HOME}
+Restart=always
+RestartSec=1
+UMask=0077
+NoNewPrivileges=yes
+ProtectKernelTunables=yes
+ProtectControlGroups=no
+{extra}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def write_units(journal: Journal, service: NodeService) -> None:
+    """Write the units of launcher and agent.
+
+    The launcher's unit kills only the launcher itself: sessions continue, and the next launcher
+    adopts them.
+    """
+    env = service.environment({})
+    launcher = unit_text(
+        "Busbar launcher",
+        service.launcher_command(),
+        env,
+        "KillMode=process\nDelegate=yes\nKillSignal=SIGTERM",
+    )
+    agent = unit_text("Busbar agent", service.agent_command(), env, "KillMode=mixed")
+    journal.create_file(SYSTEMD_UNITS / LAUNCHER_UNIT, launcher)
+    journal.create_file(SYSTEMD_UNITS / AGENT_UNIT, agent)
+    for name in (LAUNCHER_UNIT, AGENT_UNIT):
+        # `systemctl enable` creates these links.
+        journal.created.append(str(SYSTEMD_UNITS / "multi-user.target.wants" / name))
+    journal.save()
+
+
+def start() -> None:
+    """Start launcher and agent. Does nothing if they run already."""
+    if has_systemd():
+        systemctl("daemon-reload")
+        systemctl("enable", "--now", LAUNCHER_UNIT, AGENT_UNIT)
+        return
+    if supervisor_pid() is not None:
+        return
+    env = {
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+        "PYTHONPATH": str(LIBRARY),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LANG": "C.UTF-8",
+    }
+    with LOG_FILE.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "nodes.service", str(SETTINGS)],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+        )
+    PID_FILE.write_text(str(process.pid))
+
+
+def stop() -> None:
+    """Stop launcher and agent and kill the sessions of this machine. Blocks for up to 20 s."""
+    if has_systemd():
+        systemctl("disable", "--now", AGENT_UNIT, LAUNCHER_UNIT, check=False)
+    else:
+        stop_supervisor()
+    kill_programs_in(PROGRAMS)
+
+
+def supervisor_pid() -> int | None:
+    """Return the process id of `nodes.service`, or None if it does not run."""
+    try:
+        pid = int(PID_FILE.read_text())
+        return pid if b"nodes.service" in Path(f"/proc/{pid}/cmdline").read_bytes() else None
+    except (OSError, ValueError):
+        return None
+
+
+def stop_supervisor() -> None:
+    pid = supervisor_pid()
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: supervisor_pid() is None)
+
+
+def kill_programs_in(folder: Path) -> None:
+    """Kill all processes whose program lies in the folder.
+
+    Sessions survive their launcher by design, but must not survive the installation.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if Path(os.readlink(process / "exe")).parent == folder:
+                os.kill(int(process.name), signal.SIGKILL)
+        except OSError:
+            continue
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + STOP_SECONDS
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)

@@ -1,0 +1,43 @@
+"""Top-level handler of commands: an error becomes one line and an exit status, not a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+INTERRUPTED = 130
+PROBLEM = 1
+
+
+def exit_status_of(
+    name: str,
+    main: Callable[[], int | None],
+    expected: type[Exception] | tuple[type[Exception], ...] = (),
+    *,
+    is_service: bool = False,
+) -> int:
+    """Run a command and return its exit status.
+
+    The message of an `expected` error is shown as it is. The traceback of an unexpected error is
+    shown with BUSBAR_DEBUG=1, and for services, whose output is a log.
+    """
+    try:
+        return main() or 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except expected as error:
+        print(f"{name}: {error}", file=sys.stderr)
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            print(f"{name}: {error.strerror}: {error.filename}", file=sys.stderr)
+            return PROBLEM
+        if is_service or os.environ.get("BUSBAR_DEBUG"):
+            traceback.print_exc()
+        print(
+            f"{name}: internal error: {type(error).__name__}: {error}. "
+            "BUSBAR_DEBUG=1 shows where it happened.",
+            file=sys.stderr,
+        )
+    return PROBLEM
