@@ -1,4 +1,4 @@
-// The frame: masthead, inventory tree, the chosen object's page, recent tasks below.
+// Page frame: masthead, primary navigation, inventory tree, current page, recent tasks.
 import {
   Button,
   Divider,
@@ -42,13 +42,18 @@ import { TasksPane } from "./tasks/TasksPane";
 
 function ThemeButton() {
   const [dark, setDark] = useState(isDark(storedTheme()));
-  const flip = () => {
+  const toggle = () => {
     applyTheme(dark ? "light" : "dark");
     setDark(!dark);
   };
   return (
-    <Tooltip content={dark ? "Light" : "Dark"}>
-      <Button variant="plain" aria-label={dark ? "Use light colours" : "Use dark colours"} icon={dark ? <SunIcon /> : <MoonIcon />} onClick={flip} />
+    <Tooltip content={dark ? "Light theme" : "Dark theme"}>
+      <Button
+        variant="plain"
+        aria-label={dark ? "Use light theme" : "Use dark theme"}
+        icon={dark ? <SunIcon /> : <MoonIcon />}
+        onClick={toggle}
+      />
     </Tooltip>
   );
 }
@@ -95,7 +100,12 @@ function Header() {
     <Masthead>
       <MastheadMain>
         <MastheadToggle>
-          <PageToggleButton isHamburgerButton={false} variant="plain" aria-label="Navigation" icon={<BarsIcon />} />
+          <PageToggleButton
+            isHamburgerButton={false}
+            variant="plain"
+            aria-label="Navigation"
+            icon={<BarsIcon />}
+          />
         </MastheadToggle>
         <MastheadBrand>
           <MastheadLogo component={(props) => <Link {...props} to="/" />} className="bb-brand">
@@ -127,25 +137,25 @@ function Header() {
   );
 }
 
-const PLACES = [
+const NAV_ITEMS = [
   { to: "/", text: "Overview" },
   { to: "/allocations", text: "Allocations" },
   { to: "/events", text: "Events" },
 ] as const;
 
-function Places() {
+function PrimaryNav() {
   const navigate = useNavigate();
   const { pathname } = useLocation();
   return (
     <Nav
-      aria-label="Places"
+      aria-label="Primary"
       onSelect={(e, item) => {
         e.preventDefault();
         navigate({ to: item.to });
       }}
     >
       <NavList>
-        {PLACES.map((p) => (
+        {NAV_ITEMS.map((p) => (
           <NavItem key={p.to} to={p.to} isActive={pathname === p.to}>
             {p.text}
           </NavItem>
@@ -165,7 +175,7 @@ export function Shell() {
       sidebar={
         <PageSidebar>
           <PageSidebarBody>
-            <Places />
+            <PrimaryNav />
           </PageSidebarBody>
           <PageSidebarBody isFilled className="bb-tree">
             <nav aria-label="Inventory">

@@ -3,16 +3,18 @@ import "./console.css";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { Gate } from "./account/Gate";
+import { AuthGate } from "./account/AuthGate";
 import { applyTheme, storedTheme } from "./account/theme";
 
 applyTheme(storedTheme());
-const cache = new QueryClient({ defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: false } } });
+const cache = new QueryClient({
+  defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: false } },
+});
 
 createRoot(document.getElementById("root") as HTMLElement).render(
   <StrictMode>
     <QueryClientProvider client={cache}>
-      <Gate />
+      <AuthGate />
     </QueryClientProvider>
   </StrictMode>,
 );

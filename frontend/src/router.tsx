@@ -1,4 +1,4 @@
-// Every page of the console. What is selected is in the URL.
+// Routes of the console. The URL holds the selection.
 import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
 import { Shell } from "./Shell";
 import { AllocationsPage } from "./allocations/AllocationsPage";
@@ -8,14 +8,27 @@ import { NodePage } from "./inventory/NodePage";
 import { OverviewPage } from "./inventory/OverviewPage";
 import { NotFound } from "./inventory/NotFound";
 
-const root = createRootRoute({ component: Shell, notFoundComponent: () => <NotFound what="page" /> });
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: () => <NotFound what="Page" />,
+});
 const overview = createRoute({ getParentRoute: () => root, path: "/", component: OverviewPage });
-const node = createRoute({ getParentRoute: () => root, path: "/nodes/$nodeId", component: NodePage });
+const node = createRoute({
+  getParentRoute: () => root,
+  path: "/nodes/$nodeId",
+  component: NodePage,
+});
 const gpu = createRoute({ getParentRoute: () => root, path: "/gpus/$gpuId", component: GpuPage });
-const allocations = createRoute({ getParentRoute: () => root, path: "/allocations", component: AllocationsPage });
+const allocations = createRoute({
+  getParentRoute: () => root,
+  path: "/allocations",
+  component: AllocationsPage,
+});
 const events = createRoute({ getParentRoute: () => root, path: "/events", component: EventsPage });
 
-export const router = createRouter({ routeTree: root.addChildren([overview, node, gpu, allocations, events]) });
+export const router = createRouter({
+  routeTree: root.addChildren([overview, node, gpu, allocations, events]),
+});
 
 declare module "@tanstack/react-router" {
   interface Register {

@@ -21,7 +21,7 @@ export function Login() {
   const cache = useQueryClient();
   const [username, setUsername] = useState("admin");
   const [password, setPassword] = useState("");
-  const [fresh, setFresh] = useState<string | null>(null);
+  const [newPassword, setNewPassword] = useState<string | null>(null);
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
 
@@ -30,9 +30,9 @@ export function Login() {
     setBusy(true);
     setError("");
     try {
-      const body = { username, password, ...(fresh ? { new_password: fresh } : {}) };
+      const body = { username, password, ...(newPassword ? { new_password: newPassword } : {}) };
       const me: Me = unwrap(await api.POST("/api/v1/browser-login", { body }));
-      if (me.must_change_password) setFresh("");
+      if (me.must_change_password) setNewPassword("");
       else cache.setQueryData(["me"], me);
     } catch (problem) {
       setError((problem as Error).message);
@@ -48,13 +48,19 @@ export function Login() {
             <img src={logo} alt="" width={44} height={44} />
             <div>
               <Title headingLevel="h1">Busbar</Title>
-              <p className="bb-quiet">GPUs of many servers, over the network</p>
+              <p className="bb-quiet">Pooled GPUs over the network</p>
             </div>
           </div>
           <Form onSubmit={submit}>
             {error && <Alert variant="danger" isInline title={error} component="p" />}
             <FormGroup label="User name" fieldId="username">
-              <TextInput id="username" value={username} onChange={(_, v) => setUsername(v)} autoComplete="username" isRequired />
+              <TextInput
+                id="username"
+                value={username}
+                onChange={(_, v) => setUsername(v)}
+                autoComplete="username"
+                isRequired
+              />
             </FormGroup>
             <FormGroup label="Password" fieldId="password">
               <TextInput
@@ -66,20 +72,33 @@ export function Login() {
                 isRequired
                 autoFocus
               />
-              {fresh === null && (
+              {newPassword === null && (
                 <FormHelperText>
                   <HelperText>
-                    <HelperTextItem>The first one-time password is in the appliance's data folder: initial-admin-password.</HelperTextItem>
+                    <HelperTextItem>
+                      The appliance prints the initial one-time password at its first start and
+                      stores it in its data folder as initial-admin-password.
+                    </HelperTextItem>
                   </HelperText>
                 </FormHelperText>
               )}
             </FormGroup>
-            {fresh !== null && (
-              <FormGroup label="Your own password" fieldId="fresh">
-                <TextInput id="fresh" type="password" value={fresh} onChange={(_, v) => setFresh(v)} autoComplete="new-password" isRequired autoFocus />
+            {newPassword !== null && (
+              <FormGroup label="New password" fieldId="fresh">
+                <TextInput
+                  id="fresh"
+                  type="password"
+                  value={newPassword}
+                  onChange={(_, v) => setNewPassword(v)}
+                  autoComplete="new-password"
+                  isRequired
+                  autoFocus
+                />
                 <FormHelperText>
                   <HelperText>
-                    <HelperTextItem>The password was one-time. At least 12 characters.</HelperTextItem>
+                    <HelperTextItem>
+                      The one-time password must be replaced. Use at least 12 characters.
+                    </HelperTextItem>
                   </HelperText>
                 </FormHelperText>
               </FormGroup>

@@ -3,18 +3,20 @@ import type { Me } from "../api/client";
 
 export interface Account {
   me: Me;
-  /** What is shown follows the appliance. */
+  /** The live feed is connected. */
   live: boolean;
 }
 export const AccountContext = createContext<Account | null>(null);
 
 export function useAccount(): Account {
   const account = use(AccountContext);
-  if (!account) throw new Error("outside of the gate");
+  if (!account) throw new Error("useAccount requires an AccountContext");
   return account;
 }
 
-/** Empty when the user may; otherwise why not, for the button's title. */
+/** Return the reason why the user lacks a privilege, or an empty string. */
 export function useDenied(privilege: string): string {
-  return useAccount().me.privileges.includes(privilege) ? "" : `Your roles do not include ${privilege}.`;
+  return useAccount().me.privileges.includes(privilege)
+    ? ""
+    : `Your roles do not include ${privilege}.`;
 }

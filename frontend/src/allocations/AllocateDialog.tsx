@@ -17,26 +17,34 @@ import {
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useAccount } from "../account/account";
-import { type Allocation, type AllocationRequest, api, once, unwrap } from "../api/client";
+import {
+  type Allocation,
+  type AllocationRequest,
+  api,
+  idempotencyKey,
+  unwrap,
+} from "../api/client";
 import { useRows } from "../api/queries";
 import { gib } from "../format";
-import { hold } from "./held";
+import { keepLease } from "./leases";
 
-function Made({ allocation }: { allocation: Allocation }) {
-  const now = useRows("allocation").find((a) => a.id === allocation.id) ?? allocation;
-  const places = now.partitions.map((p) => `GPU ${p.gpu_index} of ${p.node}`).join(", ");
+function AllocationResult({ allocation }: { allocation: Allocation }) {
+  const current = useRows("allocation").find((a) => a.id === allocation.id) ?? allocation;
+  const locations = current.partitions.map((p) => `GPU ${p.gpu_index} of ${p.node}`).join(", ");
   return (
     <>
-      {now.state === "waiting" ? (
-        <Alert variant="warning" isInline title="Waiting" component="p">
-          {now.waiting_reason}
+      {current.state === "queued" ? (
+        <Alert variant="warning" isInline title="Queued" component="p">
+          {current.waiting_reason}
         </Alert>
       ) : (
-        <Alert variant="success" isInline title={`${now.state}: ${places}`} component="p" />
+        <Alert variant="success" isInline title={`${current.state}: ${locations}`} component="p" />
       )}
-      <p className="bb-gap">It is held while this page is open, or while a program runs under it. Start one with:</p>
+      <p className="bb-gap">
+        The allocation is kept while this page is open or a program uses it. Run a program:
+      </p>
       <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied" textAriaLabel="Command">
-        {`busbar run --allocation ${now.id} -- python train.py`}
+        {`busbar run --allocation ${current.id} -- python train.py`}
       </ClipboardCopy>
     </>
   );
@@ -46,17 +54,22 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
   const { me } = useAccount();
   const pools = useRows("pool");
   const gpus = useRows("gpu");
-  const projects = [...new Set(["default", ...me.roles.flatMap((r) => (r.project ? [r.project] : []))])];
+  const projects = [
+    ...new Set(["default", ...me.roles.flatMap((r) => (r.project ? [r.project] : []))]),
+  ];
   const [name, setName] = useState("");
   const [pool, setPool] = useState("default");
   const [project, setProject] = useState("default");
   const [count, setCount] = useState(1);
   const [percent, setPercent] = useState(25);
   const largest = Math.max(0, ...gpus.filter((g) => g.pool === pool).map((g) => g.memory_bytes));
-  const body = { name, pool, project, gpu_count: count, percent } as AllocationRequest; // what is not said has a default
+  const body = { name, pool, project, gpu_count: count, percent } as AllocationRequest; // omitted fields have defaults
   const create = useMutation({
-    mutationFn: async () => unwrap(await api.POST("/api/v1/allocations", { body, headers: once() })) as Allocation,
-    onSuccess: (a) => hold(a.id),
+    mutationFn: async () =>
+      unwrap(
+        await api.POST("/api/v1/allocations", { body, headers: idempotencyKey() }),
+      ) as Allocation,
+    onSuccess: (a) => keepLease(a.id),
   });
   const flags = `${pool === "default" ? "" : ` --pool ${pool}`}${project === "default" ? "" : ` --project ${project}`}`;
   return (
@@ -64,7 +77,7 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
       <ModalHeader title="Allocate GPUs" labelId="allocate-title" />
       <ModalBody>
         {create.data ? (
-          <Made allocation={create.data} />
+          <AllocationResult allocation={create.data} />
         ) : (
           <Form
             id="allocate"
@@ -73,9 +86,17 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
               create.mutate();
             }}
           >
-            {create.error && <Alert variant="danger" isInline title={create.error.message} component="p" />}
+            {create.error && (
+              <Alert variant="danger" isInline title={create.error.message} component="p" />
+            )}
             <FormGroup label="Name" fieldId="name">
-              <TextInput id="name" value={name} onChange={(_, v) => setName(v)} placeholder="such as training" autoFocus />
+              <TextInput
+                id="name"
+                value={name}
+                onChange={(_, v) => setName(v)}
+                placeholder="For example: training"
+                autoFocus
+              />
             </FormGroup>
             <FormGroup label="Pool" fieldId="pool">
               <FormSelect id="pool" value={pool} onChange={(_, v) => setPool(v)}>
@@ -104,10 +125,17 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
                 plusBtnAriaLabel="More GPUs"
                 onMinus={() => setCount(Math.max(1, count - 1))}
                 onPlus={() => setCount(Math.min(16, count + 1))}
-                onChange={(e) => setCount(Math.min(16, Math.max(1, Number((e.target as HTMLInputElement).value) || 1)))}
+                onChange={(e) =>
+                  setCount(
+                    Math.min(16, Math.max(1, Number((e.target as HTMLInputElement).value) || 1)),
+                  )
+                }
               />
             </FormGroup>
-            <FormGroup label={`Of each: ${percent} %${largest ? `, up to ${gib((largest * percent) / 100)}` : ""}`} fieldId="percent">
+            <FormGroup
+              label={`Of each: ${percent} %${largest ? `, up to ${gib((largest * percent) / 100)}` : ""}`}
+              fieldId="percent"
+            >
               <Slider
                 id="percent"
                 value={percent}
@@ -115,7 +143,9 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
                 max={100}
                 step={1}
                 thumbAriaLabel="Percent of each GPU"
-                onChange={(_, slid, typed) => setPercent(Math.min(100, Math.max(1, Math.round(typed ?? slid))))}
+                onChange={(_, slid, typed) =>
+                  setPercent(Math.min(100, Math.max(1, Math.round(typed ?? slid))))
+                }
                 isInputVisible
                 showBoundaries={false}
                 inputValue={percent}
@@ -123,13 +153,19 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
                 inputAriaLabel="Percent of each GPU"
               />
             </FormGroup>
-            <FormGroup label="The same as a command" fieldId="as-command">
+            <FormGroup label="Equivalent command" fieldId="as-command">
               <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied" textAriaLabel="Command">
                 {`busbar run -n ${count} -p ${percent}${flags} -- python train.py`}
               </ClipboardCopy>
             </FormGroup>
-            <FormGroup label="The same as an API call" fieldId="as-call">
-              <ClipboardCopy isReadOnly isCode hoverTip="Copy" clickTip="Copied" textAriaLabel="API call">
+            <FormGroup label="Equivalent API request" fieldId="as-call">
+              <ClipboardCopy
+                isReadOnly
+                isCode
+                hoverTip="Copy"
+                clickTip="Copied"
+                textAriaLabel="API call"
+              >
                 {`POST /api/v1/allocations ${JSON.stringify(body)}`}
               </ClipboardCopy>
             </FormGroup>
@@ -138,7 +174,13 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
       </ModalBody>
       <ModalFooter>
         {!create.data && (
-          <Button variant="primary" type="submit" form="allocate" isLoading={create.isPending} isDisabled={create.isPending}>
+          <Button
+            variant="primary"
+            type="submit"
+            form="allocate"
+            isLoading={create.isPending}
+            isDisabled={create.isPending}
+          >
             Allocate
           </Button>
         )}

@@ -5,7 +5,13 @@ import { useAccount, useDenied } from "../account/account";
 import { type Allocation, api, unwrap } from "../api/client";
 import { dateTime } from "../format";
 
-const STATUS = { active: "success", preparing: "info", waiting: "warning", suspended: "warning", failed: "danger" } as const;
+const STATUS = {
+  active: "success",
+  preparing: "info",
+  queued: "warning",
+  suspended: "warning",
+  failed: "danger",
+} as const;
 
 export function AllocationState({ state }: { state: string }) {
   const status = STATUS[state as keyof typeof STATUS];
@@ -18,10 +24,18 @@ export function AllocationState({ state }: { state: string }) {
 
 function ReleaseButton({ allocation: a }: { allocation: Allocation }) {
   const { me } = useAccount();
-  const notManaged = useDenied("allocations.manage");
-  const denied = a.owner === me.username ? "" : notManaged && "It is somebody else's.";
+  const cannotManage = useDenied("allocations.manage");
+  const denied =
+    a.owner === me.username
+      ? ""
+      : cannotManage && "Only the owner or an operator can release this allocation.";
   const release = useMutation({
-    mutationFn: async () => unwrap(await api.DELETE("/api/v1/allocations/{allocation_id}", { params: { path: { allocation_id: a.id } } })),
+    mutationFn: async () =>
+      unwrap(
+        await api.DELETE("/api/v1/allocations/{allocation_id}", {
+          params: { path: { allocation_id: a.id } },
+        }),
+      ),
   });
   if (["releasing", "released", "failed"].includes(a.state ?? "")) return null;
   return (
@@ -37,12 +51,20 @@ function ReleaseButton({ allocation: a }: { allocation: Allocation }) {
       >
         Release
       </Button>
-      {release.error && <Alert variant="danger" isInline isPlain title={release.error.message} component="p" />}
+      {release.error && (
+        <Alert variant="danger" isInline isPlain title={release.error.message} component="p" />
+      )}
     </>
   );
 }
 
-export function AllocationTable({ allocations, title }: { allocations: Allocation[]; title: string }) {
+export function AllocationTable({
+  allocations,
+  title,
+}: {
+  allocations: Allocation[];
+  title: string;
+}) {
   return (
     <Card>
       <CardTitle component="h2">{title}</CardTitle>
@@ -56,7 +78,7 @@ export function AllocationTable({ allocations, title }: { allocations: Allocatio
                 <Th>Name</Th>
                 <Th>State</Th>
                 <Th>Owner</Th>
-                <Th>Asked for</Th>
+                <Th>Requested</Th>
                 <Th>Where</Th>
                 <Th>Since</Th>
                 <Th screenReaderText="Actions" />
@@ -70,10 +92,14 @@ export function AllocationTable({ allocations, title }: { allocations: Allocatio
                     <AllocationState state={a.state ?? ""} />
                   </Td>
                   <Td dataLabel="Owner">{a.owner}</Td>
-                  <Td dataLabel="Asked for">
+                  <Td dataLabel="Requested">
                     {a.gpu_count} × {a.percent} % of {a.pool}
                   </Td>
-                  <Td dataLabel="Where">{a.partitions.map((p) => `${p.node} GPU ${p.gpu_index}`).join(", ") || a.end_reason || a.waiting_reason}</Td>
+                  <Td dataLabel="Where">
+                    {a.partitions.map((p) => `${p.node} GPU ${p.gpu_index}`).join(", ") ||
+                      a.end_reason ||
+                      a.waiting_reason}
+                  </Td>
                   <Td dataLabel="Since">{dateTime(a.created_at)}</Td>
                   <Td isActionCell>
                     <ReleaseButton allocation={a} />

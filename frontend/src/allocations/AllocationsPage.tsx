@@ -10,20 +10,35 @@ export function AllocationsPage() {
   const allocations = useRows("allocation");
   const denied = useDenied("allocations.create");
   const [open, setOpen] = useState(false);
-  const over = (state?: string) => state === "released" || state === "failed";
+  const hasEnded = (state?: string) => state === "released" || state === "failed";
   return (
     <>
       <PageSection>
-        <Flex justifyContent={{ default: "justifyContentSpaceBetween" }} alignItems={{ default: "alignItemsCenter" }}>
+        <Flex
+          justifyContent={{ default: "justifyContentSpaceBetween" }}
+          alignItems={{ default: "alignItemsCenter" }}
+        >
           <Title headingLevel="h1">Allocations</Title>
-          <Button variant="primary" icon={<PlusCircleIcon />} isAriaDisabled={Boolean(denied)} title={denied} onClick={() => denied || setOpen(true)}>
+          <Button
+            variant="primary"
+            icon={<PlusCircleIcon />}
+            isAriaDisabled={Boolean(denied)}
+            title={denied}
+            onClick={() => denied || setOpen(true)}
+          >
             Allocate GPUs
           </Button>
         </Flex>
       </PageSection>
       <PageSection className="bb-stack">
-        <AllocationTable title="Held and waiting" allocations={allocations.filter((a) => !over(a.state))} />
-        <AllocationTable title="Ended" allocations={allocations.filter((a) => over(a.state)).slice(0, 50)} />
+        <AllocationTable
+          title="Active and queued"
+          allocations={allocations.filter((a) => !hasEnded(a.state))}
+        />
+        <AllocationTable
+          title="Ended"
+          allocations={allocations.filter((a) => hasEnded(a.state)).slice(0, 50)}
+        />
       </PageSection>
       {open && <AllocateDialog onClose={() => setOpen(false)} />}
     </>

@@ -1,23 +1,23 @@
 import { Card, CardBody, CardTitle, Label, Tooltip } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import type { Session } from "../api/client";
-import { dateTime, gib, words } from "../format";
+import { dateTime, gib, humanize } from "../format";
 
-/** What the operating system enforces for this session; the rest, with its reason, in the tooltip. */
+/** Isolation layers in force; the tooltip lists the others with their reasons. */
 function Isolation({ session }: { session: Session }) {
-  const mechanisms = Object.entries((session.isolation ?? {}) as Record<string, string>);
-  const enforced = mechanisms.filter(([, how]) => how === "enforced");
+  const layers = Object.entries((session.isolation ?? {}) as Record<string, string>);
+  const enforced = layers.filter(([, how]) => how === "enforced");
   return (
-    <Tooltip content={mechanisms.map(([name, how]) => `${words(name)}: ${how}`).join(". ")}>
+    <Tooltip content={layers.map(([name, how]) => `${humanize(name)}: ${how}`).join(". ")}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the tooltip must be reachable by keyboard */}
       <span tabIndex={0}>
-        {enforced.length} of {mechanisms.length} enforced
+        {enforced.length} of {layers.length} enforced
       </span>
     </Tooltip>
   );
 }
 
-/** Functions that the program called and that are not there: the first thing to know when it fails. */
+/** CUDA functions that the program called and that Busbar does not support. */
 function RefusedCalls({ names }: { names: string[] }) {
   if (names.length === 0) return null;
   return (
@@ -35,14 +35,14 @@ function RefusedCalls({ names }: { names: string[] }) {
 export function SessionTable({ sessions }: { sessions: Session[] }) {
   return (
     <Card>
-      <CardTitle component="h2">Programs running</CardTitle>
+      <CardTitle component="h2">Running programs</CardTitle>
       <CardBody>
         {sessions.length === 0 ? (
           <p className="bb-quiet">
             None. Start one with <code>busbar run -p 25 -- python train.py</code>
           </p>
         ) : (
-          <Table variant="compact" aria-label="Programs running">
+          <Table variant="compact" aria-label="Running programs">
             <Thead>
               <Tr>
                 <Th>Program</Th>

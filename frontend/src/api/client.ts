@@ -1,4 +1,4 @@
-// The appliance's REST API: typed by its own OpenAPI file, errors as sentences, lists whole.
+// Client of the appliance's REST API with types from its OpenAPI description.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./schema";
 
@@ -17,7 +17,7 @@ export type Capacity = Schemas["Capacity"];
 
 export const api = createClient<paths>({ baseUrl: "/" });
 
-/** What the appliance said, and its stable code. */
+/** A problem document of the appliance with its stable code. */
 export class Problem extends Error {
   constructor(
     readonly code: string,
@@ -35,24 +35,39 @@ interface ProblemBody {
   errors?: { pointer: string; message: string }[];
 }
 
-/** The body of an answer, or a Problem. */
-export function unwrap<T>({ data, error, response }: { data?: T; error?: unknown; response: Response }): T {
+/** Return the body of a response. Throws Problem for an error response. */
+export function unwrap<T>({
+  data,
+  error,
+  response,
+}: {
+  data?: T;
+  error?: unknown;
+  response: Response;
+}): T {
   if (response.ok) return data as T;
   const body = (error ?? {}) as ProblemBody;
   const fields = (body.errors ?? []).map((e) => `${e.pointer.slice(1)}: ${e.message}`).join(" ");
-  throw new Problem(body.code ?? "", fields || (body.detail ?? `The appliance answered ${response.status}.`), response.status, { ...body });
+  throw new Problem(
+    body.code ?? "",
+    fields || (body.detail ?? `The appliance returned status ${response.status}. Try again.`),
+    response.status,
+    { ...body },
+  );
 }
 
-/** POST carries a key, so that a repeated click or a lost answer has one effect. */
-export const once = () => ({ "Idempotency-Key": crypto.randomUUID() });
+/** Header that makes a repeated POST return the first response. */
+export const idempotencyKey = () => ({ "Idempotency-Key": crypto.randomUUID() });
 
 interface Page<T> {
   items: T[];
   next: string | null;
 }
 
-/** Every page of a list. */
-export async function all<T>(read: (cursor: string | undefined) => Promise<Page<T>>): Promise<T[]> {
+/** Read all pages of a list. */
+export async function readAllPages<T>(
+  read: (cursor: string | undefined) => Promise<Page<T>>,
+): Promise<T[]> {
   const found: T[] = [];
   let cursor: string | undefined;
   do {

@@ -1,6 +1,7 @@
-// The live feed: each change carries the row, so the cache is patched and nothing is read again; after a gap all of it is.
+// Live feed client. Each change carries its row and updates the query cache. After a gap, all
+// queries are invalidated.
 import type { QueryClient } from "@tanstack/react-query";
-import { type Kind, KEPT, isKind, rowsOf } from "./queries";
+import { type Kind, limitRows, isKind, rowsQuery } from "./queries";
 import { type Sample, addSamples, setWatcher, watched } from "./samples";
 
 interface Change {
@@ -16,28 +17,37 @@ type Message =
   | { type: "resync"; sequence: number }
   | { type: "samples"; gpus: Record<string, Sample[]> };
 
-const FIRST_RETRY_MS = 500;
-const LAST_RETRY_MS = 10_000;
+const MIN_RETRY_MS = 500;
+const MAX_RETRY_MS = 10_000;
 const UNAUTHENTICATED = 4401;
+const ROLES_CHANGED = 4403;
 
 export interface Feed {
   close(): void;
 }
 
-/** Keeps a socket open until closed. `onState` says whether what is shown is live; `onSignedOut` that the session is over. */
-export function openFeed(cache: QueryClient, onState: (live: boolean) => void, onSignedOut: () => void): Feed {
+/**
+ * Keep a WebSocket open until closed. `onState` receives the connection state; `onSignedOut` is
+ * called when the token is no longer valid.
+ */
+export function openFeed(
+  cache: QueryClient,
+  onState: (live: boolean) => void,
+  onSignedOut: () => void,
+): Feed {
   let socket: WebSocket | undefined;
   let closed = false;
   let epoch = "";
   let sequence = -1;
-  let delay = FIRST_RETRY_MS;
+  let delay = MIN_RETRY_MS;
   let timer = 0;
 
-  const say = (message: object) => socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(message));
-  setWatcher((gpus) => say({ type: "watch", gpus }));
+  const send = (message: object) =>
+    socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(message));
+  setWatcher((gpus) => send({ type: "watch", gpus }));
 
-  const readAgain = () => {
-    // Jitter: after a restart of the appliance every console comes at once.
+  const reload = () => {
+    // Jitter: after a restart of the appliance all consoles reconnect together.
     window.setTimeout(() => cache.invalidateQueries({ queryKey: ["rows"] }), Math.random() * 500);
   };
 
@@ -48,32 +58,36 @@ export function openFeed(cache: QueryClient, onState: (live: boolean) => void, o
       epoch = message.epoch;
       if (!message.resumed) {
         sequence = message.sequence;
-        if (!first) readAgain();
+        if (!first) reload();
       }
-      delay = FIRST_RETRY_MS;
+      delay = MIN_RETRY_MS;
       onState(true);
-      say({ type: "watch", gpus: watched() });
+      send({ type: "watch", gpus: watched() });
     } else if (message.type === "resync") {
       sequence = message.sequence;
-      readAgain();
+      reload();
     } else {
       for (const change of message.items) {
         sequence = change.sequence;
-        if (isKind(change.kind)) patch(cache, change.kind, change.id, change.row);
+        if (isKind(change.kind)) applyChange(cache, change.kind, change.id, change.row);
       }
     }
   }
 
   function connect() {
     socket = new WebSocket(`wss://${location.host}/api/v1/feed`);
-    socket.onopen = () => say({ type: "hello", epoch, sequence });
+    socket.onopen = () => send({ type: "hello", epoch, sequence });
     socket.onmessage = (e) => handle(JSON.parse(e.data as string) as Message);
     socket.onclose = (e) => {
       onState(false);
       if (closed) return;
       if (e.code === UNAUTHENTICATED) return onSignedOut();
+      if (e.code === ROLES_CHANGED) {
+        epoch = ""; // not resumed: all lists are read again
+        void cache.invalidateQueries({ queryKey: ["me"] });
+      }
       timer = window.setTimeout(connect, delay * (0.5 + Math.random()));
-      delay = Math.min(delay * 2, LAST_RETRY_MS);
+      delay = Math.min(delay * 2, MAX_RETRY_MS);
     };
   }
   connect();
@@ -87,14 +101,25 @@ export function openFeed(cache: QueryClient, onState: (live: boolean) => void, o
   };
 }
 
-/** Newest first, as the lists are read. Removed and closed rows leave the lists that show only what is there. */
-function patch(cache: QueryClient, kind: Kind, id: string, row: { id: string; state?: string } | null) {
-  const gone = row === null || (kind === "session" && row.state === "closed") || (kind === "node" && row.state === "removed");
-  cache.setQueryData<{ id: string }[]>(rowsOf(kind).queryKey as readonly unknown[], (rows) => {
-    if (!rows) return rows;
-    if (gone) return rows.filter((r) => r.id !== id);
-    const known = rows.some((r) => r.id === id);
-    const next = known ? rows.map((r) => (r.id === id ? row : r)) : [row, ...rows];
-    return KEPT[kind] ? next.slice(0, KEPT[kind]) : next;
-  });
+/** Update one row of a cached list. New rows come first; removed and closed rows are deleted. */
+function applyChange(
+  cache: QueryClient,
+  kind: Kind,
+  id: string,
+  row: { id: string; state?: string } | null,
+) {
+  const removed =
+    row === null ||
+    (kind === "session" && row.state === "closed") ||
+    (kind === "node" && row.state === "removed");
+  cache.setQueryData<{ id: string; state?: string }[]>(
+    rowsQuery(kind).queryKey as readonly unknown[],
+    (rows) => {
+      if (!rows) return rows;
+      if (removed) return rows.filter((r) => r.id !== id);
+      const known = rows.some((r) => r.id === id);
+      const next = known ? rows.map((r) => (r.id === id ? row : r)) : [row, ...rows];
+      return limitRows(kind, next);
+    },
+  );
 }

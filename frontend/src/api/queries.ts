@@ -1,6 +1,18 @@
-// One hook a kind. The live feed patches these caches; they are read again only after a gap.
+// Cached lists by kind. The live feed updates them; they are reloaded only after a gap.
 import { queryOptions, useQuery } from "@tanstack/react-query";
-import { type Allocation, type Event, type Gpu, type Node, type Partition, type Pool, type Session, type Task, all, api, unwrap } from "./client";
+import {
+  type Allocation,
+  type Event,
+  type Gpu,
+  type Node,
+  type Partition,
+  type Pool,
+  type Session,
+  type Task,
+  readAllPages,
+  api,
+  unwrap,
+} from "./client";
 
 interface Rows {
   node: Node;
@@ -14,27 +26,66 @@ interface Rows {
 }
 export type Kind = keyof Rows;
 
-const RECENT = 100;
-const whole = (cursor?: string) => ({ params: { query: { limit: 500, cursor } } });
-const recent = { params: { query: { limit: RECENT } } };
+const NEWEST = 100;
+const everyPage = (cursor?: string) => ({ params: { query: { limit: 500, cursor } } });
+const newestPage = { params: { query: { limit: NEWEST } } };
+
+const OPEN_STATES = ["queued", "preparing", "active", "releasing"] as const;
+
+/** Read all allocations that have not ended, and the newest of those that have. */
+async function readAllocations(): Promise<Allocation[]> {
+  const open = OPEN_STATES.map((state) =>
+    readAllPages((cursor) =>
+      api
+        .GET("/api/v1/allocations", { params: { query: { state, limit: 500, cursor } } })
+        .then(unwrap),
+    ),
+  );
+  const newest = api.GET("/api/v1/allocations", newestPage).then(unwrap);
+  const rows = [...(await Promise.all(open)).flat(), ...(await newest).items];
+  const unique = new Map(rows.map((a) => [a.id, a]));
+  return [...unique.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
+}
 
 const readers: { [K in Kind]: () => Promise<Rows[K][]> } = {
-  node: () => all((c) => api.GET("/api/v1/nodes", whole(c)).then(unwrap)),
-  gpu: () => all((c) => api.GET("/api/v1/gpus", whole(c)).then(unwrap)),
-  pool: () => all((c) => api.GET("/api/v1/pools", whole(c)).then(unwrap)),
-  partition: () => all((c) => api.GET("/api/v1/partitions", whole(c)).then(unwrap)),
-  allocation: async () => (await api.GET("/api/v1/allocations", recent).then(unwrap)).items,
-  session: () => all((c) => api.GET("/api/v1/sessions", { params: { query: { state: "running", limit: 500, cursor: c } } }).then(unwrap)),
-  task: async () => (await api.GET("/api/v1/tasks", recent).then(unwrap)).items,
-  event: async () => (await api.GET("/api/v1/events", recent).then(unwrap)).items,
+  node: () => readAllPages((c) => api.GET("/api/v1/nodes", everyPage(c)).then(unwrap)),
+  gpu: () => readAllPages((c) => api.GET("/api/v1/gpus", everyPage(c)).then(unwrap)),
+  pool: () => readAllPages((c) => api.GET("/api/v1/pools", everyPage(c)).then(unwrap)),
+  partition: () => readAllPages((c) => api.GET("/api/v1/partitions", everyPage(c)).then(unwrap)),
+  allocation: readAllocations,
+  session: () =>
+    readAllPages((c) =>
+      api
+        .GET("/api/v1/sessions", { params: { query: { state: "running", limit: 500, cursor: c } } })
+        .then(unwrap),
+    ),
+  task: async () => (await api.GET("/api/v1/tasks", newestPage).then(unwrap)).items,
+  event: async () => (await api.GET("/api/v1/events", newestPage).then(unwrap)).items,
 };
 
-/** How many rows the cache keeps of what only grows. */
-export const KEPT: Partial<Record<Kind, number>> = { allocation: 500, task: RECENT, event: RECENT };
+/** Maximum number of cached rows of kinds that only grow. */
+const MAX_ROWS: Partial<Record<Kind, number>> = {
+  allocation: 500,
+  task: NEWEST,
+  event: NEWEST,
+};
 
-export const rowsOf = <K extends Kind>(kind: K) =>
-  queryOptions({ queryKey: ["rows", kind], queryFn: readers[kind] as () => Promise<Rows[K][]>, staleTime: Number.POSITIVE_INFINITY });
+/** Drop the oldest rows above the maximum of a kind. Allocations that have not ended stay. */
+export function limitRows<R extends { state?: string }>(kind: Kind, rows: R[]): R[] {
+  const max = MAX_ROWS[kind];
+  if (!max || rows.length <= max) return rows;
+  return rows.filter(
+    (row, i) => i < max || (OPEN_STATES as readonly string[]).includes(row.state ?? ""),
+  );
+}
 
-export const useRows = <K extends Kind>(kind: K): Rows[K][] => useQuery(rowsOf(kind)).data ?? [];
-export const useLoaded = (kind: Kind): boolean => useQuery(rowsOf(kind)).isSuccess;
+export const rowsQuery = <K extends Kind>(kind: K) =>
+  queryOptions({
+    queryKey: ["rows", kind],
+    queryFn: readers[kind] as () => Promise<Rows[K][]>,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
+export const useRows = <K extends Kind>(kind: K): Rows[K][] => useQuery(rowsQuery(kind)).data ?? [];
+export const useLoaded = (kind: Kind): boolean => useQuery(rowsQuery(kind)).isSuccess;
 export const isKind = (kind: string): kind is Kind => kind in readers;

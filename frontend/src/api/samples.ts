@@ -1,10 +1,11 @@
-// The last minutes of each watched GPU, as the live feed sends them. Outside of React: samples come several times a second.
+// Recent samples of watched GPUs from the live feed. Stored outside React state, because they
+// arrive several times a second.
 import { useSyncExternalStore } from "react";
 
-/** [seconds, utilisation %, memory bytes, °C, W]; null is a reading that the GPU does not have. */
+/** [Unix seconds, utilisation %, memory bytes, °C, W]; null means that the GPU lacks the sensor. */
 export type Sample = [number, number | null, number | null, number | null, number | null];
 
-const KEPT = 300;
+const MAX_SAMPLES = 300;
 const byGpu = new Map<string, Sample[]>();
 const listeners = new Set<() => void>();
 const watchers = new Map<string, number>();
@@ -14,18 +15,18 @@ export function addSamples(gpus: Record<string, Sample[]>) {
   for (const [id, fresh] of Object.entries(gpus)) {
     const known = byGpu.get(id) ?? [];
     const last = known.at(-1)?.[0] ?? 0;
-    byGpu.set(id, [...known, ...fresh.filter((s) => s[0] > last)].slice(-KEPT));
+    byGpu.set(id, [...known, ...fresh.filter((s) => s[0] > last)].slice(-MAX_SAMPLES));
   }
-  for (const tell of listeners) tell();
+  for (const notify of listeners) notify();
 }
 
 let onWatch: (gpus: string[]) => void = () => {};
 export const watched = () => [...watchers.keys()];
-export function setWatcher(tell: (gpus: string[]) => void) {
-  onWatch = tell;
+export function setWatcher(notify: (gpus: string[]) => void) {
+  onWatch = notify;
 }
 
-/** Watches while somebody looks. */
+/** Subscribe to GPUs. Returns the function that unsubscribes. */
 export function watch(ids: string[]): () => void {
   for (const id of ids) watchers.set(id, (watchers.get(id) ?? 0) + 1);
   onWatch(watched());
@@ -39,8 +40,9 @@ export function watch(ids: string[]): () => void {
   };
 }
 
-const subscribe = (tell: () => void) => {
-  listeners.add(tell);
-  return () => listeners.delete(tell);
+const subscribe = (notify: () => void) => {
+  listeners.add(notify);
+  return () => listeners.delete(notify);
 };
-export const useSamples = (gpuId: string): Sample[] => useSyncExternalStore(subscribe, () => byGpu.get(gpuId) ?? NONE);
+export const useSamples = (gpuId: string): Sample[] =>
+  useSyncExternalStore(subscribe, () => byGpu.get(gpuId) ?? NONE);

@@ -1,4 +1,4 @@
-// A machine is registered over SSH: its key is compared first, then the task says how it goes.
+// Dialog that registers a node over SSH: confirm the host key, then follow the task.
 import {
   Alert,
   Button,
@@ -16,7 +16,7 @@ import {
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { Problem, type Task, api, once, unwrap } from "../api/client";
+import { Problem, type Task, api, idempotencyKey, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
 
 interface HostKey {
@@ -30,7 +30,7 @@ interface Check {
   fix: string;
 }
 
-function Outcome({ task }: { task: Task }) {
+function TaskProgress({ task }: { task: Task }) {
   const error = task.error as { detail?: string } | null;
   const checks = ((task.result ?? {}) as { preflight?: Check[] }).preflight ?? [];
   return (
@@ -38,17 +38,19 @@ function Outcome({ task }: { task: Task }) {
       <Progress
         value={task.progress_percent}
         title={task.message}
-        variant={task.state === "failed" ? "danger" : task.state === "succeeded" ? "success" : undefined}
+        variant={
+          task.state === "failed" ? "danger" : task.state === "succeeded" ? "success" : undefined
+        }
       />
       {error?.detail && <Alert variant="danger" isInline title={error.detail} component="p" />}
       {checks.length > 0 && (
-        <Table variant="compact" aria-label="Checks of the machine">
+        <Table variant="compact" aria-label="Preflight checks">
           <Thead>
             <Tr>
               <Th>Check</Th>
               <Th>State</Th>
               <Th>Found</Th>
-              <Th>What to do</Th>
+              <Th>Remedy</Th>
             </Tr>
           </Thead>
           <Tbody>
@@ -78,8 +80,20 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
   const task = useRows("task").find((t) => t.id === taskId);
   const submit = useMutation({
     mutationFn: async () => {
-      const body = { address, port: Number(port), username, password, software_gpus: softwareGpus, host_key_sha256: hostKey?.sha256 ?? "" };
-      return unwrap(await api.POST("/api/v1/nodes/enrol-ssh", { body: body as never, headers: once() }));
+      const body = {
+        address,
+        port: Number(port),
+        username,
+        password,
+        software_gpus: softwareGpus,
+        host_key_sha256: hostKey?.sha256 ?? "",
+      };
+      return unwrap(
+        await api.POST("/api/v1/nodes/enrol-ssh", {
+          body: body as never,
+          headers: idempotencyKey(),
+        }),
+      );
     },
     onSuccess: (t) => {
       setPassword("");
@@ -87,24 +101,28 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
     },
     onError: (problem) => {
       if (problem instanceof Problem && problem.code === "host_key_unconfirmed")
-        setHostKey({ sha256: String(problem.fields.host_key_sha256), type: String(problem.fields.host_key_type) });
+        setHostKey({
+          sha256: String(problem.fields.host_key_sha256),
+          type: String(problem.fields.host_key_type),
+        });
     },
   });
-  const another = (set: (value: string) => void, value: string) => {
+  const changeTarget = (set: (value: string) => void, value: string) => {
     set(value);
     setHostKey(null);
   };
-  const unconfirmed = submit.error instanceof Problem && submit.error.code === "host_key_unconfirmed";
+  const unconfirmed =
+    submit.error instanceof Problem && submit.error.code === "host_key_unconfirmed";
   return (
     <Modal isOpen variant="medium" onClose={onClose} aria-labelledby="add-node-title">
       <ModalHeader
         title="Add node"
         labelId="add-node-title"
-        description="The agent comes from this appliance; the machine fetches nothing elsewhere. Credentials are used once and kept nowhere."
+        description="The appliance provides the agent; the machine needs no internet access. Credentials are used once and never stored."
       />
       <ModalBody>
         {task ? (
-          <Outcome task={task} />
+          <TaskProgress task={task} />
         ) : (
           <Form
             id="add-node"
@@ -113,25 +131,59 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
               submit.mutate();
             }}
           >
-            {submit.error && !unconfirmed && <Alert variant="danger" isInline title={submit.error.message} component="p" />}
+            {submit.error && !unconfirmed && (
+              <Alert variant="danger" isInline title={submit.error.message} component="p" />
+            )}
             {hostKey && (
-              <Alert variant="warning" isInline title={`The machine shows the ${hostKey.type} key SHA256:${hostKey.sha256}`} component="p">
-                Compare it on the machine: <code>ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub</code>
+              <Alert
+                variant="warning"
+                isInline
+                title={`Host key of the machine: ${hostKey.type} SHA256:${hostKey.sha256}`}
+                component="p"
+              >
+                Compare it with the output on the machine:{" "}
+                <code>ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub</code>
               </Alert>
             )}
             <FormGroup label="Address" fieldId="address" isRequired>
-              <TextInput id="address" value={address} onChange={(_, v) => another(setAddress, v)} isRequired autoFocus />
+              <TextInput
+                id="address"
+                value={address}
+                onChange={(_, v) => changeTarget(setAddress, v)}
+                isRequired
+                autoFocus
+              />
             </FormGroup>
             <FormGroup label="SSH port" fieldId="port">
-              <TextInput id="port" type="number" value={port} onChange={(_, v) => another(setPort, v)} />
+              <TextInput
+                id="port"
+                type="number"
+                value={port}
+                onChange={(_, v) => changeTarget(setPort, v)}
+              />
             </FormGroup>
             <FormGroup label="User name" fieldId="node-user">
-              <TextInput id="node-user" value={username} onChange={(_, v) => setUsername(v)} autoComplete="off" />
+              <TextInput
+                id="node-user"
+                value={username}
+                onChange={(_, v) => setUsername(v)}
+                autoComplete="off"
+              />
             </FormGroup>
             <FormGroup label="Password" fieldId="node-password" isRequired>
-              <TextInput id="node-password" type="password" value={password} onChange={(_, v) => setPassword(v)} autoComplete="off" isRequired />
+              <TextInput
+                id="node-password"
+                type="password"
+                value={password}
+                onChange={(_, v) => setPassword(v)}
+                autoComplete="off"
+                isRequired
+              />
             </FormGroup>
-            <FormGroup label="Software GPUs, for a machine without NVIDIA's driver" fieldId="software-gpus">
+            <FormGroup
+              label="Software GPUs (for a machine without an NVIDIA driver)"
+              fieldId="software-gpus"
+            >
               <NumberInput
                 id="software-gpus"
                 value={softwareGpus}
@@ -145,7 +197,7 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
                 onChange={(e) => setSoftwareGpus(Number((e.target as HTMLInputElement).value))}
               />
             </FormGroup>
-            <FormGroup label="The same as a command" fieldId="as-command">
+            <FormGroup label="Equivalent command" fieldId="as-command">
               <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied" textAriaLabel="Command">
                 {`busbar node add ssh://${username}@${address || "HOST"}${port === "22" ? "" : `:${port}`}${softwareGpus ? ` --software-gpus ${softwareGpus}` : ""}`}
               </ClipboardCopy>
@@ -155,8 +207,14 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
       </ModalBody>
       <ModalFooter>
         {!task && (
-          <Button variant="primary" type="submit" form="add-node" isLoading={submit.isPending} isDisabled={submit.isPending || !address || !password}>
-            {hostKey ? "The key is right: add node" : "Connect"}
+          <Button
+            variant="primary"
+            type="submit"
+            form="add-node"
+            isLoading={submit.isPending}
+            isDisabled={submit.isPending || !address || !password}
+          >
+            {hostKey ? "Trust host key and add node" : "Connect"}
           </Button>
         )}
         <Button variant={task ? "primary" : "link"} onClick={onClose}>

@@ -1,32 +1,39 @@
-// What there is and what becomes of it, by pool, node or model: asked for again every ten seconds, since use is measured.
-import { Card, CardBody, CardHeader, CardTitle, ToggleGroup, ToggleGroupItem } from "@patternfly/react-core";
+// Capacity table by pool, node, site or model. Usage is measured, so it reloads every 10 s.
+import {
+  Card,
+  CardBody,
+  CardHeader,
+  CardTitle,
+  ToggleGroup,
+  ToggleGroupItem,
+} from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, type Capacity, unwrap } from "../api/client";
 import { gib } from "../format";
 
-const AGAIN_MS = 10_000;
+const REFRESH_MS = 10_000;
 const GROUPS = ["pool", "node", "site", "model"] as const;
 type Group = (typeof GROUPS)[number];
-const AMOUNTS = ["capacity", "allocatable", "allocated", "used", "idle"] as const;
-const MEANING: Record<(typeof AMOUNTS)[number], string> = {
-  capacity: "All that is there",
-  allocatable: "On ready and reachable nodes, in a pool: given or not",
-  allocated: "Given to somebody",
-  used: "As measured",
-  idle: "Given to somebody, and not used",
+const COLUMNS = ["capacity", "allocatable", "allocated", "used", "idle"] as const;
+const COLUMN_HELP: Record<(typeof COLUMNS)[number], string> = {
+  capacity: "All GPUs",
+  allocatable: "On ready and reachable nodes and in a pool",
+  allocated: "Granted to allocations",
+  used: "Measured utilisation",
+  idle: "Allocated but not used",
 };
 
 const gpus = (value: number) => String(Math.round(value * 10) / 10);
 
-function Line({ row, whole }: { row: Capacity; whole?: boolean }) {
+function CapacityRow({ row, isTotal }: { row: Capacity; isTotal?: boolean }) {
   return (
-    <Tr className={whole ? "bb-total" : ""}>
+    <Tr className={isTotal ? "bb-total" : ""}>
       <Th scope="row" dataLabel="Name">
         {row.name}
       </Th>
-      {AMOUNTS.map((a) => (
+      {COLUMNS.map((a) => (
         <Td key={a} dataLabel={a}>
           {gpus(row.gpus[a])} <span className="bb-quiet">{gib(row.memory_bytes[a])}</span>
         </Td>
@@ -40,7 +47,7 @@ export function CapacityCard() {
   const { data, error } = useQuery({
     queryKey: ["capacity", by],
     queryFn: () => api.GET("/api/v1/capacity", { params: { query: { by } } }).then(unwrap),
-    refetchInterval: AGAIN_MS,
+    refetchInterval: REFRESH_MS,
     placeholderData: (before) => before,
   });
   return (
@@ -50,7 +57,13 @@ export function CapacityCard() {
           actions: (
             <ToggleGroup aria-label="Capacity by" isCompact>
               {GROUPS.map((g) => (
-                <ToggleGroupItem key={g} text={g} buttonId={`capacity-${g}`} isSelected={g === by} onChange={() => setBy(g)} />
+                <ToggleGroupItem
+                  key={g}
+                  text={g}
+                  buttonId={`capacity-${g}`}
+                  isSelected={g === by}
+                  onChange={() => setBy(g)}
+                />
               ))}
             </ToggleGroup>
           ),
@@ -65,8 +78,8 @@ export function CapacityCard() {
             <Thead>
               <Tr>
                 <Th>{by}</Th>
-                {AMOUNTS.map((a) => (
-                  <Th key={a} info={{ tooltip: MEANING[a] }}>
+                {COLUMNS.map((a) => (
+                  <Th key={a} info={{ tooltip: COLUMN_HELP[a] }}>
                     {a}
                   </Th>
                 ))}
@@ -74,9 +87,9 @@ export function CapacityCard() {
             </Thead>
             <Tbody>
               {data.items.map((row) => (
-                <Line key={row.id ?? row.name} row={row} />
+                <CapacityRow key={row.id ?? row.name} row={row} />
               ))}
-              {data.items.length > 1 && <Line row={data.total} whole />}
+              {data.items.length > 1 && <CapacityRow row={data.total} isTotal />}
             </Tbody>
           </Table>
         )}

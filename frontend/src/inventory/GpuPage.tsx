@@ -1,11 +1,21 @@
-import { Breadcrumb, BreadcrumbItem, Card, CardBody, CardTitle, Flex, Label, PageSection, Title } from "@patternfly/react-core";
+import {
+  Breadcrumb,
+  BreadcrumbItem,
+  Card,
+  CardBody,
+  CardTitle,
+  Flex,
+  Label,
+  PageSection,
+  Title,
+} from "@patternfly/react-core";
 import { Link, useParams } from "@tanstack/react-router";
 import { AllocationTable } from "../allocations/AllocationTable";
 import { SessionTable } from "../allocations/SessionTable";
 import { useLoaded, useRows } from "../api/queries";
 import { gib } from "../format";
 import { GpuCharts } from "./GpuCharts";
-import { Facts } from "./NodePage";
+import { Properties } from "./NodePage";
 import { NotFound } from "./NotFound";
 import { PartitionBar } from "./PartitionBar";
 import { allocated, partitionsOf } from "./capacity";
@@ -14,7 +24,7 @@ function linksText(links: Record<string, string>): string {
   return (
     Object.entries(links)
       .map(([index, way]) => `${index}: ${way}`)
-      .join(", ") || "not said"
+      .join(", ") || "unknown"
   );
 }
 
@@ -26,9 +36,9 @@ export function GpuPage() {
   const sessions = useRows("session");
   const loaded = useLoaded("gpu");
   if (!gpu) return loaded ? <NotFound what="GPU" /> : null;
-  const own = partitionsOf(gpu, partitions);
-  const ids = new Set(own.map((p) => p.allocation_id));
-  const taken = allocated(own);
+  const ownPartitions = partitionsOf(gpu, partitions);
+  const ids = new Set(ownPartitions.map((p) => p.allocation_id));
+  const total = allocated(ownPartitions);
   return (
     <>
       <PageSection>
@@ -53,7 +63,7 @@ export function GpuPage() {
           <Title headingLevel="h1">
             GPU {gpu.index} <span className="bb-quiet">{gpu.model}</span>
           </Title>
-          {gpu.present === false && <Label status="danger">gone</Label>}
+          {gpu.present === false && <Label status="danger">missing</Label>}
         </Flex>
       </PageSection>
       <PageSection className="bb-stack">
@@ -61,7 +71,7 @@ export function GpuPage() {
           <CardTitle component="h2">
             Partitions{" "}
             <span className="bb-quiet">
-              {taken.percent} % allocated, {gib(gpu.memory_bytes - taken.memory_bytes)} free
+              {total.percent} % allocated, {gib(gpu.memory_bytes - total.memory_bytes)} free
             </span>
           </CardTitle>
           <CardBody>
@@ -69,19 +79,24 @@ export function GpuPage() {
           </CardBody>
         </Card>
         <GpuCharts gpu={gpu} />
-        <AllocationTable allocations={allocations.filter((a) => ids.has(a.id))} title="Allocations on this GPU" />
-        <SessionTable sessions={sessions.filter((s) => ids.has(s.allocation_id) && s.node === gpu.node)} />
+        <AllocationTable
+          allocations={allocations.filter((a) => ids.has(a.id))}
+          title="Allocations on this GPU"
+        />
+        <SessionTable
+          sessions={sessions.filter((s) => ids.has(s.allocation_id) && s.node === gpu.node)}
+        />
         <Card>
-          <CardTitle component="h2">Facts</CardTitle>
+          <CardTitle component="h2">Properties</CardTitle>
           <CardBody>
-            <Facts
-              facts={[
+            <Properties
+              properties={[
                 ["UUID", <code key="uuid">GPU-{gpu.uuid}</code>],
                 ["Memory", gib(gpu.memory_bytes)],
                 ["Compute capability", gpu.compute_capability],
                 ["PCI", gpu.pci_bus_id || "–"],
-                ["To other GPUs", linksText(gpu.links)],
-                ["MIG", gpu.mig ? "on: nothing new starts on it" : "off"],
+                ["Links to other GPUs", linksText(gpu.links)],
+                ["MIG", gpu.mig ? "on (excluded from placement)" : "off"],
                 ["Pool", gpu.pool ?? "none"],
                 ["Notes", gpu.notes || "none"],
               ]}

@@ -1,5 +1,12 @@
-// Nodes > GPUs > partitions, with the state of each; the selection is the URL.
-import { EmptyState, EmptyStateBody, SearchInput, Skeleton, TreeView, type TreeViewDataItem } from "@patternfly/react-core";
+// Inventory tree: nodes, GPUs and partitions with their states. The URL holds the selection.
+import {
+  EmptyState,
+  EmptyStateBody,
+  SearchInput,
+  Skeleton,
+  TreeView,
+  type TreeViewDataItem,
+} from "@patternfly/react-core";
 import CubeIcon from "@patternfly/react-icons/dist/esm/icons/cube-icon";
 import MicrochipIcon from "@patternfly/react-icons/dist/esm/icons/microchip-icon";
 import ServerIcon from "@patternfly/react-icons/dist/esm/icons/server-icon";
@@ -23,14 +30,23 @@ function gpuItem(gpu: Gpu, partitions: Partition[], names: Map<string, string>):
   return {
     id: `gpu:${gpu.id}`,
     name: `GPU ${gpu.index}`,
-    icon: <MicrochipIcon className={gpu.present === false ? "bb-health bb-health--unreachable" : undefined} />,
+    icon: (
+      <MicrochipIcon
+        className={gpu.present === false ? "bb-health bb-health--unreachable" : undefined}
+      />
+    ),
     customBadgeContent: `${allocated(own).percent} %`,
     defaultExpanded: true,
     ...(own.length > 0 ? { children: own.map((p) => partitionItem(p, names)) } : {}),
   };
 }
 
-function nodeItem(node: Node, gpus: Gpu[], partitions: Partition[], names: Map<string, string>): TreeViewDataItem {
+function nodeItem(
+  node: Node,
+  gpus: Gpu[],
+  partitions: Partition[],
+  names: Map<string, string>,
+): TreeViewDataItem {
   const own = gpus.filter((g) => g.node_id === node.id).sort(byIndex);
   return {
     id: `node:${node.id}`,
@@ -43,22 +59,27 @@ function nodeItem(node: Node, gpus: Gpu[], partitions: Partition[], names: Map<s
 }
 
 const nameOf = (a: Allocation) => a.name || a.id.slice(-8);
-const matches = (text: string, wanted: string) => text.toLowerCase().includes(wanted.toLowerCase());
+const matches = (text: string, filter: string) => text.toLowerCase().includes(filter.toLowerCase());
 
-/** Keeps what matches, with the way to it and all below it. */
-function filtered(items: TreeViewDataItem[], wanted: string): TreeViewDataItem[] {
-  if (!wanted) return items;
+/** Return the matching items with their ancestors and descendants. */
+function filtered(items: TreeViewDataItem[], filter: string): TreeViewDataItem[] {
+  if (!filter) return items;
   return items.flatMap((item) => {
-    if (matches(String(item.name), wanted)) return [item];
-    const children = filtered(item.children ?? [], wanted);
+    if (matches(String(item.name), filter)) return [item];
+    const children = filtered(item.children ?? [], filter);
     return children.length > 0 ? [{ ...item, children }] : [];
   });
 }
 
 export function InventoryTree() {
-  const [nodes, gpus, partitions, allocations] = [useRows("node"), useRows("gpu"), useRows("partition"), useRows("allocation")];
+  const [nodes, gpus, partitions, allocations] = [
+    useRows("node"),
+    useRows("gpu"),
+    useRows("partition"),
+    useRows("allocation"),
+  ];
   const loaded = useLoaded("node");
-  const [wanted, setWanted] = useState("");
+  const [filter, setFilter] = useState("");
   const navigate = useNavigate();
   const { pathname } = useLocation();
   const items = useMemo(() => {
@@ -66,8 +87,10 @@ export function InventoryTree() {
     const sorted = [...nodes].sort((a, b) => a.name.localeCompare(b.name));
     return sorted.map((n) => nodeItem(n, gpus, partitions, names));
   }, [nodes, gpus, partitions, allocations]);
-  const shown = filtered(items, wanted);
-  const active = shown.flatMap((n) => [n, ...(n.children ?? [])]).filter((i) => pathname === `/${i.id?.replace(":", "s/")}`);
+  const visible = filtered(items, filter);
+  const active = visible
+    .flatMap((n) => [n, ...(n.children ?? [])])
+    .filter((i) => pathname === `/${i.id?.replace(":", "s/")}`);
 
   const select = (item: TreeViewDataItem) => {
     const [kind, id, gpuId] = (item.id ?? "").split(":");
@@ -86,12 +109,18 @@ export function InventoryTree() {
     );
   return (
     <>
-      <SearchInput aria-label="Filter the tree" placeholder="Filter" value={wanted} onChange={(_, v) => setWanted(v)} onClear={() => setWanted("")} />
+      <SearchInput
+        aria-label="Filter the tree"
+        placeholder="Filter"
+        value={filter}
+        onChange={(_, v) => setFilter(v)}
+        onClear={() => setFilter("")}
+      />
       <TreeView
         aria-label="Nodes, GPUs and partitions"
-        key={wanted}
-        data={shown}
-        allExpanded={wanted ? true : undefined}
+        key={filter}
+        data={visible}
+        allExpanded={filter ? true : undefined}
         hasBadges
         hasSelectableNodes
         activeItems={active}

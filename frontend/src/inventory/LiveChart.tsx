@@ -1,4 +1,4 @@
-// One reading over the last minutes. A gap in the samples is drawn as a gap.
+// Chart of one metric over the last five minutes. Missing samples appear as gaps.
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -10,7 +10,7 @@ const HEIGHT = 180;
 
 export interface ChartProps {
   gpuId: string;
-  /** Place of the reading in a sample. */
+  /** Index of the metric in a sample. */
   reading: 1 | 2 | 3 | 4;
   label: string;
   tone: string;
@@ -19,10 +19,15 @@ export interface ChartProps {
   unit: string;
 }
 
-const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const colour = (name: string) =>
+  getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** Times and values; where samples are missing, an empty one breaks the line. */
-function columns(samples: Sample[], reading: number, scale: number): [number[], (number | null)[]] {
+/** Return times and values. A null value interrupts the line where samples are missing. */
+function chartData(
+  samples: Sample[],
+  reading: number,
+  scale: number,
+): [number[], (number | null)[]] {
   const times: number[] = [];
   const values: (number | null)[] = [];
   for (const s of samples) {
@@ -38,44 +43,72 @@ function columns(samples: Sample[], reading: number, scale: number): [number[], 
   return [times, values];
 }
 
-const clock = (seconds: number) => new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+const clock = (seconds: number) =>
+  new Date(seconds * 1000).toLocaleTimeString([], {
+    hour: "2-digit",
+    minute: "2-digit",
+    hour12: false,
+  });
 
 function options(props: ChartProps, width: number): uPlot.Options {
   const text = colour("--pf-t--global--text--color--subtle");
-  const axis = { stroke: text, grid: { stroke: colour("--pf-t--global--border--color--default"), width: 1 }, ticks: { show: false } };
+  const axis = {
+    stroke: text,
+    grid: { stroke: colour("--pf-t--global--border--color--default"), width: 1 },
+    ticks: { show: false },
+  };
   return {
     width,
     height: HEIGHT,
     legend: { show: false },
     cursor: { y: false, sync: { key: "gpu" } },
-    scales: { x: { time: true, range: (_u, _min, max) => [max - WINDOW_SECONDS, max] }, y: { range: [0, props.max ?? 1] } },
+    scales: {
+      x: { time: true, range: (_u, _min, max) => [max - WINDOW_SECONDS, max] },
+      y: { range: [0, props.max ?? 1] },
+    },
     axes: [
       { ...axis, values: (_u, ticks) => ticks.map(clock) },
       { ...axis, size: 64, values: (_u, ticks) => ticks.map((t) => `${t} ${props.unit}`) },
     ],
-    series: [{}, { label: props.label, stroke: colour(props.tone), fill: `${colour(props.tone)}33`, width: 2, points: { show: false }, spanGaps: false }],
+    series: [
+      {},
+      {
+        label: props.label,
+        stroke: colour(props.tone),
+        fill: `${colour(props.tone)}33`,
+        width: 2,
+        points: { show: false },
+        spanGaps: false,
+      },
+    ],
   };
 }
 
 export default function LiveChart(props: ChartProps) {
   const { gpuId, reading, scale = 1, max, label, unit, tone } = props;
-  const box = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const samples = useSamples(gpuId);
   const [theme, setTheme] = useState(0);
 
   useEffect(() => {
-    const flip = () => setTheme((n) => n + 1);
-    window.addEventListener("busbar-theme", flip);
-    return () => window.removeEventListener("busbar-theme", flip);
+    const redraw = () => setTheme((n) => n + 1);
+    window.addEventListener("busbar-theme", redraw);
+    return () => window.removeEventListener("busbar-theme", redraw);
   }, []);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the data comes in the next effect; a new theme makes a new plot
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the next effect sets the data; a new theme needs a new plot
   useEffect(() => {
-    const element = box.current as HTMLDivElement;
-    const u = new uPlot(options(props, element.clientWidth), columns(samples, reading, scale), element);
+    const element = container.current as HTMLDivElement;
+    const u = new uPlot(
+      options(props, element.clientWidth),
+      chartData(samples, reading, scale),
+      element,
+    );
     plot.current = u;
-    const resized = new ResizeObserver(() => u.setSize({ width: element.clientWidth, height: HEIGHT }));
+    const resized = new ResizeObserver(() =>
+      u.setSize({ width: element.clientWidth, height: HEIGHT }),
+    );
     resized.observe(element);
     return () => {
       resized.disconnect();
@@ -83,16 +116,20 @@ export default function LiveChart(props: ChartProps) {
     };
   }, [gpuId, reading, theme, max, label, unit, tone]);
 
-  useEffect(() => plot.current?.setData(columns(samples, reading, scale)), [samples, reading, scale]);
+  useEffect(
+    () => plot.current?.setData(chartData(samples, reading, scale)),
+    [samples, reading, scale],
+  );
 
-  const now = samples.at(-1)?.[reading as 1];
-  const shown = now == null ? "no reading yet" : `${(now / scale).toFixed(scale > 1 ? 2 : 0)} ${unit}`;
+  const latest = samples.at(-1)?.[reading as 1];
+  const valueText =
+    latest == null ? "no samples yet" : `${(latest / scale).toFixed(scale > 1 ? 2 : 0)} ${unit}`;
   return (
-    <figure className="bb-chart" aria-label={`${label}, last five minutes; now ${shown}`}>
+    <figure className="bb-chart" aria-label={`${label}, last 5 minutes; latest ${valueText}`}>
       <figcaption>
-        {label} <b data-reading={label}>{shown}</b>
+        {label} <b data-reading={label}>{valueText}</b>
       </figcaption>
-      <div ref={box} />
+      <div ref={container} />
     </figure>
   );
 }

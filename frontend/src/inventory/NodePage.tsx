@@ -31,10 +31,10 @@ import { NotFound } from "./NotFound";
 import { PartitionBar } from "./PartitionBar";
 import { byIndex } from "./capacity";
 
-export function Facts({ facts }: { facts: [string, ReactNode][] }) {
+export function Properties({ properties }: { properties: [string, ReactNode][] }) {
   return (
     <DescriptionList isHorizontal isCompact columnModifier={{ default: "1Col", xl: "2Col" }}>
-      {facts.map(([term, value]) => (
+      {properties.map(([term, value]) => (
         <DescriptionListGroup key={term}>
           <DescriptionListTerm>{term}</DescriptionListTerm>
           <DescriptionListDescription>{value}</DescriptionListDescription>
@@ -48,14 +48,22 @@ function CordonButton({ node }: { node: Node }) {
   const denied = useDenied("inventory.manage");
   const cordoned = node.state === "cordoned";
   const change = useMutation({
-    mutationFn: async () => unwrap(await api.POST(`/api/v1/nodes/{node_id}/${cordoned ? "uncordon" : "cordon"}`, { params: { path: { node_id: node.id } } })),
+    mutationFn: async () =>
+      unwrap(
+        await api.POST(`/api/v1/nodes/{node_id}/${cordoned ? "uncordon" : "cordon"}`, {
+          params: { path: { node_id: node.id } },
+        }),
+      ),
   });
   return (
     <Button
       variant="secondary"
       isLoading={change.isPending}
       isAriaDisabled={Boolean(denied) || change.isPending}
-      title={denied || (cordoned ? "New allocations may come again" : "Present allocations stay, new ones do not come")}
+      title={
+        denied ||
+        (cordoned ? "Allow new allocations" : "Exclude from placement; existing allocations stay")
+      }
       onClick={() => denied || change.mutate()}
     >
       {cordoned ? "Uncordon" : "Cordon"}
@@ -84,20 +92,36 @@ function Summary({ node }: { node: Node }) {
         </CardBody>
       </Card>
       <Card>
-        <CardTitle component="h2">Facts</CardTitle>
+        <CardTitle component="h2">Properties</CardTitle>
         <CardBody>
-          <Facts
-            facts={[
-              ["Data plane", node.endpoints.map((e) => `${e.address}:${e.port}${e.network === "default" ? "" : ` (${e.network})`}`).join(", ") || "–"],
-              ["Driver", node.software ? "software GPUs, no NVIDIA driver" : node.driver_version],
+          <Properties
+            properties={[
+              [
+                "Data plane",
+                node.endpoints
+                  .map(
+                    (e) =>
+                      `${e.address}:${e.port}${e.network === "default" ? "" : ` (${e.network})`}`,
+                  )
+                  .join(", ") || "–",
+              ],
+              ["Driver", node.software ? "software GPUs (no NVIDIA driver)" : node.driver_version],
               ["CUDA", node.cuda_version ? `up to ${node.cuda_version}` : "–"],
-              ["Agent", node.agent_outdated ? `${node.agent_version}; this appliance brings another: add the machine again to update it` : node.agent_version],
+              [
+                "Agent",
+                node.agent_outdated
+                  ? `${node.agent_version}; the appliance has a newer version`
+                  : node.agent_version,
+              ],
               ["Site", node.site ?? "none"],
               ["Notes", node.notes || "none"],
               ["System", node.operating_system],
               ["Last seen", dateTime(node.last_seen_at)],
               ["Since", dateTime(node.created_at)],
-              ["Desired state", `generation ${node.generation}, applied ${node.applied_generation}`],
+              [
+                "Desired state",
+                `generation ${node.generation}, applied ${node.applied_generation}`,
+              ],
               [
                 "Labels",
                 Object.entries((node.labels ?? {}) as Record<string, string>)
@@ -120,7 +144,7 @@ export function NodePage() {
   const events = useRows("event");
   const loaded = useLoaded("node");
   const [tab, setTab] = useState<string | number>("summary");
-  if (!node) return loaded ? <NotFound what="node" /> : null;
+  if (!node) return loaded ? <NotFound what="Node" /> : null;
   return (
     <>
       <PageSection>
@@ -134,7 +158,10 @@ export function NodePage() {
           />
           <BreadcrumbItem isActive>{node.name}</BreadcrumbItem>
         </Breadcrumb>
-        <Flex justifyContent={{ default: "justifyContentSpaceBetween" }} alignItems={{ default: "alignItemsCenter" }}>
+        <Flex
+          justifyContent={{ default: "justifyContentSpaceBetween" }}
+          alignItems={{ default: "alignItemsCenter" }}
+        >
           <Flex gap={{ default: "gapMd" }} alignItems={{ default: "alignItemsCenter" }}>
             <Title headingLevel="h1">{node.name}</Title>
             <NodeState node={node} />
@@ -143,7 +170,13 @@ export function NodePage() {
         </Flex>
       </PageSection>
       <PageSection>
-        <Tabs activeKey={tab} onSelect={(_, key) => setTab(key)} mountOnEnter unmountOnExit aria-label="Node">
+        <Tabs
+          activeKey={tab}
+          onSelect={(_, key) => setTab(key)}
+          mountOnEnter
+          unmountOnExit
+          aria-label="Node"
+        >
           <Tab eventKey="summary" title={<TabTitleText>Summary</TabTitleText>}>
             <div className="bb-stack bb-tab">
               <Summary node={node} />

@@ -4,9 +4,9 @@ import { Link } from "@tanstack/react-router";
 export function NotFound({ what }: { what: string }) {
   return (
     <PageSection isFilled>
-      <EmptyState titleText={`There is no such ${what}`} headingLevel="h1">
+      <EmptyState titleText={`${what} not found`} headingLevel="h1">
         <EmptyStateBody>
-          It was removed, or you may not see it. <Link to="/">Back to the overview</Link>
+          It was removed, or you do not have access to it. <Link to="/">Back to the overview</Link>
         </EmptyStateBody>
       </EmptyState>
     </PageSection>

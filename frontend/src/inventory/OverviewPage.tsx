@@ -1,4 +1,4 @@
-// All of the pool at a glance: capacity in numbers, every GPU as a bar.
+// Overview page: totals, capacity, and one bar per GPU.
 import {
   Button,
   Card,
@@ -28,7 +28,7 @@ import { NodeState } from "./NodeState";
 import { PartitionBar } from "./PartitionBar";
 import { allocated, byIndex } from "./capacity";
 
-function Figure({ value, text }: { value: string | number; text: string }) {
+function Tile({ value, text }: { value: string | number; text: string }) {
   return (
     <Card isCompact className="bb-figure">
       <CardBody>
@@ -39,22 +39,30 @@ function Figure({ value, text }: { value: string | number; text: string }) {
   );
 }
 
-function Figures({ nodes, gpus }: { nodes: Node[]; gpus: Gpu[] }) {
+function SummaryTiles({ nodes, gpus }: { nodes: Node[]; gpus: Gpu[] }) {
   const partitions = useRows("partition");
   const sessions = useRows("session");
-  const waiting = useRows("allocation").filter((a) => a.state === "waiting").length;
+  const queued = useRows("allocation").filter((a) => a.state === "queued").length;
   const present = gpus.filter((g) => g.present !== false);
-  const taken = allocated(partitions);
-  const whole = present.reduce((sum, g) => sum + g.memory_bytes, 0);
+  const total = allocated(partitions);
+  const totalBytes = present.reduce((sum, g) => sum + g.memory_bytes, 0);
   const unreachable = nodes.filter((n) => !n.reachable).length;
   return (
     <Gallery hasGutter minWidths={{ default: "150px" }}>
-      <Figure value={nodes.length} text={unreachable ? `nodes, ${unreachable} unreachable` : nodes.length === 1 ? "node" : "nodes"} />
-      <Figure value={present.length} text="GPUs" />
-      <Figure value={`${(taken.percent / 100).toFixed(2)}`} text={`of ${present.length} GPUs allocated`} />
-      <Figure value={gib(taken.memory_bytes)} text={`of ${gib(whole)} allocated`} />
-      <Figure value={sessions.length} text="programs running" />
-      <Figure value={waiting} text="requests waiting" />
+      <Tile
+        value={nodes.length}
+        text={
+          unreachable ? `nodes, ${unreachable} unreachable` : nodes.length === 1 ? "node" : "nodes"
+        }
+      />
+      <Tile value={present.length} text="GPUs" />
+      <Tile
+        value={`${(total.percent / 100).toFixed(2)}`}
+        text={`of ${present.length} GPUs allocated`}
+      />
+      <Tile value={gib(total.memory_bytes)} text={`of ${gib(totalBytes)} allocated`} />
+      <Tile value={sessions.length} text="running programs" />
+      <Tile value={queued} text="queued requests" />
     </Gallery>
   );
 }
@@ -84,7 +92,7 @@ function NodeCard({ node, gpus }: { node: Node; gpus: Gpu[] }) {
             <PartitionBar gpu={g} />
           </div>
         ))}
-        {gpus.length === 0 && <p className="bb-quiet">No GPU was reported yet.</p>}
+        {gpus.length === 0 && <p className="bb-quiet">The node has not reported GPUs yet.</p>}
       </CardBody>
     </Card>
   );
@@ -99,10 +107,18 @@ export function OverviewPage() {
   return (
     <>
       <PageSection>
-        <Flex justifyContent={{ default: "justifyContentSpaceBetween" }} alignItems={{ default: "alignItemsCenter" }}>
+        <Flex
+          justifyContent={{ default: "justifyContentSpaceBetween" }}
+          alignItems={{ default: "alignItemsCenter" }}
+        >
           <Title headingLevel="h1">Overview</Title>
           <Flex gap={{ default: "gapSm" }}>
-            <Button variant="secondary" isAriaDisabled={Boolean(noNode)} title={noNode} onClick={() => noNode || setDialog("node")}>
+            <Button
+              variant="secondary"
+              isAriaDisabled={Boolean(noNode)}
+              title={noNode}
+              onClick={() => noNode || setDialog("node")}
+            >
               Add node
             </Button>
             <Button
@@ -118,17 +134,28 @@ export function OverviewPage() {
         </Flex>
       </PageSection>
       <PageSection className="bb-stack">
-        <Figures nodes={nodes} gpus={gpus} />
+        <SummaryTiles nodes={nodes} gpus={gpus} />
         {gpus.length > 0 && <CapacityCard />}
         {sorted.map((n) => (
-          <NodeCard key={n.id} node={n} gpus={gpus.filter((g) => g.node_id === n.id).sort(byIndex)} />
+          <NodeCard
+            key={n.id}
+            node={n}
+            gpus={gpus.filter((g) => g.node_id === n.id).sort(byIndex)}
+          />
         ))}
         {loaded && nodes.length === 0 && (
           <EmptyState titleText="Add the first node" headingLevel="h2">
-            <EmptyStateBody>A node is a machine whose GPUs everybody may use. It is registered over SSH; nothing has to be prepared there.</EmptyStateBody>
+            <EmptyStateBody>
+              A node is a server with GPUs. Busbar registers it over SSH; the machine needs no
+              preparation.
+            </EmptyStateBody>
             <EmptyStateFooter>
               <EmptyStateActions>
-                <Button variant="primary" onClick={() => setDialog("node")} isDisabled={Boolean(noNode)}>
+                <Button
+                  variant="primary"
+                  onClick={() => setDialog("node")}
+                  isDisabled={Boolean(noNode)}
+                >
                   Add node
                 </Button>
               </EmptyStateActions>

@@ -1,4 +1,4 @@
-// One bar is one GPU's memory; its segments are its partitions. The signature of this console.
+// Bar of one GPU's memory. Its segments are the partitions.
 import { Tooltip } from "@patternfly/react-core";
 import { useRef } from "react";
 import type { Allocation, Gpu, Partition, Session } from "../api/client";
@@ -7,13 +7,16 @@ import { gib } from "../format";
 import { allocated, partitionsOf } from "./capacity";
 
 const TONES = 6;
-/** Too narrow for words: the tooltip and the label have them. */
+/** Narrower segments show no name; tooltip and label contain it. */
 const NARROW_PERCENT = 9;
-/** A partition keeps its tone wherever it is shown. */
-const toneOf = (p: Partition) => [...p.allocation_id].reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) >>> 0, 7) % TONES;
+/** Return the colour index of a partition, equal on all pages. */
+const toneOf = (p: Partition) =>
+  [...p.allocation_id].reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) >>> 0, 7) % TONES;
 
 function used(p: Partition, gpu: Gpu, sessions: Session[]): number {
-  return sessions.filter((s) => s.allocation_id === p.allocation_id && s.node === gpu.node).reduce((sum, s) => sum + (s.memory_bytes ?? 0), 0);
+  return sessions
+    .filter((s) => s.allocation_id === p.allocation_id && s.node === gpu.node)
+    .reduce((sum, s) => sum + (s.memory_bytes ?? 0), 0);
 }
 
 interface SegmentProps {
@@ -50,20 +53,34 @@ function Segment({ partition: p, gpu, allocation, sessions }: SegmentProps) {
 }
 
 export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boolean }) {
-  const own = partitionsOf(gpu, useRows("partition"));
+  const ownPartitions = partitionsOf(gpu, useRows("partition"));
   const allocations = useRows("allocation");
   const sessions = useRows("session");
-  const taken = allocated(own);
-  const free = gpu.memory_bytes - taken.memory_bytes;
+  const total = allocated(ownPartitions);
+  const free = gpu.memory_bytes - total.memory_bytes;
   return (
     <div className="bb-gpubar">
-      <ul className={`bb-bar ${isTall ? "bb-bar--tall" : ""}`} aria-label={`Partitions of GPU ${gpu.index} of ${gpu.node}`}>
-        {own.map((p) => (
-          <Segment key={p.id} partition={p} gpu={gpu} allocation={allocations.find((a) => a.id === p.allocation_id)} sessions={sessions} />
+      <ul
+        className={`bb-bar ${isTall ? "bb-bar--tall" : ""}`}
+        aria-label={`Partitions of GPU ${gpu.index} of ${gpu.node}`}
+      >
+        {ownPartitions.map((p) => (
+          <Segment
+            key={p.id}
+            partition={p}
+            gpu={gpu}
+            allocation={allocations.find((a) => a.id === p.allocation_id)}
+            sessions={sessions}
+          />
         ))}
-        {taken.percent < 100 && (
-          <li className="bb-segment bb-segment--free" aria-label={`${100 - taken.percent} % free, ${gib(free)}`}>
-            <span className="bb-segment__text">{100 - taken.percent >= NARROW_PERCENT && `${100 - taken.percent} % free`}</span>
+        {total.percent < 100 && (
+          <li
+            className="bb-segment bb-segment--free"
+            aria-label={`${100 - total.percent} % free, ${gib(free)}`}
+          >
+            <span className="bb-segment__text">
+              {100 - total.percent >= NARROW_PERCENT && `${100 - total.percent} % free`}
+            </span>
           </li>
         )}
       </ul>

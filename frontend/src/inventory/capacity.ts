@@ -1,4 +1,4 @@
-// What is occupied and what is free, from partitions.
+// Allocated capacity computed from partitions, and node health.
 import type { Gpu, Node, Partition } from "../api/client";
 
 export interface Capacity {
@@ -6,7 +6,8 @@ export interface Capacity {
   memory_bytes: number;
 }
 
-export const partitionsOf = (gpu: Gpu, partitions: Partition[]) => partitions.filter((p) => p.gpu_id === gpu.id).sort((a, b) => (a.id < b.id ? -1 : 1));
+export const partitionsOf = (gpu: Gpu, partitions: Partition[]) =>
+  partitions.filter((p) => p.gpu_id === gpu.id).sort((a, b) => (a.id < b.id ? -1 : 1));
 
 export const allocated = (partitions: Partition[]): Capacity => ({
   percent: partitions.reduce((sum, p) => sum + p.compute_percent, 0),
@@ -20,4 +21,5 @@ export const healthOf = (node: Node): NodeHealth => {
   if (!node.reachable) return "unreachable";
   return node.state === "ready" || node.state === "cordoned" ? node.state : "other";
 };
-export const healthText = (node: Node): string => (node.reachable ? node.state : `${node.state}, unreachable`);
+export const healthText = (node: Node): string =>
+  node.reachable ? node.state : `${node.state}, unreachable`;

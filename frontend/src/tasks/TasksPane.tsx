@@ -1,25 +1,38 @@
-// Recent tasks, docked below every page, as in vSphere.
+// Recent tasks pane, docked below every page.
 import { Button, Progress, ProgressSize } from "@patternfly/react-core";
 import AngleDownIcon from "@patternfly/react-icons/dist/esm/icons/angle-down-icon";
 import AngleUpIcon from "@patternfly/react-icons/dist/esm/icons/angle-up-icon";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { type Task, api, once, unwrap } from "../api/client";
+import { type Task, api, idempotencyKey, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
-import { time, words } from "../format";
+import { time, humanize } from "../format";
 
-const KEY = "busbar.tasks";
+const STORAGE_KEY = "busbar.tasks";
 const SHOWN = 30;
 
 function State({ task }: { task: Task }) {
-  if (task.state === "running") return <Progress value={task.progress_percent} size={ProgressSize.sm} aria-label={`${words(task.kind)}, progress`} />;
+  if (task.state === "running")
+    return (
+      <Progress
+        value={task.progress_percent}
+        size={ProgressSize.sm}
+        aria-label={`${humanize(task.kind)}, progress`}
+      />
+    );
   return <span className={`bb-task--${task.state}`}>{task.state}</span>;
 }
 
 function CancelButton({ task }: { task: Task }) {
   const cancel = useMutation({
-    mutationFn: async () => unwrap(await api.POST("/api/v1/tasks/{task_id}/cancel", { params: { path: { task_id: task.id } }, headers: once() })),
+    mutationFn: async () =>
+      unwrap(
+        await api.POST("/api/v1/tasks/{task_id}/cancel", {
+          params: { path: { task_id: task.id } },
+          headers: idempotencyKey(),
+        }),
+      ),
   });
   if (!task.cancellable) return null;
   return (
@@ -29,7 +42,7 @@ function CancelButton({ task }: { task: Task }) {
       isLoading={cancel.isPending}
       title={cancel.error?.message}
       isDanger={Boolean(cancel.error)}
-      aria-label={`Cancel ${words(task.kind)}`}
+      aria-label={`Cancel ${humanize(task.kind)}`}
       onClick={() => cancel.mutate()}
     >
       {cancel.error ? "Not cancelled" : "Cancel"}
@@ -39,28 +52,28 @@ function CancelButton({ task }: { task: Task }) {
 
 export function TasksPane() {
   const tasks = useRows("task").slice(0, SHOWN);
-  const [open, setOpen] = useState(localStorage.getItem(KEY) !== "closed");
+  const [open, setOpen] = useState(localStorage.getItem(STORAGE_KEY) !== "closed");
   const running = tasks.filter((t) => t.state === "running").length;
-  const flip = () => {
-    localStorage.setItem(KEY, open ? "closed" : "open");
+  const toggle = () => {
+    localStorage.setItem(STORAGE_KEY, open ? "closed" : "open");
     setOpen(!open);
   };
   return (
     <section className="bb-tasks" aria-label="Recent tasks">
       <div className="bb-tasks__head">
         <h2>Recent tasks</h2>
-        <span className="bb-quiet">{running ? `${running} running` : "nothing running"}</span>
+        <span className="bb-quiet">{running ? `${running} running` : "no running tasks"}</span>
         <Button
           variant="plain"
           size="sm"
           aria-expanded={open}
           aria-label={open ? "Hide recent tasks" : "Show recent tasks"}
           icon={open ? <AngleDownIcon /> : <AngleUpIcon />}
-          onClick={flip}
+          onClick={toggle}
         />
       </div>
       {open && (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
         <section className="bb-tasks__list" tabIndex={0} aria-label="List of recent tasks">
           <Table variant="compact" borders={false} aria-label="Recent tasks">
             <Thead>
@@ -77,7 +90,7 @@ export function TasksPane() {
             <Tbody>
               {tasks.map((t) => (
                 <Tr key={t.id}>
-                  <Td dataLabel="Task">{words(t.kind)}</Td>
+                  <Td dataLabel="Task">{humanize(t.kind)}</Td>
                   <Td dataLabel="State">
                     <State task={t} />
                   </Td>

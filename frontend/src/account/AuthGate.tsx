@@ -1,4 +1,4 @@
-// Who is there? The login page, or the console with its live feed.
+// Shows the sign-in page or, after sign-in, the console with its live feed.
 import { Bullseye, Spinner } from "@patternfly/react-core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
@@ -18,7 +18,7 @@ const readMe = async (): Promise<Me | null> => {
   }
 };
 
-export function Gate() {
+export function AuthGate() {
   const cache = useQueryClient();
   const me = useQuery({ queryKey: ["me"], queryFn: readMe, staleTime: Number.POSITIVE_INFINITY });
   const [live, setLive] = useState(false);

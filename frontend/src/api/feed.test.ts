@@ -1,0 +1,98 @@
+// @vitest-environment jsdom
+import { QueryClient } from "@tanstack/react-query";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { type Feed, openFeed } from "./feed";
+
+/** WebSocket whose server side is the test. */
+class FakeSocket {
+  static newest: FakeSocket;
+  static readonly OPEN = 1;
+  readonly readyState = FakeSocket.OPEN;
+  sent: Record<string, unknown>[] = [];
+  onopen = () => {};
+  onmessage = (_: { data: string }) => {};
+  onclose = (_: { code: number }) => {};
+  constructor(readonly url: string) {
+    FakeSocket.newest = this;
+  }
+  send(text: string) {
+    this.sent.push(JSON.parse(text));
+  }
+  close() {}
+  receive(message: object) {
+    this.onmessage({ data: JSON.stringify(message) });
+  }
+}
+
+const cache = new QueryClient();
+const states: boolean[] = [];
+const signedOut = vi.fn();
+let feed: Feed;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.stubGlobal("WebSocket", FakeSocket);
+  cache.setQueryData(["rows", "gpu"], [{ id: "a", notes: "" }]);
+  states.length = 0;
+  feed = openFeed(cache, (live) => states.push(live), signedOut);
+  FakeSocket.newest.onopen();
+  FakeSocket.newest.receive({ type: "hello", epoch: "e1", sequence: 7, resumed: false });
+});
+afterEach(() => {
+  feed.close();
+  vi.useRealTimers();
+});
+
+const change = (sequence: number, id: string, row: object | null) => ({
+  type: "changes",
+  items: [{ sequence, kind: "gpu", id, row }],
+});
+
+test("a change replaces its row, adds a new one first, and deletes a removed one", () => {
+  FakeSocket.newest.receive(change(8, "a", { id: "a", notes: "new" }));
+  FakeSocket.newest.receive(change(9, "b", { id: "b", notes: "" }));
+  expect(cache.getQueryData(["rows", "gpu"])).toEqual([
+    { id: "b", notes: "" },
+    { id: "a", notes: "new" },
+  ]);
+  FakeSocket.newest.receive(change(10, "a", null));
+  expect(cache.getQueryData(["rows", "gpu"])).toEqual([{ id: "b", notes: "" }]);
+});
+
+test("a reconnecting client sends its epoch and last sequence number", () => {
+  FakeSocket.newest.receive(change(8, "a", { id: "a" }));
+  FakeSocket.newest.onclose({ code: 1006 });
+  expect(states.at(-1)).toBe(false);
+  vi.runOnlyPendingTimers();
+  FakeSocket.newest.onopen();
+  expect(FakeSocket.newest.sent[0]).toEqual({ type: "hello", epoch: "e1", sequence: 8 });
+});
+
+test("resync invalidates all lists", () => {
+  const invalidate = vi.spyOn(cache, "invalidateQueries");
+  FakeSocket.newest.receive({ type: "resync", sequence: 20 });
+  vi.runOnlyPendingTimers();
+  expect(invalidate).toHaveBeenCalledWith({ queryKey: ["rows"] });
+});
+
+test("close code 4401 ends the session without a reconnect", () => {
+  const socket = FakeSocket.newest;
+  socket.onclose({ code: 4401 });
+  vi.runOnlyPendingTimers();
+  expect(signedOut).toHaveBeenCalled();
+  expect(FakeSocket.newest).toBe(socket);
+});
+
+test("after close code 4403 the client reconnects without resuming and reads its roles", () => {
+  const invalidate = vi.spyOn(cache, "invalidateQueries");
+  FakeSocket.newest.receive(change(8, "a", { id: "a" }));
+  FakeSocket.newest.onclose({ code: 4403 });
+  expect(invalidate).toHaveBeenCalledWith({ queryKey: ["me"] });
+  vi.runOnlyPendingTimers();
+  FakeSocket.newest.onopen();
+  expect(FakeSocket.newest.sent[0]).toEqual({ type: "hello", epoch: "", sequence: 8 });
+  FakeSocket.newest.receive({ type: "hello", epoch: "e1", sequence: 8, resumed: false });
+  vi.runOnlyPendingTimers();
+  expect(invalidate).toHaveBeenCalledWith({ queryKey: ["rows"] });
+  expect(signedOut).not.toHaveBeenCalled();
+});
