@@ -6,15 +6,17 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   url:
-    description: Of the appliance, such as C(https://busbar.example:8443).
+    description: URL of the appliance, such as C(https://busbar.example:8443).
     type: str
     required: true
   token:
-    description: An API token; of a role that may do what is asked.
+    description: API token of a user with the necessary privileges.
     type: str
     required: true
   ca_file:
-    description: File with the appliance's CA, in PEM. C(GET /api/v1/ca) gives it; compare its fingerprint with the one that the appliance printed.
+    description:
+      - File with the certificate of the appliance's CA in PEM format, from C(GET /api/v1/ca).
+      - Compare its fingerprint with the one that the appliance printed.
     type: path
     required: true
 """

@@ -1,6 +1,6 @@
 # Copyright: The Busbar developers
 # Apache License 2.0 (see LICENSE or https://www.apache.org/licenses/LICENSE-2.0)
-"""The appliance's REST API for modules: urllib only, so that a controller needs nothing installed."""
+"""Client of the appliance's REST API for modules. Needs no additional Python package."""
 
 import json
 import ssl
@@ -11,7 +11,7 @@ from ansible.module_utils.urls import open_url
 
 
 class ApplianceError(Exception):
-    """What the appliance answered, as a sentence."""
+    """An error response of the appliance, or a failed connection."""
 
     def __init__(self, detail, status=0, code=""):
         super().__init__(detail)
@@ -20,7 +20,10 @@ class ApplianceError(Exception):
 
 
 class Appliance:
-    """`token` is an API token; `ca_file` holds the appliance's CA, as `busbar ca` or GET /api/v1/ca gives it."""
+    """A connection to the REST API.
+
+    `token` is an API token. `ca_file` holds the certificate of the appliance's CA in PEM format.
+    """
 
     def __init__(self, url, token, ca_file, timeout_seconds=30):
         self.url = url.rstrip("/") + "/api/v1/"
@@ -29,7 +32,10 @@ class Appliance:
         self.timeout_seconds = timeout_seconds
 
     def request(self, method, path, body=None, version=None):
-        """The answer's JSON, or None when it has none. Raises ApplianceError."""
+        """Return the JSON of the response, or None if it is empty. Raises ApplianceError.
+
+        `version` makes the request fail if the object has another version.
+        """
         headers = {"Authorization": "Bearer " + self.token, "Content-Type": "application/json"}
         if method == "POST":
             headers["Idempotency-Key"] = uuid.uuid4().hex
@@ -51,7 +57,7 @@ class Appliance:
         except HTTPError as error:
             raise self._problem(error) from None
         except (URLError, ssl.SSLError, OSError) as error:
-            raise ApplianceError(f"The appliance at {self.url} does not answer: {error}") from None
+            raise ApplianceError(f"Cannot reach the appliance at {self.url}: {error}") from None
         return json.loads(content) if content else None
 
     @staticmethod
@@ -63,10 +69,10 @@ class Appliance:
                 detail += f" {e['pointer']}: {e['message']}"
             return ApplianceError(detail, error.code, content.get("code", ""))
         except (ValueError, KeyError):
-            return ApplianceError(f"The appliance answered {error.code}.", error.code)
+            return ApplianceError(f"The appliance returned HTTP status {error.code}.", error.code)
 
     def items(self, path):
-        """All pages of a list."""
+        """Return the objects of all pages of a list."""
         found, cursor = [], ""
         while True:
             page = self.request(
@@ -77,8 +83,8 @@ class Appliance:
             if not cursor:
                 return found
 
-    def named(self, path, name):
-        """The one object of that name, or None."""
+    def find_by_name(self, path, name):
+        """Return the object with this name, or None."""
         return next((row for row in self.items(path) if row["name"] == name), None)
 
 

@@ -8,39 +8,40 @@ module: node
 short_description: Manage a node of a Busbar appliance
 version_added: 0.1.0
 description:
-  - Cordons, uncordons, labels or removes a node that is registered with the appliance.
-  - Registering a machine is done by the role C(busbar.pool.node), which runs on the machine itself.
+  - Cordons, uncordons, labels or removes an enrolled node on the appliance.
+  - To enrol a machine, use the role C(busbar.pool.node), which runs on the machine itself.
 author:
   - The Busbar developers (@busbar)
 extends_documentation_fragment:
   - busbar.pool.appliance
 options:
   name:
-    description: Of the node, as the appliance shows it.
+    description: Name of the node on the appliance.
     type: str
     required: true
   state:
     description:
-      - V(present), the node takes allocations.
-      - V(cordoned), present allocations stay, new ones do not come.
-      - V(absent), the node is removed and its certificates are revoked. Refused while allocations hold partitions there.
+      - V(present) makes the node available for allocations.
+      - V(cordoned) excludes the node from placement. Existing allocations stay.
+      - V(absent) removes the node and revokes its certificates.
+      - Removal fails while allocations hold partitions of the node.
     type: str
     choices: [present, cordoned, absent]
     default: present
   labels:
-    description: The node's labels, all of them. Left as they are when this is not given.
+    description: Complete set of labels of the node. Omit it to keep the existing labels.
     type: dict
 attributes:
   check_mode:
     support: full
-    description: Says what would change.
+    description: Reports whether the node would change.
   diff_mode:
     support: full
-    description: Shows state and labels before and after.
+    description: Reports state and labels before and after the change.
 """
 
 EXAMPLES = r"""
-- name: Node gpu-07 takes no new allocations
+- name: Cordon node gpu-07
   busbar.pool.node:
     url: https://busbar.example:8443
     token: "{{ busbar_token }}"
@@ -48,7 +49,7 @@ EXAMPLES = r"""
     name: gpu-07
     state: cordoned
 
-- name: Node gpu-07 is labelled
+- name: Label node gpu-07
   busbar.pool.node:
     url: https://busbar.example:8443
     token: "{{ busbar_token }}"
@@ -60,7 +61,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 node:
-  description: The node as the appliance has it now; empty when it is absent.
+  description: The node after the change; empty if it is absent.
   returned: always
   type: dict
   sample: {"name": "gpu-07", "state": "cordoned", "labels": {"rack": "r12"}}
@@ -76,18 +77,20 @@ from ansible_collections.busbar.pool.plugins.module_utils.appliance import (
 STATES = {"present": "ready", "cordoned": "cordoned"}
 
 
-def shown(node):
+def describe(node):
+    """Return state and labels for the diff."""
     return {"state": node["state"], "labels": node["labels"]} if node else {"state": "absent"}
 
 
 def remove(module, appliance, node):
+    """Remove the node. Returns whether it existed, and an empty dictionary."""
     if node is not None and not module.check_mode:
         appliance.request("DELETE", "nodes/" + node["id"], version=node["version"])
     return node is not None, {}
 
 
 def change(module, appliance, node):
-    """The node as it is, or would be, afterwards."""
+    """Set state and labels. Returns whether they change, and the node after the change."""
     wanted_state, labels = STATES[module.params["state"]], module.params["labels"]
     changed = False
     if node["state"] != wanted_state:
@@ -118,19 +121,20 @@ def main():
         module.params["labels"] = {k: str(v) for k, v in module.params["labels"].items()}
     appliance = Appliance(module.params["url"], module.params["token"], module.params["ca_file"])
     try:
-        node = appliance.named("nodes", module.params["name"])
-        before = shown(node)
+        node = appliance.find_by_name("nodes", module.params["name"])
+        before = describe(node)
         if module.params["state"] == "absent":
             changed, node = remove(module, appliance, node)
         elif node is None:
             module.fail_json(
-                msg=f"There is no node {module.params['name']}; register the machine with the role busbar.pool.node."
+                msg=f"Node {module.params['name']} not found;"
+                " enrol the machine with the role busbar.pool.node."
             )
         else:
             changed, node = change(module, appliance, node)
     except ApplianceError as error:
         module.fail_json(msg=str(error), code=error.code)
-    module.exit_json(changed=changed, node=node, diff={"before": before, "after": shown(node)})
+    module.exit_json(changed=changed, node=node, diff={"before": before, "after": describe(node)})
 
 
 if __name__ == "__main__":
