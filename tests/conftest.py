@@ -1,4 +1,4 @@
-"""What holds for all tests; their environment is set by environment.py."""
+"""Selection and order of the tests; environment.py sets their environment."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ import pytest
 
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
+ORDER = ("system", "fleet", "ansible", "remoting", "softgpu", "appliance", "console")
+"""Folders with long files come first, so that two workers end at the same time.
+
+The console is last: Playwright keeps an event loop in the process until the end, and Django refuses
+to work inside one.
+"""
+
+
+def position(item: pytest.Item) -> int:
+    """Return the place of an item's folder in ORDER; other folders come before the console."""
+    folders = [folder for folder in ORDER if folder in item.path.parts]
+    return ORDER.index(folders[0]) if folders else len(ORDER) - 2
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The browser's driver keeps an event loop in this process to the end, in which Django refuses to work: its tests come last."""
-    items.sort(key=lambda item: "console" in item.path.parts)
+    items.sort(key=position)

@@ -1,4 +1,7 @@
-"""A PostgreSQL of the tests' own, of Debian's programs, gone with the process: `BUSBAR_TEST_POSTGRESQL=1 ./test tests/appliance`."""
+"""A temporary PostgreSQL from Debian's packages, removed at the end of the process.
+
+Use it with: BUSBAR_TEST_POSTGRESQL=1 ./test tests/appliance
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ NAME = "busbar"
 
 
 def programs() -> Path:
-    """Where Debian keeps the newest release's."""
+    """Return the folder of the newest release. Raises SystemExit if there is none."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[4]))
     if not found:
         raise SystemExit("PostgreSQL is missing. As root:  apt-get install -y postgresql")
@@ -22,15 +25,22 @@ def programs() -> Path:
 
 
 class Cluster:
-    """Listens on a socket in its folder only. PostgreSQL refuses to run as root, so then it runs as nobody."""
+    """A running server with an empty database, on a Unix socket in its own folder.
+
+    PostgreSQL refuses to run as root; under root it runs as the unprivileged system user.
+    """
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="busbar-postgresql-"))
         self.as_user: dict[str, object] = {}
         if os.geteuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
-            self.as_user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            unprivileged = pwd.getpwnam("nobody")  # codespell:ignore nobody
+            os.chown(self.folder, unprivileged.pw_uid, unprivileged.pw_gid)
+            self.as_user = {
+                "user": unprivileged.pw_uid,
+                "group": unprivileged.pw_gid,
+                "extra_groups": [],
+            }
         data = self.folder / "data"
         self._run(
             "initdb",

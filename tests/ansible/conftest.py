@@ -1,3 +1,3 @@
-from tests.fleet.conftest import appliance, appliance_of_the_session, machine
+from tests.fleet.conftest import appliance, machine, session_appliance
 
-__all__ = ["appliance", "appliance_of_the_session", "machine"]
+__all__ = ["appliance", "machine", "session_appliance"]

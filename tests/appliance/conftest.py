@@ -1,4 +1,9 @@
-"""The cast: Alice owns, Bob is in her project, Charlie is a stranger, Olga operates, Vera views."""
+"""Fixtures: users with roles, API clients and nodes.
+
+alice and bob are users of the default project. charlie is a user of another one, oscar its
+operator, ada and viola its administrators. olga is an operator of the appliance, vera and viola are
+viewers, admin is an administrator.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +21,9 @@ from appliance.accounts.services import token_create
 from appliance.allocations.index import index
 from appliance.fleet.certificates import load_authority
 from appliance.inventory.models import Node, NodeState
-from appliance.inventory.services import ReportedGpu, ReportedNode, node_create, node_report
+from appliance.inventory.reports import ReportedGpu, ReportedNode, create_node, record_node_report
 from appliance.pools.services import ensure_default_pool
-from appliance.telemetry import latest
+from appliance.telemetry import reachability
 
 GIB = 1 << 30
 
@@ -28,14 +33,17 @@ class Cast:
     alice: User
     bob: User
     charlie: User
+    oscar: User
+    ada: User
+    viola: User
     olga: User
     vera: User
     admin: User
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_kept_from_the_test_before() -> None:
-    index.forget()
+def empty_scheduler_index() -> None:
+    index.reset()
 
 
 @pytest.fixture
@@ -48,12 +56,20 @@ def cast(db: None) -> Cast:
     )
     people = {
         name: User.objects.create(username=name)
-        for name in ("alice", "bob", "charlie", "olga", "vera", "admin")
+        for name in ("alice", "bob", "charlie", "oscar", "ada", "viola", "olga", "vera", "admin")
     }
     for name, role, project in (
-        ("alice", Role.USER, ours), ("bob", Role.USER, ours), ("charlie", Role.USER, theirs),
-        ("olga", Role.OPERATOR, None), ("vera", Role.VIEWER, None), ("admin", Role.ADMINISTRATOR, None),
-    ):  # fmt: skip
+        ("alice", Role.USER, ours),
+        ("bob", Role.USER, ours),
+        ("charlie", Role.USER, theirs),
+        ("oscar", Role.OPERATOR, theirs),
+        ("ada", Role.ADMINISTRATOR, theirs),
+        ("viola", Role.ADMINISTRATOR, theirs),
+        ("viola", Role.VIEWER, None),
+        ("olga", Role.OPERATOR, None),
+        ("vera", Role.VIEWER, None),
+        ("admin", Role.ADMINISTRATOR, None),
+    ):
         RoleBinding.objects.create(user=people[name], project=project, role=role)
     return Cast(**people)
 
@@ -75,15 +91,15 @@ def client_of() -> Callable[[User | None], APIClient]:
 def add_node(db: None) -> Callable[..., Node]:
     def make(name: str = "node", gpus: int = 1, memory_bytes: int = 8 * GIB) -> Node:
         ensure_default_pool()
-        node = node_create(name=name)
+        node = create_node(name=name)
         reported = tuple(
             ReportedGpu(uuid.uuid4(), i, "Test GPU", memory_bytes, "12.0") for i in range(gpus)
         )
-        node_report(
+        record_node_report(
             node_id=node.pk,
             report=ReportedNode("1", "1", "test", True, "boot", (("127.0.0.1", 8445),), reported),
         )
-        latest.heard_from(node.pk)
+        reachability.record_heartbeat(node.pk)
         node.refresh_from_db()
         assert node.state == NodeState.READY
         return node
@@ -92,7 +108,7 @@ def add_node(db: None) -> Callable[..., Node]:
 
 
 def applied(node: Node) -> None:
-    """The node reports that it has made its newest generation so."""
+    """Report that the node has applied its newest generation."""
     from appliance.fleet.reports import record_applied
 
     node.refresh_from_db()

@@ -1,4 +1,7 @@
-"""Every operation with every role, on what is one's own, on another's and on what is not there; `access.txt` says what must come."""
+"""Access matrix: the status of every operation for every role, as listed in `access.txt`.
+
+Each operation is requested for an existing object and for an absent one.
+"""
 
 from __future__ import annotations
 
@@ -9,208 +12,268 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.conf import settings
 from django.db import transaction
 from django.urls import URLPattern, get_resolver
 from django.utils import timezone
+from drf_spectacular.generators import SchemaGenerator
 
-from appliance.accounts.models import Project, User
-from appliance.accounts.permissions import PRIVILEGES
+from appliance.accounts.models import Project, RoleBinding, User
+from appliance.accounts.permissions import PRIVILEGES, granted
 from appliance.activity.models import Task
 from appliance.allocations.index import index
 from appliance.allocations.models import Partition, Session, SessionState
+from appliance.api.views import ApplianceView
 from appliance.fleet.models import SshHostKey
 from appliance.inventory.models import Gpu, Node, Site
 from appliance.pools.models import Pool, Quota, Reservation
-from appliance.rest import ApplianceView
 from tests.appliance.conftest import Cast, applied, body
 
 Clients = Callable[[User | None], Any]
-PEOPLE = ("alice", "bob", "charlie", "vera", "olga", "admin", None)
-ROLES = {
-    "alice": "user",
-    "bob": "user",
-    "charlie": "user",
-    "vera": "viewer",
-    "olga": "operator",
-    "admin": "administrator",
-}
-EVERY = set().union(*PRIVILEGES.values()) | {"public"}
+USERS = ("alice", "bob", "charlie", "oscar", "ada", "viola", "vera", "olga", "admin", None)
+FOREIGNERS = ("charlie", "oscar", "ada")
+"""Members of another project than alice; their roles hold in that project only."""
+PRIVATE = "private-to-alice"
+"""Part of the texts that only members of alice's project may read."""
+ALL_PRIVILEGES = set().union(*PRIVILEGES.values()) | {"public"}
 
 
 @dataclass(frozen=True)
 class Row:
+    """One operation of access.txt."""
+
     method: str
     path: str
-    own: tuple[int, ...]
-    object: bool
-    sent: Any
+    statuses: tuple[int, ...]
+    """Expected status for each user, in the order of USERS."""
+    tests_absent: bool
+    """Whether the operation is also requested for an absent object."""
+    request_body: Any
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
 
 
-def rows() -> Iterator[Row]:
+def read_rows() -> Iterator[Row]:
     for line in (Path(__file__).parent / "access.txt").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
-            method, path, *rest = line.split(None, 9)
-            own, last = tuple(map(int, rest[:7])), rest[7] if len(rest) > 7 else ""
-            sent = last.removeprefix("=").strip()
-            yield Row(
-                method, path, own, not last.startswith("="), json.loads(sent) if sent else None
-            )
+            method, path, *rest = line.split(None, 2 + len(USERS))
+            statuses = tuple(map(int, rest[: len(USERS)]))
+            last = rest[len(USERS)] if len(rest) > len(USERS) else ""
+            content = last.removeprefix("=").strip()
+            request_body = json.loads(content) if content else None
+            yield Row(method, path, statuses, not last.startswith("="), request_body)
 
 
-TABLE = list(rows())
+TABLE = list(read_rows())
 
 
 def views() -> Iterator[tuple[str, type[ApplianceView]]]:
-    """Path, with {name} for each of its ids, and view."""
+    """Yield path, with {name} for each id, and view of every route of the API."""
     for pattern in get_resolver().url_patterns:
         assert isinstance(pattern, URLPattern)
         if (path := str(pattern.pattern)).startswith("api/v1/"):
             yield (
                 re.sub(r"<\w+:(\w+)>", r"{\1}", path.removeprefix("api/v1/")),
-                pattern.callback.view_class,
+                cast(Any, pattern.callback).view_class,
             )
 
 
 def privilege_of(row: Row) -> str:
-    """The matrix names its objects by kind, some routes call them object_id."""
+    """Return the privilege of an operation. Ids may have other names than in the route."""
     for path, view in views():
-        if re.sub(r"\{\w+\}", "{}", path) == re.sub(r"\{\w+\}", "{}", row.path):
+        if without_names(path) == without_names(row.path):
             return view.privileges[row.method]
-    raise AssertionError(f"{row}: there is no such operation")
+    raise AssertionError(f"{row}: no such operation")
 
 
-def test_every_view_names_a_known_privilege_for_each_of_its_methods() -> None:
+def test_every_view_declares_a_known_privilege_for_each_method() -> None:
     for path, view in views():
-        assert issubclass(view, ApplianceView), f"{path} goes round can() and visible_to()"
+        assert issubclass(view, ApplianceView), f"{path} bypasses the permission check"
         methods = {m.upper() for m in ("get", "post", "put", "patch", "delete") if hasattr(view, m)}
-        assert methods == set(view.privileges), f"{path}: {methods} against {set(view.privileges)}"
-        assert set(view.privileges.values()) <= EVERY, path
-
-
-def test_every_operation_has_one_row() -> None:
-    there = sorted(
-        (method, re.sub(r"\{\w+\}", "{}", path))
-        for path, view in views()
-        for method in view.privileges
-    )
-    written = sorted((r.method, re.sub(r"\{\w+\}", "{}", r.path)) for r in TABLE)
-    assert written == there, (
-        f"without a row: {set(there) - set(written)}; without an operation: {set(written) - set(there)}"
-    )
-
-
-def make(kind: str, cast: Cast, client_of: Clients, node: Node) -> object:
-    """The id of a fresh object of alice's project, or of the appliance."""
-    allocation = body(
-        client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json")
-    )["id"]
-    applied(node)
-    ours, pool, now = (
-        Project.objects.get(name="default"),
-        Pool.objects.get(name="default"),
-        timezone.now(),
-    )
-    session = {
-        "client_pid": 1,
-        "pid": 1,
-        "client_address": "::1",
-        "program": "p",
-        "opened_at": now,
-        "state": SessionState.RUNNING,
-    }
-
-    def waiting() -> str:
-        return str(
-            body(
-                client_of(cast.alice).post("/api/v1/allocations", {"gpu_count": 16}, format="json")
-            )["id"]
+        assert methods == set(view.privileges), (
+            f"{path}: methods {methods}, privileges {set(view.privileges)}"
         )
+        assert set(view.privileges.values()) <= ALL_PRIVILEGES, path
 
-    makers: dict[str, Callable[[], object]] = {
+
+def without_names(path: str) -> str:
+    return re.sub(r"\{\w+\}", "{}", path)
+
+
+def documented_operations() -> list[tuple[str, str]]:
+    """Return method and path of each operation of the OpenAPI document."""
+    generator = cast(Any, SchemaGenerator)()
+    paths: dict[str, dict[str, Any]] = generator.get_schema(public=True)["paths"]
+    return sorted(
+        (method.upper(), without_names(path.removeprefix("/api/v1/")))
+        for path, operations in paths.items()
+        for method in operations
+    )
+
+
+def test_every_operation_of_the_openapi_document_has_one_row() -> None:
+    listed = sorted((r.method, without_names(r.path)) for r in TABLE)
+    missing, unknown = set(documented_operations()) - set(listed), set(listed)
+    unknown -= set(documented_operations())
+    assert listed == documented_operations(), (
+        f"missing rows: {missing}; unknown operations: {unknown}"
+    )
+
+
+def test_openapi_document_lists_every_operation() -> None:
+    served = {(method, without_names(path)) for path, view in views() for method in view.privileges}
+    assert served == set(documented_operations())
+
+
+def create_object(kind: str, cast: Cast, client_of: Clients, node: Node) -> object:
+    """Create an object of alice's project or of the appliance, and return its id."""
+    alice = client_of(cast.alice)
+    request = {"percent": 5, "name": PRIVATE}
+    allocation = body(alice.post("/api/v1/allocations", request, format="json"))["id"]
+    applied(node)
+    project, pool = Project.objects.get(name="default"), Pool.objects.get(name="default")
+    creators: dict[str, Callable[[], object]] = {
         "allocation_id": lambda: allocation,
         "node_id": lambda: node.pk,
         "gpu_id": lambda: Gpu.objects.get().pk,
         "site_id": lambda: Site.objects.get_or_create(name="s")[0].pk,
         "pool_id": lambda: pool.pk,
-        "project_id": lambda: ours.pk,
+        "project_id": lambda: project.pk,
         "partition_id": lambda: Partition.objects.get(allocation_id=allocation).pk,
-        "task_id": lambda: Task.objects.get(path__endswith=waiting()).pk,
+        "task_id": lambda: create_task(alice).pk,
         "python": lambda: "2.7",
-        "quota_id": lambda: (
-            Quota.objects.update_or_create(
-                subject_kind="project", subject_id=ours.pk, defaults={"quota_percent": 100}
-            )[0].pk
-        ),
-        "reservation_id": lambda: (
-            Reservation.objects.create(
-                name="r",
-                pool=pool,
-                project=ours,
-                gpu_count=1,
-                starts_at=now,
-                ends_at=now + timedelta(hours=1),
-            ).pk
-        ),
-        "session_id": lambda: (
-            Session.objects.create(
-                id=uuid.uuid4(), allocation_id=allocation, node=node, **session
-            ).pk
-        ),
-        "key_id": lambda: (
-            SshHostKey.objects.update_or_create(
-                address="h",
-                port=22,
-                defaults={"key_type": "k", "sha256": "s", "confirmed_by": "olga"},
-            )[0].pk
-        ),
+        "quota_id": lambda: create_quota(project).pk,
+        "reservation_id": lambda: create_reservation(pool, project).pk,
+        "session_id": lambda: create_session(allocation, node).pk,
+        "key_id": lambda: create_host_key().pk,
     }
-    return makers[kind]()
+    return creators[kind]()
 
 
-def ask(row: Row, client: Any, values: dict[str, object], expected: int, who: str | None) -> None:
-    content = json.dumps(row.sent).replace("SOMEBODY", f"{who}") if row.sent is not None else ""
+def create_task(client: Any) -> Task:
+    """Create an allocation that waits, and return its task."""
+    waiting = body(
+        client.post("/api/v1/allocations", {"gpu_count": 16, "name": PRIVATE}, format="json")
+    )
+    return Task.objects.get(path__endswith=waiting["id"])
+
+
+def create_quota(project: Project) -> Quota:
+    return Quota.objects.update_or_create(
+        subject_kind="project", subject_id=project.pk, defaults={"quota_percent": 100}
+    )[0]
+
+
+def create_reservation(pool: Pool, project: Project) -> Reservation:
+    now = timezone.now()
+    return Reservation.objects.create(
+        name="r",
+        pool=pool,
+        project=project,
+        gpu_count=1,
+        starts_at=now,
+        ends_at=now + timedelta(hours=1),
+    )
+
+
+def create_session(allocation_id: str, node: Node) -> Session:
+    return Session.objects.create(
+        id=uuid.uuid4(),
+        allocation_id=allocation_id,
+        node=node,
+        client_pid=1,
+        pid=1,
+        client_address="::1",
+        program=PRIVATE,
+        opened_at=timezone.now(),
+        state=SessionState.RUNNING,
+    )
+
+
+def create_host_key() -> SshHostKey:
+    return SshHostKey.objects.update_or_create(
+        address="h",
+        port=22,
+        defaults={"key_type": "k", "sha256": "s", "confirmed_by": "olga"},
+    )[0]
+
+
+def check(
+    row: Row, client: Any, values: dict[str, object], expected: int, user: str | None
+) -> None:
+    """Send the request and check its status and the form of an error."""
+    content = (
+        json.dumps(row.request_body).replace("USERNAME", f"{user}")
+        if row.request_body is not None
+        else ""
+    )
     response = client.generic(
         row.method, "/api/v1/" + row.path.format(**values), content, "application/json"
     )
     assert response.status_code == expected, (
-        f"{who}: {response.status_code}, not {expected}: {response.content[:300]!r}"
+        f"{user}: status {response.status_code}, expected {expected}: {response.content[:300]!r}"
     )
     if expected >= 400:
         assert response["Content-Type"] == "application/problem+json" and body(response)["detail"]
 
 
+def has_privilege(username: str, privilege: str) -> bool:
+    bindings = RoleBinding.objects.filter(user__username=username).values_list("role", "project_id")
+    return any(privilege in granted(role, project_id) for role, project_id in bindings)
+
+
 @pytest.mark.django_db(databases=list(settings.DATABASES))
 @pytest.mark.parametrize("row", TABLE, ids=str)
-def test_the_matrix(
+def test_status_for_every_role(
     cast: Cast, client_of: Clients, add_node: Callable[..., Node], row: Row
 ) -> None:
     node, privilege = add_node(), privilege_of(row)
     names = re.findall(r"\{(\w+)\}", row.path)
-    for who, expected in zip(PEOPLE, row.own, strict=True):
+    for user, expected in zip(USERS, row.statuses, strict=True):
         with transaction.atomic():
-            client = client_of(getattr(cast, who) if who else None)
-            ask(
+            client = client_of(getattr(cast, user) if user else None)
+            check(
                 row,
                 client,
-                {name: make(name, cast, client_of, node) for name in names},
+                {name: create_object(name, cast, client_of, node) for name in names},
                 expected,
-                who,
+                user,
             )
-            if row.object and "python" not in names:
-                lacks = who is not None and privilege not in PRIVILEGES[ROLES[who]]
-                ask(
+            if row.tests_absent and "python" not in names:
+                check(
                     row,
                     client,
                     dict.fromkeys(names, uuid.uuid4()),
-                    401 if who is None else 403 if lacks else 404,
-                    f"{who}, absent",
+                    401 if user is None else 404 if has_privilege(user, privilege) else 403,
+                    f"{user}, absent object",
                 )
-            transaction.set_rollback(True)  # the next one finds everything as it was
-        index.forget()
+            transaction.set_rollback(True)  # the next user starts from the same rows
+        index.reset()
+
+
+READS = [row for row in TABLE if row.method == "GET" and row.path != "watch"]
+OBJECTS = ("task_id", "session_id", "quota_id", "reservation_id", "partition_id")
+
+
+@pytest.mark.django_db(databases=list(settings.DATABASES))
+@pytest.mark.parametrize("user", ["bob", *FOREIGNERS])
+def test_reads_show_private_texts_to_members_of_the_project_only(
+    cast: Cast, client_of: Clients, add_node: Callable[..., Node], user: str
+) -> None:
+    node = add_node()
+    names = {name for row in READS for name in re.findall(r"\{(\w+)\}", row.path)} | set(OBJECTS)
+    values = {name: create_object(name, cast, client_of, node) for name in sorted(names)}
+    client = client_of(getattr(cast, user))
+    shown = {
+        row.path
+        for row in READS
+        if PRIVATE in client.get("/api/v1/" + row.path.format(**values)).content.decode()
+    }
+    if user == "bob":
+        assert {"allocations", "allocations/{allocation_id}", "sessions", "tasks"} <= shown
+    else:
+        assert not shown

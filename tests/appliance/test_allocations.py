@@ -1,4 +1,4 @@
-"""The life of an allocation, over REST."""
+"""Allocations over REST: states, leases, sessions, tickets."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from django.conf import settings
 
 from appliance.accounts.models import User
 from appliance.activity.models import Event
-from appliance.allocations import holding, services, sessions
+from appliance.allocations import eviction, leases, services, sessions
 from appliance.allocations.models import Allocation, Partition, Session
 from appliance.allocations.tickets import signing_key
-from appliance.fleet.desired_state import desired_state
+from appliance.fleet.desired_state import build_desired_state
 from appliance.inventory.models import Node
-from appliance.telemetry import latest
+from appliance.telemetry import reachability
 from tests.appliance.conftest import GIB, Cast, applied, body
 
 URL = "/api/v1/allocations"
@@ -28,7 +28,7 @@ Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
 
 
-def test_it_becomes_active_once_its_node_has_applied_it(
+def test_allocation_becomes_active_when_its_node_has_applied_the_grant(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
@@ -39,43 +39,45 @@ def test_it_becomes_active_once_its_node_has_applied_it(
         allocation["state"] == "preparing"
         and allocation["partitions"][0]["memory_bytes"] == 2 * GIB
     )
-    grants = desired_state(node.pk).grants
+    grants = build_desired_state(node.pk).grants
     assert [uuid.UUID(bytes=g.allocation_id) for g in grants] == [uuid.UUID(allocation["id"])]
     applied(node)
     assert body(alice.get(f"{URL}/{allocation['id']}"))["state"] == "active"
 
 
-def test_an_old_report_does_not_activate(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_report_of_an_older_generation_does_not_activate(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
     node = add_node()
     before = node.generation
     allocation = body(client_of(cast.alice).post(URL, {"percent": 25}, format="json"))
-    services.generation_applied(node_id=node.pk, generation=before)
+    services.record_applied_generation(node_id=node.pk, generation=before)
     assert Allocation.objects.get(pk=allocation["id"]).state == "preparing"
 
 
-def test_a_fifth_request_waits_says_why_and_starts_when_one_is_released(
+def test_queued_request_has_a_reason_and_starts_after_a_release(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
     held = [body(alice.post(URL, {"percent": p}, format="json")) for p in (15, 35, 20, 30)]
     fifth = body(alice.post(URL, {"percent": 10}, format="json"))
     assert (
-        fifth["state"] == "waiting"
+        fifth["state"] == "queued"
         and "10 %" in fifth["waiting_reason"]
         and "0 %" in fifth["waiting_reason"]
     )
     applied(node)
     assert alice.delete(f"{URL}/{held[0]['id']}").status_code == 202
     assert body(alice.get(f"{URL}/{held[0]['id']}"))["state"] == "releasing"
-    assert body(alice.get(f"{URL}/{fifth['id']}"))["state"] == "waiting", (
-        "the partition was given away before its node had let go"
+    assert body(alice.get(f"{URL}/{fifth['id']}"))["state"] == "queued", (
+        "the partition was granted again before its node confirmed the release"
     )
     applied(node)
     assert body(alice.get(f"{URL}/{held[0]['id']}"))["state"] == "released"
     assert body(alice.get(f"{URL}/{fifth['id']}"))["state"] == "preparing"
 
 
-def test_releasing_raises_the_fence_and_takes_the_grant_away(
+def test_release_increments_the_fence_and_revokes_the_grant(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
@@ -84,20 +86,22 @@ def test_releasing_raises_the_fence_and_takes_the_grant_away(
     fence = Allocation.objects.get(pk=allocation["id"]).fence_counter
     alice.delete(f"{URL}/{allocation['id']}")
     assert Allocation.objects.get(pk=allocation["id"]).fence_counter == fence + 1
-    assert not desired_state(node.pk).grants
+    assert not build_desired_state(node.pk).grants
 
 
-def test_an_unreachable_node_gets_nothing_and_keeps_what_it_has(
+def test_unreachable_node_keeps_partitions_until_force_release(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
     held = body(alice.post(URL, {"percent": 50}, format="json"))
     applied(node)
-    latest.forget(node.pk)
-    waiting = body(alice.post(URL, {"percent": 10}, format="json"))
-    assert waiting["state"] == "waiting" and "unreachable" in waiting["waiting_reason"]
+    reachability.forget_node(node.pk)
+    queued = body(alice.post(URL, {"percent": 10}, format="json"))
+    assert queued["state"] == "queued" and "unreachable" in queued["waiting_reason"]
     alice.delete(f"{URL}/{held['id']}")
-    assert Partition.objects.filter(allocation=held["id"]).exists(), "freed without the node's word"
+    assert Partition.objects.filter(allocation=held["id"]).exists(), (
+        "freed without confirmation by the node"
+    )
     assert client_of(cast.olga).post(f"{URL}/{held['id']}/force-release").status_code == 403
     assert (
         body(client_of(cast.admin).post(f"{URL}/{held['id']}/force-release"))["state"] == "released"
@@ -105,51 +109,61 @@ def test_an_unreachable_node_gets_nothing_and_keeps_what_it_has(
     assert Event.objects.filter(object_id=held["id"], actor="admin").exists()
 
 
-def test_nobody_holding_it_releases_it(
+def test_allocation_with_expired_lease_is_released(
     cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = add_node()
     allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
     applied(node)
-    services.end_what_is_due()
+    eviction.evict_expired()
     assert Allocation.objects.get(pk=allocation["id"]).state == "active"
-    monkeypatch.setattr(holding, "seconds_since_held", lambda _: 31.0)
-    services.end_what_is_due()
+    monkeypatch.setattr(leases, "seconds_since_renewal", lambda _: 31.0)
+    eviction.evict_expired()
     assert Allocation.objects.get(pk=allocation["id"]).state == "releasing"
 
 
-def test_a_live_session_holds_it(
+def test_open_session_renews_the_lease(
     cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = add_node()
     allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
     applied(node)
-    sessions.sessions_report(node_id=node.pk, reported=[session_of(allocation["id"])])
-    monkeypatch.setattr(holding, "seconds_since_held", lambda _: 31.0)
-    services.end_what_is_due()
+    sessions.record_sessions(node_id=node.pk, reported=[session_of(allocation["id"])])
+    monkeypatch.setattr(leases, "seconds_since_renewal", lambda _: 31.0)
+    eviction.evict_expired()
     assert Allocation.objects.get(pk=allocation["id"]).state == "active"
-    sessions.sessions_report(node_id=node.pk, reported=[])
+    sessions.record_sessions(node_id=node.pk, reported=[])
     assert Session.objects.get().state == "closed"
 
 
 def session_of(allocation_id: str, **changes: Any) -> sessions.ReportedSession:
     values: dict[str, Any] = {
-        "session_id": uuid.uuid4(), "allocation_id": uuid.UUID(allocation_id), "state": "running", "pid": 1, "client_pid": 2, "client_address": "127.0.0.1:1",
-        "program": "python", "isolation": {}, "memory_bytes": 0, "launches": 0, "bytes_in": 0, "bytes_out": 0, "end_reason": "", "opened_seconds": 1,
-    }  # fmt: skip
+        "session_id": uuid.uuid4(),
+        "allocation_id": uuid.UUID(allocation_id),
+        "state": "running",
+        "pid": 1,
+        "client_pid": 2,
+        "client_address": "127.0.0.1:1",
+        "program": "python",
+        "isolation": {},
+        "memory_bytes": 0,
+        "launches": 0,
+        "bytes_in": 0,
+        "bytes_out": 0,
+        "end_reason": "",
+        "opened_seconds": 1,
+    }
     return sessions.ReportedSession(**(values | changes))
 
 
-def test_calls_that_are_not_there_are_shown_with_the_session(
-    cast: Cast, client_of: Clients, add_node: AddNode
-) -> None:
+def test_session_lists_refused_calls(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
     node = add_node()
     alice = client_of(cast.alice)
     allocation = body(alice.post(URL, {}, format="json"))
     applied(node)
     first = session_of(allocation["id"], refused_calls=("cuParamSetTexRef",))
-    sessions.sessions_report(node_id=node.pk, reported=[first])
-    sessions.sessions_report(
+    sessions.record_sessions(node_id=node.pk, reported=[first])
+    sessions.record_sessions(
         node_id=node.pk,
         reported=[replace(first, state="closed", refused_calls=("cuParamSetTexRef", "cuGLInit"))],
     )
@@ -159,30 +173,30 @@ def test_calls_that_are_not_there_are_shown_with_the_session(
         e.message for e in Event.objects.filter(kind="session.refused_calls").order_by("pk")
     ]
     assert messages == [
-        "python called what is not supported yet: cuParamSetTexRef.",
-        "python called what is not supported yet: cuGLInit.",
+        "python called unsupported functions: cuParamSetTexRef.",
+        "python called unsupported functions: cuGLInit.",
     ]
 
 
-def test_a_node_cannot_report_sessions_of_another_nodes_allocation(
+def test_sessions_of_allocations_on_other_nodes_are_ignored(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node = add_node()
     stranger = add_node("stranger", gpus=0)
     allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
     applied(node)
-    sessions.sessions_report(node_id=stranger.pk, reported=[session_of(allocation["id"])])
+    sessions.record_sessions(node_id=stranger.pk, reported=[session_of(allocation["id"])])
     assert not Session.objects.exists()
     mine = session_of(allocation["id"])
-    sessions.sessions_report(node_id=node.pk, reported=[mine])
-    sessions.sessions_report(
+    sessions.record_sessions(node_id=node.pk, reported=[mine])
+    sessions.record_sessions(
         node_id=stranger.pk,
         reported=[session_of(allocation["id"], session_id=mine.session_id, state="closed")],
     )
     assert Session.objects.get().state == "running"
 
 
-def test_a_repeated_request_allocates_once(
+def test_repeated_request_with_idempotency_key_allocates_once(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     add_node()
@@ -194,7 +208,9 @@ def test_a_repeated_request_allocates_once(
     assert other.status_code == 422 and body(other)["code"] == "idempotency_mismatch"
 
 
-def test_a_lost_update_is_refused(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_release_with_stale_version_is_rejected(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
     node, alice = add_node(), client_of(cast.alice)
     allocation = body(alice.post(URL, {}, format="json"))
     applied(node)
@@ -202,7 +218,7 @@ def test_a_lost_update_is_refused(cast: Cast, client_of: Clients, add_node: AddN
     assert stale.status_code == 412
 
 
-def test_a_ticket_is_signed_for_one_key_node_and_fence(
+def test_ticket_is_signed_for_key_node_and_fence(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
@@ -235,7 +251,7 @@ def test_a_ticket_is_signed_for_one_key_node_and_fence(
         )
 
 
-def test_only_the_owner_opens_sessions(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_only_the_owner_gets_tickets(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
     node = add_node()
     allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
     applied(node)
@@ -255,16 +271,18 @@ def test_only_the_owner_opens_sessions(cast: Cast, client_of: Clients, add_node:
         ), person
 
 
-def test_what_was_made_in_the_same_commit_is_not_taken_for_abandoned(
+def test_uncommitted_allocation_is_not_released_as_abandoned(
     cast: Cast, add_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tick may come between the request and its commit; only with that the holder is noted."""
+    """A tick between request and commit finds no lease yet, because the commit renews it."""
     add_node()
-    allocation = services.allocation_create(
-        owner=cast.alice, project_name="default", wanted=services.Wanted("default", percent=25)
+    allocation = services.create_allocation(
+        owner=cast.alice,
+        project_name="default",
+        spec=services.AllocationSpec("default", percent=25),
     )
-    holding.forget(allocation.pk)
+    leases.forget_lease(allocation.pk)
     monkeypatch.setattr(settings.ENVIRONMENT, "hold_seconds", 0.0)
-    services.end_what_is_due()
+    eviction.evict_expired()
     allocation.refresh_from_db()
     assert allocation.state == "preparing"

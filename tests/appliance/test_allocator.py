@@ -1,9 +1,13 @@
-"""The allocator against a model: any order of requests, releases, reports, cordons and deaths; after each, nobody has what another has."""
+"""Stateful test of the allocator.
+
+Random sequences of requests, evictions, reports and node failures; after each step no GPU is
+overcommitted, neither in the database nor on the nodes.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -21,36 +25,36 @@ from hypothesis.stateful import (
 )
 
 from appliance.accounts.models import Project, Role, RoleBinding, User
-from appliance.allocations import book, lifecycle, services
-from appliance.allocations.index import index
+from appliance.allocations import eviction, lifecycle, scheduler, services
+from appliance.allocations.grants import load_partitions
+from appliance.allocations.index import Index, index
 from appliance.allocations.models import HOLDING, OCCUPYING, Allocation, AllocationState, Partition
-from appliance.allocations.placement import GpuRoom
-from appliance.fleet.desired_state import desired_state
+from appliance.allocations.placement import GpuCapacity
+from appliance.allocations.snapshot_allocations import load_active_allocations
+from appliance.allocations.snapshot_gpus import load_pool_gpus
+from appliance.allocations.snapshot_loader import load_rules
+from appliance.fleet.desired_state import build_desired_state
 from appliance.fleet.reports import record_applied
 from appliance.inventory.models import Gpu, Node
-from appliance.inventory.services import (
-    ReportedGpu,
-    ReportedNode,
-    node_create,
-    node_report,
-    node_set_schedulable,
-)
+from appliance.inventory.reports import ReportedGpu, ReportedNode, create_node, record_node_report
+from appliance.inventory.services import set_node_schedulable
 from appliance.pools.models import Quota
 from appliance.pools.services import ensure_default_pool
-from appliance.telemetry import latest
+from appliance.telemetry import reachability
 
 GIB = 1 << 30
 STEPS = 20_000
-STEPS_AN_EXAMPLE = 50
-MOSTLY = st.sampled_from([True, True, True, False])
+SHORT_STEPS = 500
+STEPS_PER_EXAMPLE = 50
+USUALLY_TRUE = st.sampled_from([True, True, True, False])
 
 
 Grants = dict[tuple[uuid.UUID, uuid.UUID], int]
-"""Allocation and GPU to percent."""
+"""Percent of each allocation on each GPU."""
 
 
 def grants_of(node_id: uuid.UUID) -> Grants:
-    grants = desired_state(node_id).grants
+    grants = build_desired_state(node_id).grants
     return {
         (uuid.UUID(bytes=g.allocation_id), uuid.UUID(bytes=p.gpu_uuid)): p.compute_percent
         for g in grants
@@ -77,15 +81,15 @@ class Allocator(RuleBasedStateMachine):
                 limit_percent=None if quota else 250,
             )
             self.users.append(user)
-        self.told: dict[uuid.UUID, dict[int, Grants]] = {}
-        """Each node's desired states by generation, as it could have received them."""
+        self.desired: dict[uuid.UUID, dict[int, Grants]] = {}
+        """Desired states of each node by generation."""
         self.applied: dict[uuid.UUID, int] = {}
         self.seen: dict[uuid.UUID, Any] = {}
-        """What was looked at last, so that it is not looked at again."""
-        index.forget()
+        """Inputs of the last check of each node, to skip equal ones."""
+        index.reset()
         self.steps = 0
         self.forced: set[uuid.UUID] = set()
-        """What an administrator freed without the nodes' word."""
+        """Force-released allocations."""
 
     def teardown(self) -> None:
         transaction.set_rollback(True)
@@ -95,36 +99,40 @@ class Allocator(RuleBasedStateMachine):
         return list(Node.objects.order_by("pk"))
 
     @initialize(gpus=st.integers(1, 3))
-    def there_is_a_node(self, gpus: int) -> None:
-        self.a_node_enrols(gpus)
+    def enrol_first_node(self, gpus: int) -> None:
+        self.enrol_node(gpus)
 
     @precondition(lambda self: len(self.nodes()) < 3)
     @rule(gpus=st.integers(1, 3))
-    def a_node_enrols(self, gpus: int) -> None:
-        node = node_create(name="node")
+    def enrol_node(self, gpus: int) -> None:
+        node = create_node(name="node")
         reported = tuple(
             ReportedGpu(uuid.uuid4(), i, "Test GPU", 8 * GIB, "12.0") for i in range(gpus)
         )
-        node_report(
+        record_node_report(
             node_id=node.pk, report=ReportedNode("1", "1", "test", True, "boot", (), reported)
         )
-        latest.heard_from(node.pk)
+        reachability.record_heartbeat(node.pk)
 
     @rule(
-        who=st.integers(0, 1), gpu_count=st.integers(1, 3), percent=st.sampled_from([10, 40, 60, 100]), priority=st.sampled_from([10, 50]),
-        preemptible=st.booleans(), same_node=st.booleans(),
-    )  # fmt: skip
-    def somebody_asks(
+        user_index=st.integers(0, 1),
+        gpu_count=st.integers(1, 3),
+        percent=st.sampled_from([10, 40, 60, 100]),
+        priority=st.sampled_from([10, 50]),
+        preemptible=st.booleans(),
+        same_node=st.booleans(),
+    )
+    def request_allocation(
         self,
-        who: int,
+        user_index: int,
         gpu_count: int,
         percent: int,
         priority: int,
         preemptible: bool,
         same_node: bool,
     ) -> None:
-        user = self.users[who]
-        wanted = services.Wanted(
+        user = self.users[user_index]
+        spec = services.AllocationSpec(
             "default",
             gpu_count,
             percent,
@@ -132,11 +140,11 @@ class Allocator(RuleBasedStateMachine):
             priority=priority,
             preemptible=preemptible,
         )
-        services.allocation_create(owner=user, project_name=user.username, wanted=wanted)
+        services.create_allocation(owner=user, project_name=user.username, spec=spec)
 
     @precondition(lambda self: Allocation.objects.exclude(state="released").exists())
     @rule(data=st.data(), grace=st.sampled_from([0.0, 0.0, 30.0]))
-    def one_is_taken_back(self, data: st.DataObject, grace: float) -> None:
+    def evict_allocation(self, data: st.DataObject, grace: float) -> None:
         chosen = data.draw(
             st.sampled_from(
                 list(
@@ -146,48 +154,48 @@ class Allocator(RuleBasedStateMachine):
                 )
             )
         )
-        services.evict(allocation_id=chosen, reason="tried", grace_seconds=grace)
+        eviction.evict(allocation_id=chosen, reason="test", grace_seconds=grace)
 
     @rule()
-    def notices_run_out(self) -> None:
+    def expire_notices(self) -> None:
         Allocation.objects.exclude(evict_at=None).update(evict_at="2020-01-01T00:00:00Z")
-        services.end_what_is_due()
+        eviction.evict_expired()
 
     @precondition(lambda self: self.nodes())
     @rule(data=st.data(), lag=st.sampled_from([0, 0, 0, 1, 2]))
-    def a_node_reports(self, data: st.DataObject, lag: int) -> None:
-        """What it applied: the newest or one of the last before."""
+    def report_applied_generation(self, data: st.DataObject, lag: int) -> None:
+        """A node applies the newest generation, or lags behind by one or two."""
         node = data.draw(st.sampled_from(self.nodes()))
-        known = [g for g in sorted(self.told[node.pk]) if g >= self.applied.get(node.pk, 0)]
+        known = [g for g in sorted(self.desired[node.pk]) if g >= self.applied.get(node.pk, 0)]
         self.applied[node.pk] = known[max(0, len(known) - 1 - lag)]
         record_applied(node.pk, self.applied[node.pk])
 
     @precondition(lambda self: self.applied)
     @rule(data=st.data(), back=st.integers(0, 3))
-    def an_old_report_comes_again(self, data: st.DataObject, back: int) -> None:
+    def repeat_old_report(self, data: st.DataObject, back: int) -> None:
         node_id, generation = data.draw(st.sampled_from(sorted(self.applied.items())))
         record_applied(node_id, max(0, generation - back))
 
     @precondition(lambda self: self.nodes())
-    @rule(data=st.data(), schedulable=MOSTLY)
-    def a_node_is_cordoned_or_not(self, data: st.DataObject, schedulable: bool) -> None:
+    @rule(data=st.data(), schedulable=USUALLY_TRUE)
+    def cordon_or_uncordon_node(self, data: st.DataObject, schedulable: bool) -> None:
         node = data.draw(st.sampled_from(self.nodes()))
         if (node.state == "ready") != schedulable:
-            node_set_schedulable(node_id=node.pk, schedulable=schedulable, actor="olga")
+            set_node_schedulable(node_id=node.pk, schedulable=schedulable, actor="olga")
 
     @precondition(lambda self: self.nodes())
-    @rule(data=st.data(), alive=MOSTLY)
-    def a_node_falls_silent_or_speaks(self, data: st.DataObject, alive: bool) -> None:
+    @rule(data=st.data(), reachable=USUALLY_TRUE)
+    def change_reachability(self, data: st.DataObject, reachable: bool) -> None:
         node = data.draw(st.sampled_from(self.nodes()))
-        (latest.heard_from if alive else latest.forget)(node.pk)
+        (reachability.record_heartbeat if reachable else reachability.forget_node)(node.pk)
 
     @rule()
-    def the_scheduler_ticks(self) -> None:
-        services.queue_advance()
+    def run_scheduler(self) -> None:
+        scheduler.run_tick()
 
     @precondition(lambda self: Allocation.objects.filter(state="releasing").exists())
     @rule(data=st.data())
-    def an_administrator_forces(self, data: st.DataObject) -> None:
+    def force_release(self, data: st.DataObject) -> None:
         chosen = data.draw(
             st.sampled_from(
                 list(
@@ -201,29 +209,33 @@ class Allocator(RuleBasedStateMachine):
         self.forced.add(chosen)
 
     @invariant()
-    def what_is_kept_is_what_the_rows_say(self) -> None:
-        """Every few steps: looking also refreshes what is kept."""
+    def index_equals_database(self) -> None:
+        """Checked every few steps only, because the check refreshes the index."""
         self.steps += 1
         if self.steps % 5:
             return
 
-        def ordered(rooms: dict[uuid.UUID, list[GpuRoom]]) -> dict[uuid.UUID, list[GpuRoom]]:
+        def ordered(
+            pools: Mapping[uuid.UUID, Sequence[GpuCapacity]],
+        ) -> dict[uuid.UUID, list[GpuCapacity]]:
             return {
-                pool: sorted(here, key=lambda g: g.gpu_id) for pool, here in rooms.items() if here
+                pool: sorted(gpus, key=lambda g: g.gpu_id) for pool, gpus in pools.items() if gpus
             }
 
-        rooms, holders, rules = index.refreshed()
+        pools, active, rules = index.refresh()
+        expected = load_active_allocations()
         assert (
-            ordered(rooms) == ordered(book.rooms())
-            and holders == book.holders()
-            and rules == book.rules()
-        ), "kept otherwise than the rows say"
+            ordered(pools) == ordered(load_pool_gpus())
+            and active == expected
+            and rules == load_rules()
+        ), "the index differs from the database"
         assert (
-            +holders.use == +book.holders().use and +holders.fixed_use == +book.holders().fixed_use
-        ), "counted otherwise than they are"
+            +active.use == +expected.use
+            and +active.non_preemptible_use == +expected.non_preemptible_use
+        ), "the totals of the index are wrong"
 
     @invariant()
-    def no_gpu_is_given_twice(self) -> None:
+    def no_gpu_is_overcommitted(self) -> None:
         sums = {
             r["gpu_id"]: (r["p"], r["m"])
             for r in Partition.objects.values("gpu_id").annotate(
@@ -232,24 +244,24 @@ class Allocator(RuleBasedStateMachine):
         }
         for gpu in Gpu.objects.all():
             percent, memory = sums.get(gpu.pk, (0, 0))
-            assert percent <= 100 and memory <= gpu.memory_bytes, "given twice"
+            assert percent <= 100 and memory <= gpu.memory_bytes, "overcommitted"
             assert (gpu.taken_percent, gpu.taken_memory_bytes) == (percent, memory), (
-                "the counted room is not the partitions' sum"
+                "the taken capacity differs from the sum of the partitions"
             )
 
     @invariant()
-    def rows_fit_states(self) -> None:
+    def partitions_match_the_state(self) -> None:
         for a in Allocation.objects.prefetch_related("partitions"):
             count = len(a.partitions.all())
             if a.state in HOLDING:
                 assert count == a.gpu_count and a.placed_pool_id is not None
             elif a.state not in OCCUPYING:
                 assert count == 0, f"{a.state} with partitions"
-            assert a.state == AllocationState.WAITING or not a.waiting_reason
+            assert a.state == AllocationState.QUEUED or not a.waiting_reason
 
     @invariant()
-    def nodes_are_told_what_is_granted_and_what_still_runs_there_fits_beside_it(self) -> None:
-        """A node runs what it last applied until it says otherwise, whatever the appliance has decided since."""
+    def desired_states_fit_beside_applied_ones(self) -> None:
+        """A node runs the grants that it applied last until it reports a newer generation."""
         rows = list(
             Partition.objects.values_list(
                 "gpu__node_id", "allocation_id", "gpu__uuid", "compute_percent", "allocation__state"
@@ -260,15 +272,16 @@ class Allocator(RuleBasedStateMachine):
             if self.seen.get(node.pk) == (node.generation, here, self.applied.get(node.pk)):
                 continue
             self.seen[node.pk] = (node.generation, here, self.applied.get(node.pk))
-            told = self.told.setdefault(node.pk, {})[node.generation] = grants_of(node.pk)
-            assert told == {(a, g): percent for a, g, percent, state in here if state in HOLDING}
-            running = self.told[node.pk].get(self.applied.get(node.pk, 0), {})
+            desired = grants_of(node.pk)
+            self.desired.setdefault(node.pk, {})[node.generation] = desired
+            assert desired == {(a, g): percent for a, g, percent, state in here if state in HOLDING}
+            running = self.desired[node.pk].get(self.applied.get(node.pk, 0), {})
             together = {(a, g): percent for a, g, percent, _ in here} | {
                 key: percent for key, percent in running.items() if key[0] not in self.forced
             }
             for gpu in {g for _, g in together}:
                 assert sum(percent for (_, g), percent in together.items() if g == gpu) <= 100, (
-                    "granted while another still runs there"
+                    "granted while another allocation still runs there"
                 )
 
     @invariant()
@@ -284,51 +297,62 @@ class Allocator(RuleBasedStateMachine):
 
 
 def run(examples: int, *phases: Phase) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Allocator,
         settings=settings(
-            max_examples=examples, stateful_step_count=STEPS_AN_EXAMPLE, deadline=None, suppress_health_check=list(HealthCheck), database=None,
+            max_examples=examples,
+            stateful_step_count=STEPS_PER_EXAMPLE,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=None,
             phases=phases or tuple(Phase),
         ),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.django_db
-def test_nobody_ever_has_what_another_has() -> None:
-    run(STEPS // STEPS_AN_EXAMPLE)
+def test_short_random_walk_never_overcommits_a_gpu() -> None:
+    run(SHORT_STEPS // STEPS_PER_EXAMPLE)
 
 
-def an_index_that_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "touch_gpus", lambda _: None)
+@pytest.mark.exhaustive
+@pytest.mark.django_db
+def test_long_random_walk_never_overcommits_a_gpu() -> None:
+    run(STEPS // STEPS_PER_EXAMPLE)
 
 
-def not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "take", lambda *_: None)
+def plant_missing_index_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Index, "invalidate", lambda self, change: None)
 
 
-def freed_before_the_nodes_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = lifecycle.begin_release
+def plant_missing_capacity_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "take_capacity", lambda *_: None)
 
-    def hasty(allocation: Allocation, **more: Any) -> None:
-        honest(allocation, **more)
+
+def plant_early_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin_release = lifecycle.begin_release
+
+    def release_at_once(allocation: Allocation, **more: Any) -> None:
+        begin_release(allocation, **more)
         if allocation.state == AllocationState.RELEASING:
-            lifecycle.free(lifecycle.partitions_of([allocation.pk]).get(allocation.pk, []))
+            lifecycle.free_partitions(load_partitions([allocation.pk]).get(allocation.pk, []))
 
-    monkeypatch.setattr(lifecycle, "begin_release", hasty)
+    monkeypatch.setattr(lifecycle, "begin_release", release_at_once)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("plant", "noticed"),
+    ("plant", "message"),
     [
-        (not_counted, "given twice|not the partitions' sum"),
-        (freed_before_the_nodes_word, "still runs there"),
-        (an_index_that_is_not_told, "otherwise than the rows say"),
+        (plant_missing_capacity_update, "overcommitted|differs from the sum"),
+        (plant_early_release, "still runs there"),
+        (plant_missing_index_update, "differs from the database"),
     ],
 )
-def test_the_model_notices_a_planted_double_grant(
-    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], noticed: str
+def test_planted_fault_is_detected(
+    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], message: str
 ) -> None:
     plant(monkeypatch)
-    with pytest.raises(AssertionError, match=noticed):
-        run(3000, Phase.generate)  # it stops at the first that is noticed, usually within a hundred
+    with pytest.raises(AssertionError, match=message):
+        run(3000, Phase.generate)  # usually fails within 100 examples

@@ -1,6 +1,7 @@
-"""What clients rely on stays: every line of docs/api-contract.txt must be true of the OpenAPI file.
+"""Contract of the REST API: every line of docs/api-contract.txt must hold for the OpenAPI file.
 
-New lines are written with `python -m tests.appliance.test_api_contract`; a line that must go is a breaking change, and is taken out by hand.
+`python -m tests.appliance.test_api_contract` adds new lines. Removing a line is a breaking change
+and is done by hand.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def lines(document: Schema) -> Iterator[str]:
             name = f"{method.upper()} {path}"
             yield name
             for p in operation.get("parameters", []):
-                yield f"{name} takes {p['in']} {p['name']}: {resolved(document, p['schema']).get('type', 'any')}"
+                kind = resolved(document, p["schema"]).get("type", "any")
+                yield f"{name} takes {p['in']} {p['name']}: {kind}"
             for media in operation.get("requestBody", {}).get("content", {}).values():
                 yield from (
                     f"{name} takes {place}: {kind}"

@@ -1,4 +1,4 @@
-"""The console's cookie: what it opens, and to whose page."""
+"""Console sign-in by cookie: attributes of the cookie, origin checks, sign-out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 from django.contrib.auth.hashers import make_password
 from rest_framework.test import APIClient
 
-from appliance.accounts.authentication import COOKIE
+from appliance.accounts.authentication import CONSOLE_COOKIE
 from tests.appliance.conftest import Cast, body
 
-OURS, THEIRS = "https://testserver", "https://elsewhere.example"
+OWN_ORIGIN, FOREIGN_ORIGIN = "https://testserver", "https://elsewhere.example"
 LOGIN = "/api/v1/browser-login"
 
 
@@ -22,8 +22,8 @@ def browser(cast: Cast) -> APIClient:
     return APIClient()
 
 
-def login(browser: APIClient, origin: str | None = OURS, **changes: Any) -> Any:
-    headers = {"HTTP_ORIGIN": origin} if origin else {}
+def login(browser: APIClient, origin: str | None = OWN_ORIGIN, **changes: Any) -> Any:
+    headers: dict[str, Any] = {"HTTP_ORIGIN": origin} if origin else {}
     return browser.post(
         LOGIN,
         {"username": "olga", "password": "correct horse battery"} | changes,
@@ -33,13 +33,13 @@ def login(browser: APIClient, origin: str | None = OURS, **changes: Any) -> Any:
     )
 
 
-def test_a_login_sets_a_cookie_that_scripts_cannot_read(browser: APIClient) -> None:
-    answer = login(browser)
-    cookie = answer.cookies[COOKIE]
+def test_login_sets_an_http_only_cookie_and_returns_no_token(browser: APIClient) -> None:
+    response = login(browser)
+    cookie = response.cookies[CONSOLE_COOKIE]
     assert (
-        answer.status_code == 200
-        and body(answer)["username"] == "olga"
-        and "token" not in body(answer)
+        response.status_code == 200
+        and body(response)["username"] == "olga"
+        and "token" not in body(response)
     )
     assert (
         cookie["httponly"]
@@ -52,14 +52,15 @@ def test_a_login_sets_a_cookie_that_scripts_cannot_read(browser: APIClient) -> N
 
 
 @pytest.mark.parametrize(
-    "origin", [THEIRS, None, "null", "https://testserver.elsewhere.example", "http://testserver"]
+    "origin",
+    [FOREIGN_ORIGIN, None, "null", "https://testserver.elsewhere.example", "http://testserver"],
 )
-def test_another_page_can_neither_log_in_nor_change_anything(
+def test_foreign_origin_can_neither_log_in_nor_use_unsafe_methods(
     browser: APIClient, origin: str | None
 ) -> None:
-    assert login(browser, origin).status_code == 403 and COOKIE not in browser.cookies
+    assert login(browser, origin).status_code == 403 and CONSOLE_COOKIE not in browser.cookies
     assert login(browser).status_code == 200
-    headers = {"HTTP_ORIGIN": origin} if origin else {}
+    headers: dict[str, Any] = {"HTTP_ORIGIN": origin} if origin else {}
     assert (
         browser.post(
             "/api/v1/pools", {"name": "theirs"}, format="json", secure=True, **headers
@@ -68,34 +69,35 @@ def test_another_page_can_neither_log_in_nor_change_anything(
     )
     assert (
         browser.post(
-            "/api/v1/pools", {"name": "ours"}, format="json", secure=True, HTTP_ORIGIN=OURS
+            "/api/v1/pools", {"name": "ours"}, format="json", secure=True, HTTP_ORIGIN=OWN_ORIGIN
         ).status_code
         == 201
     )
 
 
-def test_a_wrong_password_sets_no_cookie_and_a_one_time_password_opens_nothing(
-    browser: APIClient, cast: Cast
-) -> None:
-    assert login(browser, password="wrong").status_code == 401 and COOKIE not in browser.cookies
+def test_wrong_or_one_time_password_sets_no_cookie(browser: APIClient, cast: Cast) -> None:
+    assert (
+        login(browser, password="wrong").status_code == 401
+        and CONSOLE_COOKIE not in browser.cookies
+    )
     cast.olga.must_change_password = True
     cast.olga.save()
-    answer = login(browser)
-    assert body(answer)["must_change_password"] is True and COOKIE not in browser.cookies
+    response = login(browser)
+    assert body(response)["must_change_password"] is True and CONSOLE_COOKIE not in browser.cookies
     assert (
         login(browser, new_password="a longer one of my own").status_code == 200
-        and COOKIE in browser.cookies
+        and CONSOLE_COOKIE in browser.cookies
     )
 
 
-def test_logging_out_ends_the_token_itself(browser: APIClient) -> None:
-    kept = login(browser).cookies[COOKIE].value
-    assert browser.delete(LOGIN, secure=True, HTTP_ORIGIN=OURS).status_code == 204
+def test_logout_revokes_the_token(browser: APIClient) -> None:
+    stored = login(browser).cookies[CONSOLE_COOKIE].value
+    assert browser.delete(LOGIN, secure=True, HTTP_ORIGIN=OWN_ORIGIN).status_code == 204
     stolen = APIClient()
-    stolen.cookies[COOKIE] = kept
+    stolen.cookies[CONSOLE_COOKIE] = stored
     assert stolen.get("/api/v1/me", secure=True).status_code == 401
 
 
-def test_every_answer_carries_the_content_security_policy(browser: APIClient) -> None:
+def test_every_response_has_the_content_security_policy(browser: APIClient) -> None:
     for path in ("/", "/nodes/x", "/api/v1/me", "/healthz", "/static/none"):
         assert "default-src 'self'" in browser.get(path)["Content-Security-Policy"], path

@@ -1,4 +1,4 @@
-"""Many operations in one request."""
+"""Bulk requests."""
 
 from __future__ import annotations
 
@@ -25,36 +25,42 @@ def bulk(
     atomic: bool = False,
     **headers: str,
 ) -> Any:
-    written = [
+    contents = [
         {"method": m, "path": p, **({"body": b} if b is not None else {})} for m, p, b in operations
     ]
     return client.post(
-        f"/api/v1/bulk{query}", {"operations": written, "atomic": atomic}, format="json", **headers
+        f"/api/v1/bulk{query}", {"operations": contents, "atomic": atomic}, format="json", **headers
     )
 
 
-def statuses(answer: Any) -> list[int]:
-    return [r["status"] for r in body(answer)["results"]]
+def statuses(response: Any) -> list[int]:
+    return [r["status"] for r in body(response)["results"]]
 
 
-def test_each_has_its_own_answer_and_its_own_privilege(
+def test_each_operation_has_its_own_status_and_privilege(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     first, second = add_node("first"), add_node("second")
-    wanted = [("POST", f"nodes/{n.pk}/cordon", None) for n in (first, second)]
-    answer = bulk(
+    operations = [("POST", f"nodes/{n.pk}/cordon", None) for n in (first, second)]
+    response = bulk(
         client_of(cast.olga),
-        *wanted,
+        *operations,
         ("GET", "nodes?state=cordoned", None),
-        ("GET", "a://[nowhere", None),
+        ("GET", "a://[invalid", None),
         ("POST", "pools", {"name": ""}),
     )
-    assert statuses(answer) == [200, 200, 200, 404, 400]
-    assert {n["name"] for n in body(answer)["results"][2]["body"]["items"]} == {"first", "second"}
-    assert statuses(bulk(client_of(cast.alice), *wanted, ("GET", "me", None))) == [403, 403, 200]
+    assert statuses(response) == [200, 200, 200, 404, 400]
+    assert {n["name"] for n in body(response)["results"][2]["body"]["items"]} == {"first", "second"}
+    assert statuses(bulk(client_of(cast.alice), *operations, ("GET", "me", None))) == [
+        403,
+        403,
+        200,
+    ]
 
 
-def test_atomic_is_all_or_none(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_failed_operation_rolls_back_an_atomic_request(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
     node, olga = add_node(), client_of(cast.olga)
     refused = bulk(
         olga,
@@ -83,21 +89,22 @@ def test_atomic_is_all_or_none(cast: Cast, client_of: Clients, add_node: AddNode
 
 
 @pytest.mark.parametrize("atomic", [False, True])
-def test_a_repeated_request_has_its_effect_once(
+def test_repeated_request_with_idempotency_key_has_its_effect_once(
     cast: Cast, client_of: Clients, add_node: AddNode, atomic: bool
 ) -> None:
     add_node()
-    alice, wanted = (
+    alice, operations = (
         client_of(cast.alice),
         [("POST", "allocations", {"percent": percent}) for percent in (10, 20)],
     )
     both = [
-        body(bulk(alice, *wanted, atomic=atomic, HTTP_IDEMPOTENCY_KEY="again")) for _ in range(2)
+        body(bulk(alice, *operations, atomic=atomic, HTTP_IDEMPOTENCY_KEY="again"))
+        for _ in range(2)
     ]
     assert both[0] == both[1] and Allocation.objects.count() == 2
 
 
-def test_a_trial_changes_nothing_and_what_cannot_be_undone_is_no_part_of_it(
+def test_dry_run_changes_nothing_and_rejects_operations_without_rollback(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, olga = add_node(), client_of(cast.olga)
@@ -107,11 +114,11 @@ def test_a_trial_changes_nothing_and_what_cannot_be_undone_is_no_part_of_it(
     node.refresh_from_db()
     assert node.state == "ready"
     leaves = ("POST", "nodes/enrol-ssh", {"address": "127.0.0.1", "port": 1, "password": "x"})
-    for answer in (bulk(olga, leaves, query="?dry_run=true"), bulk(olga, leaves, atomic=True)):
-        assert answer.status_code == 400 and "cannot be undone" in body(answer)["detail"]
+    for response in (bulk(olga, leaves, query="?dry_run=true"), bulk(olga, leaves, atomic=True)):
+        assert response.status_code == 400 and "cannot be rolled back" in body(response)["detail"]
 
 
-def test_a_trial_inside_of_all_or_none_changes_nothing_and_the_rest_stays(
+def test_dry_run_inside_an_atomic_request_rolls_back_only_itself(
     cast: Cast, client_of: Clients
 ) -> None:
     tried, made = (
@@ -125,9 +132,9 @@ def test_a_trial_inside_of_all_or_none_changes_nothing_and_the_rest_stays(
 
 
 @pytest.mark.parametrize("path", ["bulk", "watch", "../../healthz"])
-def test_what_is_no_part_of_many(cast: Cast, client_of: Clients, path: str) -> None:
-    answer = bulk(
+def test_unsupported_path_is_rejected(cast: Cast, client_of: Clients, path: str) -> None:
+    response = bulk(
         client_of(cast.olga),
         ("POST" if path == "bulk" else "GET", path, {"operations": []} if path == "bulk" else None),
     )
-    assert answer.status_code == 400, body(answer)
+    assert response.status_code == 400, body(response)

@@ -1,4 +1,4 @@
-"""How much there is, can be given, is given, works, and is held for nothing."""
+"""Capacity: present, allocatable, allocated, used and idle."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from appliance.accounts.models import RoleBinding, User
 from appliance.inventory.models import Gpu, Node
-from appliance.pools.services import PoolRules, pool_create
-from appliance.telemetry import latest, series
+from appliance.pools.services import PoolSettings, create_pool
+from appliance.telemetry import reachability, series
 from tests.appliance.conftest import GIB, Cast, applied, body
 
 Clients = Callable[[User | None], Any]
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 METRICS = ("memory_used_bytes", "utilisation_percent")
 
 
-def told(gpu: Gpu, used_bytes: float, utilisation_percent: float) -> None:
+def record_sample(gpu: Gpu, used_bytes: float, utilisation_percent: float) -> None:
     series.record(METRICS, {gpu.pk: [used_bytes, utilisation_percent]}, time.time())
 
 
@@ -30,7 +30,7 @@ def row(answer: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def test_of_each_node_what_can_be_given_is_given_works_and_idles(
+def test_capacity_by_node_separates_allocated_used_and_idle(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     first, second = add_node("first", gpus=2), add_node("second", gpus=1)
@@ -41,8 +41,8 @@ def test_of_each_node_what_can_be_given_is_given_works_and_idles(
     )["partitions"]
     applied(first)
     one, other = Gpu.objects.filter(node=first).order_by("index")
-    told(one, 3 * GIB, 90.0)
-    told(other, 0.0, 10.0)
+    record_sample(one, 3 * GIB, 90.0)
+    record_sample(other, 0.0, 10.0)
     client_of(cast.olga).post(f"/api/v1/nodes/{second.pk}/cordon")
     answer = body(client_of(cast.alice).get("/api/v1/capacity?by=node"))
     assert row(answer, "first")["gpus"] == {
@@ -53,8 +53,12 @@ def test_of_each_node_what_can_be_given_is_given_works_and_idles(
         "idle": 0.4,
     }
     assert row(answer, "first")["memory_bytes"] == {
-        "capacity": 16 * GIB, "allocatable": 16 * GIB, "allocated": 8 * GIB, "used": 3 * GIB, "idle": 5 * GIB,
-    }  # fmt: skip
+        "capacity": 16 * GIB,
+        "allocatable": 16 * GIB,
+        "allocated": 8 * GIB,
+        "used": 3 * GIB,
+        "idle": 5 * GIB,
+    }
     assert row(answer, "second")["gpus"] == {
         "capacity": 1,
         "allocatable": 0,
@@ -65,12 +69,12 @@ def test_of_each_node_what_can_be_given_is_given_works_and_idles(
     assert (answer["total"]["gpus"]["capacity"], answer["total"]["gpus"]["allocatable"]) == (3, 2)
 
 
-def test_what_is_gone_silent_or_in_no_pool_cannot_be_given(
+def test_missing_unreachable_and_unpooled_gpus_are_not_allocatable(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     gone, silent, out = add_node("gone"), add_node("silent"), add_node("out")
     Gpu.objects.filter(node=gone).update(present=False)
-    latest.forget(silent.pk)
+    reachability.forget_node(silent.pk)
     client_of(cast.olga).patch(
         f"/api/v1/gpus/{Gpu.objects.get(node=out).pk}", {"pool": ""}, format="json"
     )
@@ -91,12 +95,16 @@ def test_what_is_gone_silent_or_in_no_pool_cannot_be_given(
     ] == ["Test GPU"]
 
 
-def test_one_counts_only_what_one_sees(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_capacity_counts_only_visible_gpus(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
     node = add_node(gpus=2)
     theirs = RoleBinding.objects.get(user=cast.charlie).project
     assert theirs is not None
-    kept = pool_create(
-        name=f"kept-{uuid.uuid4().hex[:6]}", rules=PoolRules(projects=[theirs.name]), actor="test"
+    kept = create_pool(
+        name=f"kept-{uuid.uuid4().hex[:6]}",
+        settings=PoolSettings(projects=[theirs.name]),
+        actor="test",
     )
     Gpu.objects.filter(node=node, index=0).update(pool=kept)
     assert body(client_of(cast.alice).get("/api/v1/capacity"))["total"]["gpus"]["capacity"] == 1

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from appliance import garbage
+from appliance.runtime import garbage_collection
 
 
 class Ring:
@@ -25,12 +25,12 @@ def as_before() -> Iterator[None]:
 
 
 def test_a_ring_that_was_set_aside_goes_with_the_next_look_at_everything() -> None:
-    garbage.begin()
+    garbage_collection.start_collection_policy()
     ring = Ring()
     gone = weakref.ref(ring)
-    garbage.set_aside(everything=False)
+    garbage_collection.freeze_survivors(full_collection=False)
     del ring
     gc.collect()
     assert gone() is not None, "it was set aside"
-    garbage.set_aside(everything=True)
+    garbage_collection.freeze_survivors(full_collection=True)
     assert gone() is None

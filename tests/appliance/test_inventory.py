@@ -1,4 +1,4 @@
-"""What a node is made of, and what became of it behind our back."""
+"""Reports of nodes and GPUs, sites, notes and endpoints."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 from appliance.accounts.models import User
 from appliance.activity.models import Event
-from appliance.inventory.endpoints import Way, in_order, silent
+from appliance.inventory.endpoints import EndpointAddress, closed_endpoints, sort_endpoints
 from appliance.inventory.models import Gpu, Node
-from appliance.inventory.services import ReportedGpu, ReportedNode, as_known, node_report
+from appliance.inventory.reports import ReportedGpu, ReportedNode, is_unchanged, record_node_report
 from nodes.version import AGENT_VERSION
 from tests.appliance.conftest import GIB, Cast, applied, body
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 
 def report_of(node: Node, **changed: Any) -> ReportedNode:
-    """What it said last, and what is different now."""
+    """Return the last report of the node with some values replaced."""
     gpus = tuple(
         ReportedGpu(g.uuid, g.index, g.model, g.memory_bytes, g.compute_capability)
         for g in node.gpus.order_by("index")
@@ -35,16 +35,16 @@ def report_of(node: Node, **changed: Any) -> ReportedNode:
     )
 
 
-def test_a_gpu_that_was_cut_into_instances_gets_nothing_new_until_it_is_whole_again(
+def test_gpu_in_mig_mode_is_excluded_from_placement(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
     (whole,) = report_of(node).gpus
-    node_report(node_id=node.pk, report=report_of(node, gpus=(replace(whole, mig=True),)))
-    waiting = body(alice.post("/api/v1/allocations", {"percent": 50}, format="json"))
-    assert waiting["state"] == "waiting" and "in MIG mode" in waiting["waiting_reason"]
+    record_node_report(node_id=node.pk, report=report_of(node, gpus=(replace(whole, mig=True),)))
+    queued = body(alice.post("/api/v1/allocations", {"percent": 50}, format="json"))
+    assert queued["state"] == "queued" and "in MIG mode" in queued["waiting_reason"]
     assert [g["mig"] for g in body(alice.get("/api/v1/gpus?mig=true"))["items"]] == [True]
-    node_report(node_id=node.pk, report=report_of(node))
+    record_node_report(node_id=node.pk, report=report_of(node))
     assert (
         body(alice.post("/api/v1/allocations", {"percent": 50}, format="json"))["state"]
         == "preparing"
@@ -52,29 +52,27 @@ def test_a_gpu_that_was_cut_into_instances_gets_nothing_new_until_it_is_whole_ag
     assert Event.objects.filter(kind="gpu.mig").count() == 2
 
 
-def test_how_gpus_reach_each_other_is_shown_and_kept_up_to_date(
-    cast: Cast, client_of: Clients, add_node: AddNode
-) -> None:
+def test_links_between_gpus_are_updated(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
     node, vera = add_node(gpus=2), client_of(cast.vera)
     first, second = report_of(node).gpus
     for way in ("NV4", "PHB"):
         pair = (replace(first, links=((1, way),)), replace(second, links=((0, way),)))
-        node_report(node_id=node.pk, report=report_of(node, gpus=pair))
+        record_node_report(node_id=node.pk, report=report_of(node, gpus=pair))
         assert {g["index"]: g["links"] for g in body(vera.get("/api/v1/gpus"))["items"]} == {
             0: {"1": way},
             1: {"0": way},
         }
-        assert as_known(node.pk, report_of(node, gpus=pair)) and not as_known(
+        assert is_unchanged(node.pk, report_of(node, gpus=pair)) and not is_unchanged(
             node.pk, report_of(node, gpus=(first, second))
         )
 
 
-def test_a_gpu_that_was_replaced_is_gone_and_the_new_one_is_there(
+def test_replaced_gpu_is_marked_missing_and_the_new_one_added(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node = add_node()
     (old,) = report_of(node).gpus
-    node_report(
+    record_node_report(
         node_id=node.pk,
         report=report_of(node, gpus=(replace(old, uuid=uuid.uuid4(), memory_bytes=16 * GIB),)),
     )
@@ -85,24 +83,24 @@ def test_a_gpu_that_was_replaced_is_gone_and_the_new_one_is_there(
             "kind", flat=True
         )
     ) == {"gpu.found", "gpu.gone"}
-    node_report(node_id=node.pk, report=report_of(node, gpus=(old,)))
+    record_node_report(node_id=node.pk, report=report_of(node, gpus=(old,)))
     assert (
         Gpu.objects.get(uuid=old.uuid).present
         and Event.objects.filter(kind="gpu.returned").count() == 1
     )
 
 
-def test_a_request_may_ask_for_a_cuda_version(
+def test_request_for_a_newer_cuda_version_is_queued(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
-    node_report(node_id=node.pk, report=report_of(node, cuda_version="12.4"))
-    waiting = body(
+    record_node_report(node_id=node.pk, report=report_of(node, cuda_version="12.4"))
+    queued = body(
         alice.post(
             "/api/v1/allocations", {"percent": 10, "min_cuda_version": "13.0"}, format="json"
         )
     )
-    assert waiting["state"] == "waiting" and "for CUDA older than 13.0" in waiting["waiting_reason"]
+    assert queued["state"] == "queued" and "for CUDA older than 13.0" in queued["waiting_reason"]
     assert (
         body(
             alice.post(
@@ -114,18 +112,18 @@ def test_a_request_may_ask_for_a_cuda_version(
     assert body(alice.get(f"/api/v1/nodes/{node.pk}"))["cuda_version"] == "12.4"
 
 
-def test_an_agent_of_another_release_is_shown(
+def test_agent_of_another_version_is_marked_outdated(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, olga = add_node(), client_of(cast.olga)
     assert body(olga.get(f"/api/v1/nodes/{node.pk}"))["agent_outdated"], (
-        "the fixture's agent says 1"
+        "the agent of the fixture has version 1"
     )
-    node_report(node_id=node.pk, report=report_of(node, agent_version=AGENT_VERSION))
+    record_node_report(node_id=node.pk, report=report_of(node, agent_version=AGENT_VERSION))
     assert not body(olga.get(f"/api/v1/nodes/{node.pk}"))["agent_outdated"]
 
 
-def test_a_site_is_where_nodes_stand_and_requests_can_ask_for_it(
+def test_site_filters_nodes_and_selects_them_for_requests(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     here, there, olga, alice = (
@@ -167,7 +165,7 @@ def test_a_site_is_where_nodes_stand_and_requests_can_ask_for_it(
                 "/api/v1/allocations", {"percent": 10, "selector": {"site": "oslo"}}, format="json"
             )
         )["state"]
-        == "waiting"
+        == "queued"
     )
     assert (
         body(
@@ -187,7 +185,9 @@ def test_a_site_is_where_nodes_stand_and_requests_can_ask_for_it(
     assert olga.delete(f"/api/v1/sites/{site['id']}").status_code == 204
 
 
-def test_notes_stay_on_a_gpu(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_notes_of_a_gpu_are_stored_and_limited_in_length(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
     gpu, olga = Gpu.objects.get(node=add_node()), client_of(cast.olga)
     assert (
         body(olga.patch(f"/api/v1/gpus/{gpu.pk}", {"notes": "rattles"}, format="json"))["notes"]
@@ -200,37 +200,41 @@ def test_notes_stay_on_a_gpu(cast: Cast, client_of: Clients, add_node: AddNode) 
     )
 
 
-def ways(*given: tuple[str, str]) -> list[Way]:
-    return [Way(address, 8445, network) for address, network in given]
+def addresses(*pairs: tuple[str, str]) -> list[EndpointAddress]:
+    return [EndpointAddress(address, 8445, network) for address, network in pairs]
 
 
 @pytest.mark.parametrize(
     ("network", "client", "first"),
     [
-        ("", "10.1.0.9", "10.1.0.5"), ("", "192.168.7.1", "192.168.7.5"), ("fabric", "192.168.7.1", "10.2.0.5"), ("", "fd00::9", "fd00::5"),
-        ("", "", "gpu1.example.org"), ("unknown", "10.2.0.1", "10.2.0.5"),
+        ("", "10.1.0.9", "10.1.0.5"),
+        ("", "192.168.7.1", "192.168.7.5"),
+        ("fabric", "192.168.7.1", "10.2.0.5"),
+        ("", "fd00::9", "fd00::5"),
+        ("", "", "gpu1.example.org"),
+        ("unknown", "10.2.0.1", "10.2.0.5"),
     ],
-)  # fmt: skip
-def test_the_pools_network_comes_first_and_then_what_is_near(
+)
+def test_endpoints_are_sorted_by_network_then_by_common_prefix(
     network: str, client: str, first: str
 ) -> None:
-    given = ways(
+    given = addresses(
         ("gpu1.example.org", "default"),
         ("192.168.7.5", "default"),
         ("10.1.0.5", "default"),
         ("10.2.0.5", "fabric"),
         ("fd00::5", "default"),
     )
-    found = in_order(given, network=network, client_address=client)
+    found = sort_endpoints(given, network=network, client_address=client)
     assert found[0].address == first and sorted(found) == sorted(given)
 
 
-def test_a_pools_network_decides_what_its_tickets_try_first_and_a_restart_keeps_the_names(
+def test_tickets_list_endpoints_of_the_pool_network_first(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, olga, alice = add_node(), client_of(cast.olga), client_of(cast.alice)
     addresses = (("10.1.0.5", 8445), ("10.2.0.5", 8445))
-    node_report(node_id=node.pk, report=report_of(node, endpoints=addresses))
+    record_node_report(node_id=node.pk, report=report_of(node, endpoints=addresses))
     assert (
         olga.patch(
             f"/api/v1/nodes/{node.pk}", {"networks": {"10.9.9.9": "fabric"}}, format="json"
@@ -248,7 +252,9 @@ def test_a_pools_network_decides_what_its_tickets_try_first_and_a_restart_keeps_
         ]
         == "fabric"
     )
-    node_report(node_id=node.pk, report=report_of(node, endpoints=(*addresses, ("10.3.0.5", 8445))))
+    record_node_report(
+        node_id=node.pk, report=report_of(node, endpoints=(*addresses, ("10.3.0.5", 8445)))
+    )
     allocation = body(alice.post("/api/v1/allocations", {"percent": 10}, format="json"))
     applied(node)
     key = base64.b64encode(bytes(32)).decode()
@@ -266,13 +272,13 @@ def test_a_pools_network_decides_what_its_tickets_try_first_and_a_restart_keeps_
     ]
 
 
-def test_addresses_where_nobody_answers_are_named(add_node: AddNode) -> None:
+def test_closed_endpoints_are_reported(add_node: AddNode) -> None:
     node = add_node()
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         ports = listening.getsockname()[1], closed.getsockname()[1]
-        node_report(
+        record_node_report(
             node_id=node.pk,
             report=report_of(node, endpoints=tuple(("127.0.0.1", port) for port in ports)),
         )
-        assert silent(node) == [f"127.0.0.1:{ports[1]}"]
+        assert closed_endpoints(node) == [f"127.0.0.1:{ports[1]}"]

@@ -1,8 +1,9 @@
-"""A node that is removed: refused while it serves, gone for its agent, its name free again."""
+"""Removal of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,31 +19,33 @@ Clients = Callable[[User | None], Any]
 
 @pytest.fixture
 def node(cast: Cast, add_node: Callable[..., Node]) -> Node:
-    made = add_node()
+    node = add_node()
     NodeCertificate.objects.create(
         serial="1",
-        node=made,
+        node=node,
         purpose="agent",
-        not_after=timezone.now() + timezone.timedelta(hours=1),
+        not_after=timezone.now() + timedelta(hours=1),
     )
-    return made
+    return node
 
 
-def test_it_is_refused_with_the_blockers_named(cast: Cast, client_of: Clients, node: Node) -> None:
+def test_removal_with_allocations_fails_and_lists_blockers(
+    cast: Cast, client_of: Clients, node: Node
+) -> None:
     allocation = body(
         client_of(cast.alice).post(
             "/api/v1/allocations", {"percent": 5, "name": "training"}, format="json"
         )
     )
     applied(node)
-    answer = client_of(cast.olga).delete(f"/api/v1/nodes/{node.pk}")
-    assert answer.status_code == 409 and body(answer)["code"] == "in_use"
-    assert body(answer)["blockers"] == [
+    response = client_of(cast.olga).delete(f"/api/v1/nodes/{node.pk}")
+    assert response.status_code == 409 and body(response)["code"] == "in_use"
+    assert body(response)["blockers"] == [
         {"kind": "allocation", "id": allocation["id"], "name": "training", "state": "active"}
     ]
 
 
-def test_its_certificates_end_and_its_name_is_free(
+def test_removal_revokes_certificates_and_frees_the_name(
     cast: Cast, client_of: Clients, node: Node, add_node: Callable[..., Node]
 ) -> None:
     olga = client_of(cast.olga)
@@ -58,10 +61,10 @@ def test_its_certificates_end_and_its_name_is_free(
     assert add_node().name == node.name
     assert body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 5}, format="json"))[
         "partitions"
-    ], "the new node serves"
+    ], "the new node must take allocations"
 
 
-def test_a_stale_version_is_refused(cast: Cast, client_of: Clients, node: Node) -> None:
+def test_stale_version_is_rejected(cast: Cast, client_of: Clients, node: Node) -> None:
     assert (
         client_of(cast.olga).delete(f"/api/v1/nodes/{node.pk}", HTTP_IF_MATCH='"999"').status_code
         == 412

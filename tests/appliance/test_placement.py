@@ -1,4 +1,4 @@
-"""Placement is pure, so its rules can be stated and tried on thousands of pools."""
+"""Properties of placement and defragmentation on random pools, and examples of each policy."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appliance.allocations import defragment
-from appliance.allocations.claims import without
 from appliance.allocations.placement import (
     ComputeMode,
-    GpuRoom,
-    PackedRooms,
-    Placed,
+    GpuCapacity,
+    NoPlacement,
+    PackedGpus,
+    Placement,
     Policy,
     Request,
     Share,
-    Waiting,
+    mismatch,
+    partition_size,
     place,
     share_bytes,
-    size_on,
-    suits,
 )
+from appliance.allocations.snapshot import add_shares, subtract_shares
 
 GIB = 1 << 30
 
 
 def gpu(
     number: int, node: int = 1, *, free: int = 100, memory: int = 80 * GIB, **more: Any
-) -> GpuRoom:
-    return GpuRoom(
+) -> GpuCapacity:
+    return GpuCapacity(
         uuid.UUID(int=number),
         uuid.UUID(int=node),
         memory,
@@ -46,9 +46,9 @@ def gpu(
 
 
 @st.composite
-def pools(draw: st.DrawFn) -> list[GpuRoom]:
+def pools(draw: st.DrawFn) -> list[GpuCapacity]:
     nodes = draw(st.integers(1, 4))
-    rooms = []
+    gpus = []
     for i in range(draw(st.integers(0, 12))):
         memory, model = draw(
             st.sampled_from([(8 * GIB, "L4"), (24 * GIB, "A10"), (80 * GIB, "H100")])
@@ -57,7 +57,7 @@ def pools(draw: st.DrawFn) -> list[GpuRoom]:
             draw(st.booleans()),
             draw(st.sampled_from([{}, {"rack": "1"}, {"rack": "2"}])),
         )
-        rooms.append(
+        gpus.append(
             gpu(
                 1000 + i,
                 draw(st.integers(1, nodes)),
@@ -66,11 +66,11 @@ def pools(draw: st.DrawFn) -> list[GpuRoom]:
                 model=model,
                 labels=labels,
                 usable=usable,
-                why_not="" if usable else "it is cordoned",
+                unusable_reason="" if usable else "it is cordoned",
                 driver_version=(draw(st.integers(500, 600)),),
             )
         )
-    return rooms
+    return gpus
 
 
 requests = st.one_of(
@@ -100,25 +100,28 @@ chains = st.lists(st.sampled_from(list(Policy)), unique=True, min_size=1)
 
 
 @given(pools(), requests, chains)
-def test_what_is_placed_fits_and_what_fits_is_placed(
-    gpus: list[GpuRoom], request: Request, policies: list[Policy]
+def test_request_is_placed_exactly_if_it_fits(
+    gpus: list[GpuCapacity], request: Request, policies: list[Policy]
 ) -> None:
     outcome = place(gpus, request, policies)
-    sizes = {g.gpu_id: size_on(g.memory_bytes, request) for g in gpus}
+    sizes = {g.gpu_id: partition_size(g.memory_bytes, request) for g in gpus}
     exclusive = Policy.EXCLUSIVE in policies
     fitting = [
         g
         for g in gpus
-        if g.usable and not suits(g, request) and g.free_percent >= sizes[g.gpu_id][0] and g.free_memory_bytes >= sizes[g.gpu_id][1]
+        if g.usable
+        and not mismatch(g, request)
+        and g.free_percent >= sizes[g.gpu_id][0]
+        and g.free_memory_bytes >= sizes[g.gpu_id][1]
         and (g.free_percent == 100 or not exclusive)
-    ]  # fmt: skip
+    ]
     on_one = any(
         sum(g.node_id == n for g in fitting) >= request.gpu_count
         for n in {g.node_id for g in fitting}
     )
-    if isinstance(outcome, Waiting):
+    if isinstance(outcome, NoPlacement):
         assert len(fitting) < request.gpu_count or (request.same_node and not on_one), (
-            "it would fit"
+            "a request that fits was not placed"
         )
         assert str(request) in outcome.reason
         return
@@ -129,87 +132,85 @@ def test_what_is_placed_fits_and_what_fits_is_placed(
     assert all((s.compute_percent, s.memory_bytes) == sizes[s.gpu_id] for s in outcome.shares)
     if Policy.MODEL_AFFINITY not in policies:
         assert not on_one or len({s.node_id for s in outcome.shares}) == 1, (
-            "spread although one node had room"
+            "spread although one node has enough GPUs"
         )
     assert not request.same_node or len({s.node_id for s in outcome.shares}) == 1
 
 
 @given(pools(), requests, chains, st.randoms())
-def test_the_order_of_the_rows_changes_nothing(
-    gpus: list[GpuRoom], request: Request, policies: list[Policy], random: Any
+def test_placement_is_independent_of_row_order(
+    gpus: list[GpuCapacity], request: Request, policies: list[Policy], random: Any
 ) -> None:
     shuffled = list(gpus)
     random.shuffle(shuffled)
     first, second = place(gpus, request, policies), place(shuffled, request, policies)
-    assert first == second or (isinstance(first, Waiting) and isinstance(second, Waiting))
+    assert first == second or (isinstance(first, NoPlacement) and isinstance(second, NoPlacement))
 
 
 @given(pools(), requests)
-def test_rooms_that_are_kept_in_order_give_the_same_place(
-    gpus: list[GpuRoom], request: Request
-) -> None:
-    packed = PackedRooms()
+def test_packed_gpus_give_the_same_placement(gpus: list[GpuCapacity], request: Request) -> None:
+    packed = PackedGpus()
     for g in gpus:
-        packed.put(g)
+        packed.add(g)
     for g in gpus[::3]:
-        packed.drop(g)
-        packed.put(g)
+        packed.discard(g)
+        packed.add(g)
     assert sorted(packed, key=lambda g: g.rank) == sorted(gpus, key=lambda g: g.rank)
     first, second = place(packed, request), place(gpus, request)
-    assert first == second or (isinstance(first, Waiting) and isinstance(second, Waiting))
+    assert first == second or (isinstance(first, NoPlacement) and isinstance(second, NoPlacement))
 
 
-def chosen(gpus: Sequence[GpuRoom], request: Request, *policies: Policy) -> list[int]:
+def chosen_gpus(gpus: Sequence[GpuCapacity], request: Request, *policies: Policy) -> list[int]:
     outcome = place(gpus, request, policies or (Policy.PACK,))
-    assert isinstance(outcome, Placed), outcome
+    assert isinstance(outcome, Placement), outcome
     return [s.gpu_id.int for s in outcome.shares]
 
 
-def test_each_policy_prefers_what_it_says() -> None:
+def test_policy_prefers_its_gpu() -> None:
     gpus = [
         gpu(1),
         gpu(2, free=40),
         gpu(3, free=30),
         gpu(4, 2, free=60, memory=24 * GIB, model="A10"),
     ]
-    assert chosen(gpus, Request(1, 35), Policy.PACK) == [2]
-    assert chosen(gpus, Request(1, 35), Policy.SPREAD) == [1]
-    assert chosen(gpus, Request(1, 35), Policy.MODEL_AFFINITY, Policy.PACK) == [4], (
+    assert chosen_gpus(gpus, Request(1, 35), Policy.PACK) == [2]
+    assert chosen_gpus(gpus, Request(1, 35), Policy.SPREAD) == [1]
+    assert chosen_gpus(gpus, Request(1, 35), Policy.MODEL_AFFINITY, Policy.PACK) == [4], (
         "the small model was not preferred"
     )
-    assert chosen(gpus, Request(1, 35), Policy.EXCLUSIVE, Policy.PACK) == [1], (
+    assert chosen_gpus(gpus, Request(1, 35), Policy.EXCLUSIVE, Policy.PACK) == [1], (
         "a GPU in use was shared in an exclusive pool"
     )
 
 
-def test_the_next_policy_decides_where_the_first_sees_no_difference() -> None:
+def test_later_policy_breaks_ties_of_the_first() -> None:
     gpus = [gpu(1, free=50, memory=24 * GIB), gpu(2, free=100, memory=24 * GIB), gpu(3, free=20)]
-    assert chosen(gpus, Request(1, 10), Policy.MODEL_AFFINITY, Policy.SPREAD) == [2]
-    assert chosen(gpus, Request(1, 10), Policy.MODEL_AFFINITY, Policy.PACK) == [1]
+    assert chosen_gpus(gpus, Request(1, 10), Policy.MODEL_AFFINITY, Policy.SPREAD) == [2]
+    assert chosen_gpus(gpus, Request(1, 10), Policy.MODEL_AFFINITY, Policy.PACK) == [1]
 
 
-def test_with_model_affinity_an_aggregate_has_one_model_if_that_can_be() -> None:
+def test_model_affinity_uses_one_model_if_possible() -> None:
     gpus = [
         gpu(1, model="H100"),
         gpu(2, 2, model="H100"),
         gpu(3, model="A10", memory=24 * GIB),
         gpu(4, model="L4", memory=8 * GIB),
     ]
-    assert chosen(gpus, Request(2, 50), Policy.MODEL_AFFINITY) == [1, 2]
-    assert len(chosen(gpus, Request(4, 50), Policy.MODEL_AFFINITY)) == 4, (
-        "mixed rather than not at all"
+    assert chosen_gpus(gpus, Request(2, 50), Policy.MODEL_AFFINITY) == [1, 2]
+    assert len(chosen_gpus(gpus, Request(4, 50), Policy.MODEL_AFFINITY)) == 4, (
+        "models were not mixed although no model suffices"
     )
 
 
-def test_a_gang_over_several_nodes_takes_as_few_as_possible() -> None:
+def test_large_request_uses_as_few_nodes_as_possible() -> None:
     gpus = [gpu(i, node) for i, node in ((1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 3))]
-    assert {i for i in chosen(gpus, Request(5, 100))} == {2, 3, 4, 5, 6}
+    assert set(chosen_gpus(gpus, Request(5, 100))) == {2, 3, 4, 5, 6}
 
 
 @pytest.mark.parametrize(
-    ("request_", "because"),
+    ("request_", "reason"),
     [
-        (Request(1, 100, model="B200"), "are no B200"),
+        (Request(1, 100, model="B200"), "are not B200"),
         (Request(1, 100, labels=(("rack", "9"),)), "rack=9"),
         (Request(1, 100, min_driver_version=(999, 1)), "older than 999.1"),
         (Request(1, memory_bytes=200 * GIB), "less than 204800 MiB"),
@@ -219,58 +220,61 @@ def test_a_gang_over_several_nodes_takes_as_few_as_possible() -> None:
         (Request(2, 90), "the most free on one GPU is 100 %"),
     ],
 )
-def test_it_says_what_stands_in_the_way(request_: Request, because: str) -> None:
-    gpus = [gpu(1), gpu(2, 2, free=100), gpu(3, 3, usable=False, why_not="node b is cordoned")]
+def test_reason_names_the_obstacle(request_: Request, reason: str) -> None:
+    gpus = [
+        gpu(1),
+        gpu(2, 2, free=100),
+        gpu(3, 3, usable=False, unusable_reason="node b is cordoned"),
+    ]
     if request_ == Request(2, 90):
         gpus[1] = gpu(2, 2, free=20)
     outcome = place(gpus, request_)
-    assert isinstance(outcome, Waiting) and because in outcome.reason, outcome
+    assert isinstance(outcome, NoPlacement) and reason in outcome.reason, outcome
 
 
-def test_memory_in_bytes_takes_compute_in_proportion_unless_told() -> None:
-    assert size_on(80 * GIB, Request(1, memory_bytes=8 * GIB)) == (10, 8 * GIB)
-    assert size_on(80 * GIB, Request(1, memory_bytes=8 * GIB + 1)) == (11, 8 * GIB + (2 << 20)), (
-        "rounded down: less than was asked for"
-    )
-    assert size_on(80 * GIB, Request(1, 50, memory_bytes=8 * GIB)) == (50, 8 * GIB)
+def test_request_in_bytes_gets_proportional_compute() -> None:
+    assert partition_size(80 * GIB, Request(1, memory_bytes=8 * GIB)) == (10, 8 * GIB)
+    assert partition_size(80 * GIB, Request(1, memory_bytes=8 * GIB + 1)) == (
+        11,
+        8 * GIB + (2 << 20),
+    ), "memory was rounded down"
+    assert partition_size(80 * GIB, Request(1, 50, memory_bytes=8 * GIB)) == (50, 8 * GIB)
 
 
 @st.composite
-def used_pools(draw: st.DrawFn) -> tuple[list[GpuRoom], Mapping[uuid.UUID, list[Share]]]:
-    rooms: Sequence[GpuRoom] = [
+def used_pools(draw: st.DrawFn) -> tuple[list[GpuCapacity], Mapping[uuid.UUID, list[Share]]]:
+    gpus: Sequence[GpuCapacity] = [
         gpu(1 + i, 1 + i // 2, model=draw(st.sampled_from(["H100", "A10"])))
         for i in range(draw(st.integers(1, 8)))
     ]
     shares: dict[uuid.UUID, list[Share]] = {}
     for i in range(draw(st.integers(0, 12))):
         outcome = place(
-            rooms,
+            gpus,
             Request(draw(st.integers(1, 2)), draw(st.sampled_from([10, 30, 50, 100]))),
             [draw(st.sampled_from([Policy.PACK, Policy.SPREAD]))],
         )
-        if isinstance(outcome, Placed):
+        if isinstance(outcome, Placement):
             shares[uuid.UUID(int=500 + i)] = list(outcome.shares)
-            rooms = without(rooms, outcome.shares)
+            gpus = subtract_shares(gpus, outcome.shares)
     for allocation_id in draw(st.sets(st.sampled_from(sorted(shares)))) if shares else ():
-        rooms = without(rooms, shares.pop(allocation_id), sign=-1)
-    return list(rooms), shares
+        gpus = add_shares(gpus, shares.pop(allocation_id))
+    return list(gpus), shares
 
 
 @given(used_pools())
-def test_a_defragmentation_plan_frees_gpus_and_never_overfills_one(
-    pool: tuple[list[GpuRoom], Mapping[uuid.UUID, list[Share]]],
+def test_defragmentation_plan_frees_gpus_and_overfills_none(
+    pool: tuple[list[GpuCapacity], Mapping[uuid.UUID, list[Share]]],
 ) -> None:
-    rooms, shares = pool
-    before = {g.gpu_id: g for g in rooms}
-    moves = defragment.plan(rooms, shares)
-    where = {(a, s.gpu_id) for a, held in shares.items() for s in held}
+    gpus, shares = pool
+    before = {g.gpu_id: g for g in gpus}
+    moves = defragment.plan_moves(gpus, shares)
+    locations = {(a, s.gpu_id) for a, held in shares.items() for s in held}
     after = dict(before)
     for m in moves:
-        assert (m.allocation_id, m.from_gpu_id) in where and (
-            m.allocation_id,
-            m.to_gpu_id,
-        ) not in where
-        where = where - {(m.allocation_id, m.from_gpu_id)} | {(m.allocation_id, m.to_gpu_id)}
+        source, target = (m.allocation_id, m.from_gpu_id), (m.allocation_id, m.to_gpu_id)
+        assert source in locations and target not in locations
+        locations = locations - {source} | {target}
         for gpu_id, sign in ((m.from_gpu_id, 1), (m.to_gpu_id, -1)):
             g = after[gpu_id]
             after[gpu_id] = replace(
@@ -287,13 +291,12 @@ def test_a_defragmentation_plan_frees_gpus_and_never_overfills_one(
     assert whole[1] > whole[0] if moves else whole[1] == whole[0]
 
 
-def test_a_fragmented_pair_becomes_one_full_and_one_whole() -> None:
-    rooms = [gpu(1, free=70), gpu(2, free=40)]
+def test_two_partly_used_gpus_become_one_full_and_one_empty() -> None:
+    gpus = [gpu(1, free=70), gpu(2, free=40)]
     held = {7: (1, 30), 8: (2, 60)}
     shares = {
         uuid.UUID(int=a): [Share(uuid.UUID(int=g), uuid.UUID(int=1), share_bytes(80 * GIB, p), p)]
         for a, (g, p) in held.items()
     }
-    assert [(m.from_gpu_id.int, m.to_gpu_id.int) for m in defragment.plan(rooms, shares)] == [
-        (1, 2)
-    ]
+    moves = defragment.plan_moves(gpus, shares)
+    assert [(m.from_gpu_id.int, m.to_gpu_id.int) for m in moves] == [(1, 2)]

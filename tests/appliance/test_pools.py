@@ -1,4 +1,4 @@
-"""Pools: whom they are for, what ends in them, and when they can go."""
+"""Pools: restriction to projects, idle limits and deletion; filters by labels."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import pytest
 
 from appliance.accounts.models import User
 from appliance.activity.consumers import scope_of
-from appliance.allocations import idleness, services
+from appliance.allocations import eviction, idleness
 from appliance.allocations.models import Allocation
+from appliance.inventory.gpu_views import gpu_rows, visible_gpu_ids
 from appliance.inventory.models import Gpu, Node
-from appliance.inventory.views import gpu_rows, watchable
 from tests.appliance.conftest import Cast, applied, body
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
 
 
-def make(olga: Any, **rules: Any) -> dict[str, Any]:
-    response = olga.post("/api/v1/pools", {"name": "physics", **rules}, format="json")
+def create(olga: Any, **settings: Any) -> dict[str, Any]:
+    response = olga.post("/api/v1/pools", {"name": "physics", **settings}, format="json")
     assert response.status_code == 201, response.content
-    made: dict[str, Any] = body(response)
-    return made
+    pool: dict[str, Any] = body(response)
+    return pool
 
 
 @pytest.mark.django_db
-def test_a_pool_kept_for_a_project_is_hidden_from_others_everywhere(
+def test_restricted_pool_is_hidden_from_other_projects(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, olga, alice, charlie = (
@@ -36,20 +36,20 @@ def test_a_pool_kept_for_a_project_is_hidden_from_others_everywhere(
         client_of(cast.alice),
         client_of(cast.charlie),
     )
-    kept, free = node.gpus.order_by("index")
-    make(olga, projects=["default"])
-    moved = olga.patch(f"/api/v1/gpus/{kept.pk}", {"pool": "physics"}, format="json")
+    restricted, free = node.gpus.order_by("index")
+    create(olga, projects=["default"])
+    moved = olga.patch(f"/api/v1/gpus/{restricted.pk}", {"pool": "physics"}, format="json")
     assert body(moved)["pool"] == "physics"
     ids = {
-        who: {g["id"] for g in body(client_of(getattr(cast, who)).get("/api/v1/gpus"))["items"]}
-        for who in ("alice", "charlie", "olga", "vera")
+        name: {g["id"] for g in body(client_of(getattr(cast, name)).get("/api/v1/gpus"))["items"]}
+        for name in ("alice", "charlie", "olga", "vera")
     }
-    assert ids["alice"] == ids["olga"] == ids["vera"] == {str(kept.pk), str(free.pk)} and ids[
+    assert ids["alice"] == ids["olga"] == ids["vera"] == {str(restricted.pk), str(free.pk)} and ids[
         "charlie"
     ] == {str(free.pk)}
     assert (
-        charlie.get(f"/api/v1/gpus/{kept.pk}").status_code == 404
-        and charlie.get(f"/api/v1/gpus/{kept.pk}/metrics").status_code == 404
+        charlie.get(f"/api/v1/gpus/{restricted.pk}").status_code == 404
+        and charlie.get(f"/api/v1/gpus/{restricted.pk}/metrics").status_code == 404
     )
     assert {p["name"] for p in body(charlie.get("/api/v1/pools"))["items"]} == {"default"}
     assert (
@@ -61,24 +61,26 @@ def test_a_pool_kept_for_a_project_is_hidden_from_others_everywhere(
         == 404
     )
     asked = alice.post("/api/v1/allocations", {"percent": 10, "pool": "physics"}, format="json")
-    assert body(asked)["partitions"][0]["gpu_id"] == str(kept.pk)
+    assert body(asked)["partitions"][0]["gpu_id"] == str(restricted.pk)
     assert (
         len(body(alice.get("/api/v1/partitions"))["items"]) == 1
         and body(charlie.get("/api/v1/partitions"))["items"] == []
     )
-    assert watchable(cast.charlie, [str(kept.pk), str(free.pk), "no id"]) == {str(free.pk)}
-    ((_, privilege, audience, _),) = gpu_rows([kept.pk])
+    assert visible_gpu_ids(cast.charlie, [str(restricted.pk), str(free.pk), "no id"]) == {
+        str(free.pk)
+    }
+    ((_, privilege, audience, _),) = gpu_rows([restricted.pk])
     assert scope_of(cast.alice).sees(privilege, audience) and not scope_of(cast.charlie).sees(
         privilege, audience
     )
 
 
 @pytest.mark.django_db
-def test_a_fallback_that_is_kept_for_others_is_passed_over(
+def test_fallback_restricted_to_other_projects_is_skipped(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, olga = add_node(gpus=1), client_of(cast.olga)
-    make(olga, projects=["elsewhere"])
+    create(olga, projects=["elsewhere"])
     olga.patch(f"/api/v1/gpus/{node.gpus.get().pk}", {"pool": "physics"}, format="json")
     default = next(p for p in body(olga.get("/api/v1/pools"))["items"] if p["name"] == "default")
     assert (
@@ -91,7 +93,7 @@ def test_a_fallback_that_is_kept_for_others_is_passed_over(
         body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 10}, format="json"))[
             "state"
         ]
-        == "waiting"
+        == "queued"
     )
     assert (
         body(
@@ -104,11 +106,11 @@ def test_a_fallback_that_is_kept_for_others_is_passed_over(
 
 
 @pytest.mark.django_db
-def test_a_pool_goes_when_nothing_is_in_it_and_names_what_is(
+def test_pool_in_use_names_its_blockers_and_empty_pool_is_deleted(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, olga, alice = add_node(), client_of(cast.olga), client_of(cast.alice)
-    pool, gpu = make(olga), node.gpus.get()
+    pool, gpu = create(olga), node.gpus.get()
     olga.patch(f"/api/v1/gpus/{gpu.pk}", {"pool": "physics"}, format="json")
     asked = body(
         alice.post("/api/v1/allocations", {"percent": 10, "pool": "physics"}, format="json")
@@ -128,7 +130,7 @@ def test_a_pool_goes_when_nothing_is_in_it_and_names_what_is(
 
 
 @pytest.mark.django_db
-def test_what_is_idle_for_longer_than_its_pool_allows_gets_notice_and_ends(
+def test_allocation_idle_beyond_the_pool_limit_gets_notice(
     cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
@@ -144,19 +146,18 @@ def test_what_is_idle_for_longer_than_its_pool_allows_gets_notice_and_ends(
     later = idleness.time.monotonic() + 601
     monkeypatch.setattr(idleness.time, "monotonic", lambda: later)
     row = Allocation.objects.get(pk=busy)
-    idleness.worked(row.pk, row.pk, 7)
-    monkeypatch.setattr(services.holding, "seconds_since_held", lambda allocation_id: 0.0)
-    services.end_what_is_due()
+    idleness.record_work(row.pk, row.pk, 7)
+    monkeypatch.setattr(eviction.leases, "seconds_since_renewal", lambda allocation_id: 0.0)
+    eviction.evict_expired()
     assert Allocation.objects.get(pk=busy).evict_at is None
     noticed = Allocation.objects.get(pk=idle)
-    assert (
-        noticed.evict_at is not None
-        and "launched and copied nothing for 600 s" in noticed.end_reason
-    )
+    assert noticed.evict_at is not None and "no launch or copy for 600 s" in noticed.end_reason
 
 
 @pytest.mark.django_db
-def test_a_gpu_in_no_pool_gets_nothing(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+def test_gpu_in_no_pool_gets_no_partition(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
     gpu = add_node().gpus.get()
     client_of(cast.olga).patch(f"/api/v1/gpus/{gpu.pk}", {"pool": ""}, format="json")
     assert Gpu.objects.get(pk=gpu.pk).pool is None
@@ -164,17 +165,15 @@ def test_a_gpu_in_no_pool_gets_nothing(cast: Cast, client_of: Clients, add_node:
         body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 10}, format="json"))[
             "state"
         ]
-        == "waiting"
+        == "queued"
     )
 
 
 @pytest.mark.django_db
-def test_labels_are_found_as_they_were_written(
-    cast: Cast, client_of: Clients, add_node: AddNode
-) -> None:
-    """Words, numbers, quotes: each is a text, and no key becomes part of a lookup."""
+def test_label_filter_matches_exact_text(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    """Numbers, quotes and keywords are plain text, and keys never become part of a lookup."""
     olga, node = client_of(cast.olga), add_node()
-    labels = {"rack": "r1", "count": "12", "said": 'it\'s "so"', "a__b": "null", "flag": "true"}
+    labels = {"rack": "r1", "count": "12", "quote": 'it\'s "so"', "a__b": "null", "flag": "true"}
     assert (
         olga.patch(f"/api/v1/nodes/{node.pk}", {"labels": labels}, format="json").status_code == 200
     )

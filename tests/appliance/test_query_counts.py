@@ -17,11 +17,23 @@ from appliance.pools.models import Pool, Quota, Reservation
 from tests.appliance.conftest import Cast, body
 
 Clients = Callable[[User | None], Any]
-# Of a user of one project, whose token is known already; with several appliances on one database tokens and roles are read each time.
+# For a user of one project whose token is cached. With several appliances on one database, tokens
+# and roles are read for each request.
 QUERIES = {
-    "nodes": 2, "gpus": 2, "gpus?pool=default": 3, "pools": 4, "quotas": 4, "reservations": 1, "projects": 1, "departments": 1, "allocations": 2,
-    "partitions": 2, "sessions": 1, "tasks": 1, "events": 1,
-}  # fmt: skip
+    "nodes": 2,
+    "gpus": 2,
+    "gpus?pool=default": 3,
+    "pools": 4,
+    "quotas": 4,
+    "reservations": 1,
+    "projects": 1,
+    "departments": 1,
+    "allocations": 2,
+    "partitions": 2,
+    "sessions": 1,
+    "tasks": 1,
+    "events": 1,
+}
 
 
 def add_some(cast: Cast, client_of: Clients, add_node: Callable[..., Node], name: str) -> None:

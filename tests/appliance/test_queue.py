@@ -1,4 +1,4 @@
-"""The queue's decisions are pure: its promises are tried on thousands of little fleets."""
+"""Scheduling decisions: properties on random fleets, and examples of each rule."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.allocations import queue
-from appliance.allocations.claims import (
-    Book,
+from appliance.allocations.forecast import alternatives, expected_start
+from appliance.allocations.placement import GpuCapacity, Placement, Request, place
+from appliance.allocations.snapshot import (
+    ActiveAllocation,
+    ActiveAllocations,
     Entitlement,
-    Holder,
-    Holders,
-    PoolRooms,
+    PendingAllocation,
+    PoolCapacity,
     Reservation,
-    Rule,
+    SchedulerSnapshot,
     Start,
     Subject,
     Wait,
-    Waiter,
-    without,
+    WaitingRule,
+    subtract_shares,
 )
-from appliance.allocations.forecast import alternatives, expected_start
-from appliance.allocations.placement import GpuRoom, Placed, Request, place
 from appliance.pools.subject_kind import SubjectKind
 from tests.appliance.test_placement import gpu
 
@@ -40,40 +40,56 @@ def project(id_: uuid.UUID) -> Subject:
     return Subject(SubjectKind.PROJECT, id_)
 
 
-def waiter(number: int, request: Request, project_id: uuid.UUID = RED, **more: Any) -> Waiter:
+def pending(
+    number: int, request: Request, project_id: uuid.UUID = RED, **more: Any
+) -> PendingAllocation:
     values: dict[str, Any] = {
-        "pools": (POOL,), "subjects": (project(project_id), Subject(SubjectKind.USER, uuid.UUID(int=70 + project_id.int))), "priority": 50,
-        "preemptible": True, "created_at": NOW - timedelta(minutes=1),
-    }  # fmt: skip
-    return Waiter(uuid.UUID(int=number), request, project_id=project_id, **(values | more))
+        "pools": (POOL,),
+        "subjects": (
+            project(project_id),
+            Subject(SubjectKind.USER, uuid.UUID(int=70 + project_id.int)),
+        ),
+        "priority": 50,
+        "preemptible": True,
+        "created_at": NOW - timedelta(minutes=1),
+    }
+    return PendingAllocation(
+        uuid.UUID(int=number), request, project_id=project_id, **(values | more)
+    )
 
 
-def book(
-    gpus: list[GpuRoom],
-    holders: list[Holder] | None = None,
-    owed: dict[Subject, Entitlement] | None = None,
+def snapshot(
+    gpus: list[GpuCapacity],
+    active: list[ActiveAllocation] | None = None,
+    entitlements: dict[Subject, Entitlement] | None = None,
     **more: Any,
-) -> Book:
-    rooms = without(gpus, (s for h in holders or [] for s in h.shares))
-    return Book(NOW, {POOL: PoolRooms("pool", rooms)}, Holders(holders or []), owed or {}, **more)
+) -> SchedulerSnapshot:
+    free = subtract_shares(gpus, (s for a in active or [] for s in a.shares))
+    return SchedulerSnapshot(
+        NOW,
+        {POOL: PoolCapacity("pool", free)},
+        ActiveAllocations(active or []),
+        entitlements or {},
+        **more,
+    )
 
 
-def holding(
+def running(
     number: int,
-    gpus: list[GpuRoom],
+    gpus: list[GpuCapacity],
     request: Request,
     project_id: uuid.UUID = BLUE,
-    taken: list[Holder] | None = None,
+    taken: list[ActiveAllocation] | None = None,
     **more: Any,
-) -> Holder:
-    outcome = place(without(gpus, (s for h in taken or [] for s in h.shares)), request)
-    assert isinstance(outcome, Placed)
+) -> ActiveAllocation:
+    outcome = place(subtract_shares(gpus, (s for a in taken or [] for s in a.shares)), request)
+    assert isinstance(outcome, Placement)
     values: dict[str, Any] = {
         "priority": 50,
         "preemptible": True,
         "started_at": NOW - timedelta(hours=1),
     }
-    return Holder(
+    return ActiveAllocation(
         uuid.UUID(int=number),
         POOL,
         outcome.shares,
@@ -83,30 +99,30 @@ def holding(
     )
 
 
-def decided(b: Book, *waiting: Waiter) -> dict[int, Start | Wait]:
-    return {i.int: outcome for i, outcome in queue.decide(b, waiting)}
+def decide(state: SchedulerSnapshot, *queued: PendingAllocation) -> dict[int, Start | Wait]:
+    return {i.int: decision for i, decision in queue.decide(state, queued)}
 
 
-def rule(outcome: Start | Wait) -> Rule | None:
+def rule(outcome: Start | Wait) -> WaitingRule | None:
     return outcome.rule if isinstance(outcome, Wait) else None
 
 
-# ---- promises ----
+# ---- properties ----
 
 
 @st.composite
-def fleets(draw: st.DrawFn) -> tuple[Book, list[Waiter], list[GpuRoom]]:
+def fleets(draw: st.DrawFn) -> tuple[SchedulerSnapshot, list[PendingAllocation], list[GpuCapacity]]:
     gpus = [gpu(1 + i, 1 + i // 4) for i in range(draw(st.integers(1, 6)))]
     sizes = st.builds(
         Request, gpu_count=st.integers(1, 3), percent=st.sampled_from([10, 30, 50, 100])
     )
-    rooms, holders = list(gpus), list[Holder]()
+    free, active = list(gpus), list[ActiveAllocation]()
     for i in range(draw(st.integers(0, 6))):
-        outcome = place(rooms, draw(sizes))
-        if isinstance(outcome, Placed):
+        outcome = place(free, draw(sizes))
+        if isinstance(outcome, Placement):
             p = draw(st.sampled_from([RED, BLUE]))
-            holders.append(
-                Holder(
+            active.append(
+                ActiveAllocation(
                     uuid.UUID(int=200 + i),
                     POOL,
                     outcome.shares,
@@ -118,189 +134,206 @@ def fleets(draw: st.DrawFn) -> tuple[Book, list[Waiter], list[GpuRoom]]:
                     leaving=draw(st.booleans()),
                 )
             )
-            rooms = without(rooms, outcome.shares)
-    owed = {
+            free = subtract_shares(free, outcome.shares)
+    entitlements = {
         project(p): Entitlement(
-            f"p{p.int}", draw(st.sampled_from([None, 0, 100, 230])), draw(st.sampled_from([None, 150, 400])), draw(st.booleans()),
+            f"p{p.int}",
+            draw(st.sampled_from([None, 0, 100, 230])),
+            draw(st.sampled_from([None, 150, 400])),
+            draw(st.booleans()),
             draw(st.sampled_from([0.5, 1.0, 3.0])),
         )
         for p in (RED, BLUE)
-    }  # fmt: skip
-    waiting = [
-        waiter(
-            300 + i, draw(sizes), draw(st.sampled_from([RED, BLUE])), priority=draw(st.sampled_from([10, 50, 90])), preemptible=draw(st.booleans()),
+    }
+    queued = [
+        pending(
+            300 + i,
+            draw(sizes),
+            draw(st.sampled_from([RED, BLUE])),
+            priority=draw(st.sampled_from([10, 50, 90])),
+            preemptible=draw(st.booleans()),
             created_at=NOW - timedelta(minutes=draw(st.integers(0, 30))),
         )
         for i in range(draw(st.integers(0, 8)))
-    ]  # fmt: skip
-    return book(gpus, holders, owed), waiting, gpus
+    ]
+    return snapshot(gpus, active, entitlements), queued, gpus
 
 
-def keep_promises(b: Book, waiting: list[Waiter]) -> None:
-    """Room, limits and quotas before and after; who is asked to leave, and for whom."""
-    before, fixed_before = dict(b.use), dict(b.holders.fixed_use)
-    present, freed = dict(b.holders), list(b.pools[POOL].rooms)
-    by_id = {w.allocation_id: w for w in waiting}
-    outcomes = dict(queue.decide(b, waiting))
-    assert outcomes.keys() == by_id.keys(), "a request was forgotten"
-    use, fixed, started = dict(before), dict(fixed_before), list[Waiter]()
+def check_decisions(state: SchedulerSnapshot, queued: list[PendingAllocation]) -> None:
+    """Run the scheduler and check capacity, limits, quotas and the choice of victims."""
+    use, fixed = dict(state.use), dict(state.active.non_preemptible_use)
+    present, free = dict(state.active), list(state.pools[POOL].gpus)
+    by_id = {p.allocation_id: p for p in queued}
+    outcomes = dict(queue.decide(state, queued))
+    assert outcomes.keys() == by_id.keys(), "a request has no decision"
+    started = list[PendingAllocation]()
     for allocation_id, outcome in outcomes.items():
-        w = by_id[allocation_id]
+        request = by_id[allocation_id]
         if isinstance(outcome, Start):
-            freed = without(freed, outcome.placed.shares)
-            size = sum(s.compute_percent for s in outcome.placed.shares)
-            started.append(w)
-            for subject in w.subjects:
+            free = subtract_shares(free, outcome.placement.shares)
+            size = sum(s.compute_percent for s in outcome.placement.shares)
+            started.append(request)
+            for subject in request.subjects:
                 use[subject] = use.get(subject, 0) + size
-                fixed[subject] = fixed.get(subject, 0) + (0 if w.preemptible else size)
+                fixed[subject] = fixed.get(subject, 0) + (0 if request.preemptible else size)
             continue
         assert outcome.reason
-        going = [present[v] for v in outcome.evictions]
-        assert all(h.preemptible and not h.leaving for h in going), (
-            "what cannot be preempted, or leaves already, was asked to leave"
+        victims = [present[v] for v in outcome.evictions]
+        assert all(v.preemptible and not v.leaving for v in victims), (
+            "a non-preemptible or leaving allocation was evicted"
         )
-        assert all(h.project_id != w.project_id or h.priority < w.priority for h in going), (
-            "an equal was asked to leave"
-        )
-    assert all(g.free_percent >= 0 and g.free_memory_bytes >= 0 for g in freed), (
-        "more was given than there is"
-    )
-    for w in started:
-        for subject in w.subjects:
-            e = b.entitlements.get(subject)
+        assert all(
+            v.project_id != request.project_id or v.priority < request.priority for v in victims
+        ), "an allocation of equal priority was evicted"
+    assert all(g.free_percent >= 0 and g.free_memory_bytes >= 0 for g in free), "overcommitted"
+    for request in started:
+        for subject in request.subjects:
+            e = state.entitlements.get(subject)
             if e is None:
                 continue
             assert e.limit_percent is None or use[subject] <= e.limit_percent, "over the limit"
             if e.quota_percent is not None and not e.borrows:
-                assert use[subject] <= e.quota_percent, "borrowed without leave"
-            if e.quota_percent is not None and not w.preemptible:
-                assert fixed[subject] <= e.quota_percent, (
-                    "over the quota with what cannot be preempted"
-                )
+                assert use[subject] <= e.quota_percent, "borrowed although not allowed"
+            if e.quota_percent is not None and not request.preemptible:
+                assert fixed[subject] <= e.quota_percent, "non-preemptible use over the quota"
 
 
 @given(fleets())
 @settings(max_examples=300)
-def test_a_round_keeps_its_promises(fleet: tuple[Book, list[Waiter], list[GpuRoom]]) -> None:
-    keep_promises(*fleet[:2])
+def test_decisions_respect_capacity_limits_and_quotas(
+    fleet: tuple[SchedulerSnapshot, list[PendingAllocation], list[GpuCapacity]],
+) -> None:
+    check_decisions(*fleet[:2])
 
 
-def test_the_promises_notice_a_queue_that_forgets_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "over_limit", lambda *_: None)
-    b = book([gpu(1), gpu(2)], owed={project(RED): Entitlement("red", limit_percent=100)})
+def test_check_detects_ignored_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "check_limits", lambda *_: None)
+    state = snapshot(
+        [gpu(1), gpu(2)], entitlements={project(RED): Entitlement("red", limit_percent=100)}
+    )
     with pytest.raises(AssertionError, match="over the limit"):
-        keep_promises(b, [waiter(300, Request(2, 100))])
+        check_decisions(state, [pending(300, Request(2, 100))])
 
 
 # ---- order ----
 
 
-def test_priority_goes_first_then_who_has_had_least_then_who_came_first() -> None:
+def test_order_is_priority_then_least_past_use_then_age() -> None:
     gpus = [gpu(1)]
     urgent, early = (
-        waiter(1, Request(1, 100), priority=90),
-        waiter(2, Request(1, 100), created_at=NOW - timedelta(hours=1)),
+        pending(1, Request(1, 100), priority=90),
+        pending(2, Request(1, 100), created_at=NOW - timedelta(hours=1)),
     )
-    assert isinstance(decided(book(gpus), early, urgent)[1], Start)
+    assert isinstance(decide(snapshot(gpus), early, urgent)[1], Start)
     modest, greedy = (
-        waiter(3, Request(1, 100), RED),
-        waiter(4, Request(1, 100), BLUE, created_at=NOW - timedelta(hours=1)),
+        pending(3, Request(1, 100), RED),
+        pending(4, Request(1, 100), BLUE, created_at=NOW - timedelta(hours=1)),
     )
-    assert isinstance(decided(book(gpus, past={BLUE: 500.0}), modest, greedy)[3], Start), (
-        "past use did not count"
+    assert isinstance(decide(snapshot(gpus, past_use={BLUE: 500.0}), modest, greedy)[3], Start), (
+        "past use was ignored"
     )
     heavy = {project(BLUE): Entitlement("blue", weight=10.0)}
     assert isinstance(
-        decided(book(gpus, owed=heavy, past={BLUE: 500.0, RED: 100.0}), modest, greedy)[4], Start
-    ), "the weight did not count"
+        decide(
+            snapshot(gpus, entitlements=heavy, past_use={BLUE: 500.0, RED: 100.0}), modest, greedy
+        )[4],
+        Start,
+    ), "the weight was ignored"
 
 
-def test_a_small_request_may_pass_a_large_one_until_that_has_waited_long() -> None:
+def test_small_request_passes_a_large_one_that_has_not_waited_long() -> None:
     gpus = [gpu(1), gpu(2)]
-    held = holding(9, gpus, Request(1, 50), preemptible=False)
-    large, small = waiter(1, Request(2, 100)), waiter(2, Request(1, 30), BLUE)
-    assert isinstance(decided(book(gpus, [held]), large, small)[2], Start)
+    held = running(9, gpus, Request(1, 50), preemptible=False)
+    large, small = pending(1, Request(2, 100)), pending(2, Request(1, 30), BLUE)
+    assert isinstance(decide(snapshot(gpus, [held]), large, small)[2], Start)
     patient = replace(large, created_at=NOW - timedelta(minutes=11))
-    assert rule(decided(book(gpus, [held]), patient, small)[2]) is Rule.AHEAD
+    assert rule(decide(snapshot(gpus, [held]), patient, small)[2]) is WaitingRule.AHEAD
     other = replace(patient, request=Request(2, 100, model="nothing here"))
-    assert isinstance(decided(book(gpus, [held]), other, small)[2], Start), (
-        "GPUs were kept for one that cannot use them"
+    assert isinstance(decide(snapshot(gpus, [held]), other, small)[2], Start), (
+        "GPUs were kept for a request that cannot use them"
     )
 
 
-def test_pools_are_tried_in_order() -> None:
-    b = book([gpu(1, free=10)])
-    b.pools[OTHER] = PoolRooms("other", [gpu(2)])
-    outcome = decided(b, waiter(1, Request(1, 50), pools=(POOL, OTHER)))[1]
+def test_second_pool_is_used_when_the_first_is_full() -> None:
+    state = snapshot([gpu(1, free=10)])
+    state.pools[OTHER] = PoolCapacity("other", [gpu(2)])
+    outcome = decide(state, pending(1, Request(1, 50), pools=(POOL, OTHER)))[1]
     assert isinstance(outcome, Start) and outcome.pool_id == OTHER
 
 
-# ---- quotas, limits, reclaim, preemption ----
+# ---- quotas, limits, preemption ----
 
 
-def test_a_limit_names_itself_and_counts_fractions() -> None:
-    b = book(
-        [gpu(i) for i in range(1, 5)], owed={project(RED): Entitlement("red", limit_percent=230)}
+def test_limit_in_fractions_is_enforced_and_named() -> None:
+    state = snapshot(
+        [gpu(i) for i in range(1, 5)],
+        entitlements={project(RED): Entitlement("red", limit_percent=230)},
     )
-    outcomes = decided(
-        b, waiter(1, Request(2, 100)), waiter(2, Request(1, 30)), waiter(3, Request(1, 10))
+    outcomes = decide(
+        state, pending(1, Request(2, 100)), pending(2, Request(1, 30)), pending(3, Request(1, 10))
     )
     blocked = [o for o in outcomes.values() if isinstance(o, Wait)]
     assert (
         len(blocked) == 1
-        and blocked[0].rule is Rule.LIMIT
+        and blocked[0].rule is WaitingRule.LIMIT
         and "project red is 2.3 GPUs" in blocked[0].reason
     )
 
 
-def test_what_is_not_preemptible_stays_within_the_quota() -> None:
-    b = book([gpu(1), gpu(2)], owed={project(RED): Entitlement("red", quota_percent=100)})
-    assert rule(decided(b, waiter(1, Request(2, 100), preemptible=False))[1]) is Rule.QUOTA
-    assert isinstance(decided(b, waiter(1, Request(2, 100)))[1], Start), (
-        "a preemptible one may borrow"
+def test_non_preemptible_request_stays_within_the_quota() -> None:
+    state = snapshot(
+        [gpu(1), gpu(2)], entitlements={project(RED): Entitlement("red", quota_percent=100)}
+    )
+    assert (
+        rule(decide(state, pending(1, Request(2, 100), preemptible=False))[1]) is WaitingRule.QUOTA
+    )
+    assert isinstance(decide(state, pending(1, Request(2, 100)))[1], Start), (
+        "a preemptible request may borrow"
     )
 
 
-def test_what_was_borrowed_is_given_back_to_who_is_owed() -> None:
+def test_borrowed_capacity_is_reclaimed_for_a_request_within_its_quota() -> None:
     gpus = [gpu(1), gpu(2)]
-    first = holding(8, gpus, Request(1, 100))
-    second = holding(9, gpus, Request(1, 100), taken=[first], started_at=NOW - timedelta(minutes=1))
-    owed = {
+    first = running(8, gpus, Request(1, 100))
+    second = running(9, gpus, Request(1, 100), taken=[first], started_at=NOW - timedelta(minutes=1))
+    entitlements = {
         project(RED): Entitlement("red", quota_percent=100),
         project(BLUE): Entitlement("blue", quota_percent=100),
     }
-    outcome = decided(book(gpus, [first, second], owed), waiter(1, Request(1, 100)))[1]
+    outcome = decide(snapshot(gpus, [first, second], entitlements), pending(1, Request(1, 100)))[1]
     assert (
         isinstance(outcome, Wait)
-        and outcome.rule is Rule.RECLAIM
+        and outcome.rule is WaitingRule.RECLAIM
         and [v.int for v in outcome.evictions] == [9]
-    ), "the youngest borrower leaves"
+    ), "the youngest borrower is evicted"
     leaving = replace(second, leaving=True)
-    outcome = decided(book(gpus, [first, leaving], owed), waiter(1, Request(1, 100)))[1]
-    assert isinstance(outcome, Wait) and outcome.rule is Rule.RECLAIM and not outcome.evictions, (
-        "more leave than needed"
-    )
-    beyond = decided(book(gpus, [first, second], owed), waiter(1, Request(2, 100)))[1]
-    assert rule(beyond) is Rule.ROOM, "beyond its own quota nobody is asked to leave"
+    outcome = decide(snapshot(gpus, [first, leaving], entitlements), pending(1, Request(1, 100)))[1]
+    assert (
+        isinstance(outcome, Wait) and outcome.rule is WaitingRule.RECLAIM and not outcome.evictions
+    ), "more allocations were evicted than needed"
+    beyond = decide(snapshot(gpus, [first, second], entitlements), pending(1, Request(2, 100)))[1]
+    assert rule(beyond) is WaitingRule.CAPACITY, "a request beyond its quota evicted others"
 
 
 @pytest.mark.parametrize("change", [{"preemptible": False}, {"priority": 50}])
-def test_within_a_project_only_the_less_important_and_preemptible_yields(
+def test_only_lower_priority_and_preemptible_allocations_of_a_project_are_evicted(
     change: dict[str, Any],
 ) -> None:
     gpus = [gpu(1)]
-    held = holding(9, gpus, Request(1, 100), RED, priority=10)
-    urgent = waiter(1, Request(1, 100), priority=50)
-    outcome = decided(book(gpus, [held]), urgent)[1]
+    held = running(9, gpus, Request(1, 100), RED, priority=10)
+    urgent = pending(1, Request(1, 100), priority=50)
+    outcome = decide(snapshot(gpus, [held]), urgent)[1]
     assert isinstance(outcome, Wait) and [v.int for v in outcome.evictions] == [9]
-    assert rule(decided(book(gpus, [replace(held, **change)]), urgent)[1]) is Rule.ROOM
+    assert (
+        rule(decide(snapshot(gpus, [replace(held, **change)]), urgent)[1]) is WaitingRule.CAPACITY
+    )
 
 
-def test_only_as_many_leave_as_are_needed() -> None:
+def test_fewest_allocations_are_evicted() -> None:
     gpus = [gpu(1), gpu(2, 2)]
-    small = holding(7, gpus, Request(1, 30), RED, priority=1)
-    large = holding(8, gpus, Request(1, 100), RED, taken=[small], priority=2)
-    outcome = decided(book(gpus, [small, large]), waiter(1, Request(1, 100)))[1]
+    small = running(7, gpus, Request(1, 30), RED, priority=1)
+    large = running(8, gpus, Request(1, 100), RED, taken=[small], priority=2)
+    outcome = decide(snapshot(gpus, [small, large]), pending(1, Request(1, 100)))[1]
     assert isinstance(outcome, Wait) and len(outcome.evictions) == 1
 
 
@@ -317,40 +350,44 @@ RESERVED = Reservation(
 )
 
 
-def test_a_reservation_keeps_its_gpus_from_what_would_still_be_there() -> None:
-    b = lambda now=NOW: replace(book([gpu(1)], reservations=[RESERVED]), now=now)  # noqa: E731
+def test_reservation_keeps_gpus_from_allocations_that_outlast_its_start() -> None:
+    def at(now: datetime) -> SchedulerSnapshot:
+        return replace(snapshot([gpu(1)], reservations=[RESERVED]), now=now)
+
     stays, brief = (
-        waiter(1, Request(1, 50), preemptible=False),
-        waiter(1, Request(1, 50), preemptible=False, ends_after=timedelta(minutes=50)),
+        pending(1, Request(1, 50), preemptible=False),
+        pending(1, Request(1, 50), preemptible=False, lifetime=timedelta(minutes=50)),
     )
-    assert rule(decided(b(), stays)[1]) is Rule.RESERVATION
-    assert isinstance(decided(b(), brief)[1], Start), "it would have ended before"
-    assert isinstance(decided(b(), replace(stays, preemptible=True))[1], Start), (
-        "it can be asked to leave"
+    assert rule(decide(at(NOW), stays)[1]) is WaitingRule.RESERVATION
+    assert isinstance(decide(at(NOW), brief)[1], Start), (
+        "an allocation that ends before was kept out"
+    )
+    assert isinstance(decide(at(NOW), replace(stays, preemptible=True))[1], Start), (
+        "a preemptible allocation was kept out"
     )
     begun = NOW + timedelta(hours=2)
-    assert rule(decided(b(begun), replace(stays, preemptible=True))[1]) is Rule.RESERVATION
-    assert isinstance(decided(b(begun), replace(stays, reservation_id=RESERVED.id))[1], Start), (
-        "whom it is for was kept out"
+    assert rule(decide(at(begun), replace(stays, preemptible=True))[1]) is WaitingRule.RESERVATION
+    assert isinstance(decide(at(begun), replace(stays, reservation_id=RESERVED.id))[1], Start), (
+        "its own project was kept out"
     )
-    assert isinstance(decided(b(NOW + timedelta(hours=4)), stays)[1], Start), "it is over"
+    assert isinstance(decide(at(NOW + timedelta(hours=4)), stays)[1], Start), (
+        "an ended reservation was enforced"
+    )
 
 
-def test_when_a_reservation_begins_preemptible_work_leaves_for_it_and_for_no_more_than_was_reserved() -> (
-    None
-):
+def test_started_reservation_preempts_up_to_its_size() -> None:
     gpus, begun = [gpu(1), gpu(2)], replace(RESERVED, starts_at=NOW - timedelta(minutes=1))
-    first = holding(8, gpus, Request(1, 100), RED)
-    second = holding(
+    first = running(8, gpus, Request(1, 100), RED)
+    second = running(
         9, gpus, Request(1, 100), RED, taken=[first], started_at=NOW - timedelta(minutes=2)
     )
-    asked = waiter(1, Request(1, 100), BLUE, reservation_id=begun.id)
-    outcome = decided(book(gpus, [first, second], reservations=[begun]), asked)[1]
+    asked = pending(1, Request(1, 100), BLUE, reservation_id=begun.id)
+    outcome = decide(snapshot(gpus, [first, second], reservations=[begun]), asked)[1]
     assert isinstance(outcome, Wait) and [v.int for v in outcome.evictions] == [9]
     assert (
         rule(
-            decided(
-                book(
+            decide(
+                snapshot(
                     gpus,
                     [replace(first, preemptible=False), replace(second, preemptible=False)],
                     reservations=[begun],
@@ -358,58 +395,61 @@ def test_when_a_reservation_begins_preemptible_work_leaves_for_it_and_for_no_mor
                 asked,
             )[1]
         )
-        is Rule.ROOM
+        is WaitingRule.CAPACITY
     )
     assert (
         rule(
-            decided(
-                book(gpus, [first, second], reservations=[begun]),
+            decide(
+                snapshot(gpus, [first, second], reservations=[begun]),
                 replace(asked, request=Request(2, 100)),
             )[1]
         )
-        is Rule.ROOM
-    ), "more than was reserved"
+        is WaitingRule.CAPACITY
+    ), "more was preempted than reserved"
     assert (
-        rule(decided(book(gpus, [first, second], reservations=[RESERVED]), asked)[1]) is Rule.ROOM
-    ), "before it begins nobody leaves"
+        rule(decide(snapshot(gpus, [first, second], reservations=[RESERVED]), asked)[1])
+        is WaitingRule.CAPACITY
+    ), "allocations were evicted before the reservation starts"
 
 
-def test_a_reservation_that_the_pool_could_never_give_holds_nobody_back() -> None:
+def test_reservation_larger_than_the_pool_is_ignored() -> None:
     impossible = replace(RESERVED, request=Request(9, 100), starts_at=NOW - timedelta(minutes=1))
     assert isinstance(
-        decided(book([gpu(1)], reservations=[impossible]), waiter(1, Request(1, 50)))[1], Start
+        decide(snapshot([gpu(1)], reservations=[impossible]), pending(1, Request(1, 50)))[1], Start
     )
 
 
 # ---- forecasts ----
 
 
-def test_the_expected_start_counts_those_ahead() -> None:
+def test_expected_start_includes_earlier_requests() -> None:
     gpus = [gpu(1)]
-    held = holding(9, gpus, Request(1, 100), preemptible=False, ends_at=NOW + timedelta(minutes=30))
-    ahead = waiter(1, Request(1, 100), priority=90, ends_after=timedelta(hours=2))
-    mine = waiter(2, Request(1, 100))
-    assert expected_start(book(gpus, [held]), [mine], mine.allocation_id) == NOW + timedelta(
+    held = running(9, gpus, Request(1, 100), preemptible=False, ends_at=NOW + timedelta(minutes=30))
+    ahead = pending(1, Request(1, 100), priority=90, lifetime=timedelta(hours=2))
+    mine = pending(2, Request(1, 100))
+    assert expected_start(snapshot(gpus, [held]), [mine], mine.allocation_id) == NOW + timedelta(
         minutes=30
     )
-    assert expected_start(book(gpus, [held]), [ahead, mine], mine.allocation_id) == NOW + timedelta(
-        hours=2, minutes=30
-    )
+    assert expected_start(
+        snapshot(gpus, [held]), [ahead, mine], mine.allocation_id
+    ) == NOW + timedelta(hours=2, minutes=30)
     assert (
-        expected_start(book(gpus, [replace(held, ends_at=None)]), [mine], mine.allocation_id)
+        expected_start(snapshot(gpus, [replace(held, ends_at=None)]), [mine], mine.allocation_id)
         is None
     )
 
 
-def test_three_alternatives_would_start_now() -> None:
-    b = book([gpu(1, free=60), gpu(2, free=60)])
-    b.pools[OTHER] = PoolRooms("spare", [gpu(3), gpu(4)])
-    asked = waiter(1, Request(2, 100, same_node=True))
-    found = alternatives(b, asked)
+def test_alternatives_would_start_now() -> None:
+    state = snapshot([gpu(1, free=60), gpu(2, free=60)])
+    state.pools[OTHER] = PoolCapacity("spare", [gpu(3), gpu(4)])
+    asked = pending(1, Request(2, 100, same_node=True))
+    found = alternatives(state, asked)
     assert [a.difference for a in found] == [
         "from pool spare",
         "50 % of each GPU",
         "25 % of each GPU",
     ]
     for a in found:
-        assert isinstance(place(b.pools[a.pool_id].rooms, a.waiter.request), Placed), a.difference
+        assert isinstance(place(state.pools[a.pool_id].gpus, a.pending.request), Placement), (
+            a.difference
+        )

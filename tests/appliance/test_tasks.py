@@ -1,4 +1,4 @@
-"""Tasks: what they say, whose part they are, and how they are cancelled. Events by what they are about."""
+"""Tasks: log, parents and cancellation. Filters of events."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from django.utils import timezone
 
 from appliance.accounts.models import RoleBinding, User
-from appliance.activity import tasks
+from appliance.activity import task_runner, tasks
 from appliance.activity.models import Event, Task, TaskState
-from appliance.activity.services import task_start
-from appliance.allocations import maintenance, services
+from appliance.activity.tasks import task_start
+from appliance.allocations import eviction, maintenance, scheduler
 from appliance.allocations.models import Allocation, AllocationState
 from appliance.inventory.models import Node
 from tests.appliance.conftest import Cast, applied, body
@@ -24,9 +24,9 @@ AddNode = Callable[..., Node]
 pytestmark = pytest.mark.django_db
 
 
-def ask(client: Any, **wanted: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = body(client.post("/api/v1/allocations", wanted, format="json"))
-    return answer
+def request_allocation(client: Any, **content: Any) -> dict[str, Any]:
+    response: dict[str, Any] = body(client.post("/api/v1/allocations", content, format="json"))
+    return response
 
 
 def task_of(
@@ -36,11 +36,11 @@ def task_of(
     return next(t for t in found if t["path"].endswith(allocation["id"]))
 
 
-def test_the_task_of_a_request_tells_why_it_waits_and_cancelling_it_leaves_the_queue(
+def test_task_of_a_request_logs_the_waiting_reason_and_cancelling_it_ends_the_request(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     alice = client_of(cast.alice)
-    waiting = ask(alice, gpu_count=2, percent=50)
+    waiting = request_allocation(alice, gpu_count=2, percent=50)
     task = task_of(alice, waiting)
     assert (task["state"], task["cancellable"], task["message"]) == (
         "running",
@@ -48,7 +48,7 @@ def test_the_task_of_a_request_tells_why_it_waits_and_cancelling_it_leaves_the_q
         waiting["waiting_reason"],
     )
     add_node(gpus=1)
-    services.queue_advance()
+    scheduler.run_tick()
     lines = body(alice.get(f"/api/v1/tasks/{task['id']}/log"))["items"]
     assert (
         len(lines) == 2 and lines[1]["message"] == waiting["waiting_reason"] != lines[0]["message"]
@@ -62,58 +62,62 @@ def test_the_task_of_a_request_tells_why_it_waits_and_cancelling_it_leaves_the_q
     allocation = Allocation.objects.get(pk=waiting["id"])
     assert (
         allocation.state == AllocationState.RELEASED
-        and "alice cancelled it" in allocation.end_reason
+        and "cancelled by alice" in allocation.end_reason
     )
     assert alice.post(f"/api/v1/tasks/{task['id']}/cancel").status_code == 409
 
 
-def test_a_task_whose_kind_cannot_be_cancelled_says_so(cast: Cast, client_of: Clients) -> None:
+def test_cancelling_a_task_without_canceller_is_not_supported(
+    cast: Cast, client_of: Clients
+) -> None:
     task = task_start(kind="thing.done", path="things/1", initiator=cast.olga)
-    answer = client_of(cast.olga).post(f"/api/v1/tasks/{task.pk}/cancel")
-    assert (answer.status_code, body(answer)["code"]) == (409, "not_supported")
+    response = client_of(cast.olga).post(f"/api/v1/tasks/{task.pk}/cancel")
+    assert (response.status_code, body(response)["code"]) == (409, "not_supported")
     assert Task.objects.get(pk=task.pk).state == TaskState.RUNNING
 
 
-def test_who_leaves_for_maintenance_is_a_part_of_its_task_and_cancelling_it_lets_them_stay(
+def test_cancelled_maintenance_task_cancels_its_eviction_tasks(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, olga, alice = add_node(gpus=2), client_of(cast.olga), client_of(cast.alice)
-    mine = [ask(alice, percent=10), ask(alice, percent=20)]
+    allocations = [request_allocation(alice, percent=10), request_allocation(alice, percent=20)]
     applied(node)
-    whole = body(
+    task = body(
         olga.post(
             f"/api/v1/nodes/{node.pk}/enter-maintenance", {"grace_seconds": 100}, format="json"
         )
     )
-    parts = body(olga.get(f"/api/v1/tasks?parent_id={whole['id']}"))["items"]
-    assert {p["path"].rpartition("/")[2] for p in parts} == {a["id"] for a in mine} and {
-        p["state"] for p in parts
+    evictions = body(olga.get(f"/api/v1/tasks?parent_id={task['id']}"))["items"]
+    assert {p["path"].rpartition("/")[2] for p in evictions} == {a["id"] for a in allocations} and {
+        p["state"] for p in evictions
     } == {"running"}
-    services.evict(allocation_id=uuid.UUID(mine[0]["id"]), reason="now")
+    eviction.evict(allocation_id=uuid.UUID(allocations[0]["id"]), reason="now")
     applied(node)
-    maintenance.advance()
-    assert task_of(olga, mine[0], "allocation.evict")["state"] == "succeeded"
+    maintenance.complete_drained_nodes()
+    assert task_of(olga, allocations[0], "allocation.evict")["state"] == "succeeded"
     assert (
-        "1 allocations are left"
-        in body(olga.get(f"/api/v1/tasks/{whole['id']}/log"))["items"][0]["message"]
+        "1 allocation left"
+        in body(olga.get(f"/api/v1/tasks/{task['id']}/log"))["items"][0]["message"]
     )
-    assert body(olga.post(f"/api/v1/tasks/{whole['id']}/cancel"))["state"] == "cancelled"
-    assert task_of(olga, mine[1], "allocation.evict")["state"] == "cancelled"
+    assert body(olga.post(f"/api/v1/tasks/{task['id']}/cancel"))["state"] == "cancelled"
+    assert task_of(olga, allocations[1], "allocation.evict")["state"] == "cancelled"
     node.refresh_from_db()
-    stays = Allocation.objects.get(pk=mine[1]["id"])
+    remaining = Allocation.objects.get(pk=allocations[1]["id"])
     assert (
-        node.state == "ready" and stays.state == AllocationState.ACTIVE and stays.evict_at is None
+        node.state == "ready"
+        and remaining.state == AllocationState.ACTIVE
+        and remaining.evict_at is None
     )
 
 
-def test_who_lost_the_role_may_not_cancel_what_he_began(
+def test_initiator_without_the_privilege_cannot_cancel(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, olga = add_node(), client_of(cast.olga)
     alice = client_of(cast.alice)
-    mine = ask(alice, percent=10)
+    allocation = request_allocation(alice, percent=10)
     applied(node)
-    whole = body(
+    task = body(
         olga.post(
             f"/api/v1/nodes/{node.pk}/enter-maintenance", {"grace_seconds": 100}, format="json"
         )
@@ -121,41 +125,43 @@ def test_who_lost_the_role_may_not_cancel_what_he_began(
     RoleBinding.objects.filter(user=cast.olga).update(role="viewer")
     RoleBinding.objects.get(user=cast.olga).save()
     refused = client_of(User.objects.get(pk=cast.olga.pk)).post(
-        f"/api/v1/tasks/{whole['id']}/cancel"
+        f"/api/v1/tasks/{task['id']}/cancel"
     )
     assert refused.status_code == 403 and "inventory.manage" in body(refused)["detail"]
-    assert Task.objects.get(pk=whole["id"]).state == TaskState.RUNNING
-    waiting = ask(alice, percent=50)  # its only node is leaving
+    assert Task.objects.get(pk=task["id"]).state == TaskState.RUNNING
+    waiting = request_allocation(alice, percent=50)  # its only node enters maintenance
     assert (
         body(alice.post(f"/api/v1/tasks/{task_of(alice, waiting)['id']}/cancel"))["state"]
         == "cancelled"
-    ), "a tenant may cancel what is his"
-    assert Allocation.objects.get(pk=mine["id"]).state == AllocationState.ACTIVE
+    ), "a user may cancel a task of an own allocation"
+    assert Allocation.objects.get(pk=allocation["id"]).state == AllocationState.ACTIVE
 
 
 @pytest.mark.django_db(transaction=True)
-def test_work_that_was_cancelled_stops_at_its_next_word(cast: Cast) -> None:
-    task, said = task_start(kind="thing.done", path="things/1", initiator=cast.olga), []
+def test_cancelled_work_stops_at_its_next_progress_report(cast: Cast) -> None:
+    task = task_start(kind="thing.done", path="things/1", initiator=cast.olga)
+    continued = False
 
-    def work(progress: tasks.Progress) -> None:
-        progress.say(10, "begun")
+    def work(progress: task_runner.Progress) -> None:
+        nonlocal continued
+        progress.report(10, "started")
         tasks.task_cancel(path=task.path, kind=task.kind, actor="olga")
-        progress.say(20, "not reached")
-        said.append("went on")
+        progress.report(20, "not reached")
+        continued = True
 
-    assert tasks.attempt(task, work) is None and not said
+    assert task_runner.run_work(task, work) is None and not continued
     task.refresh_from_db()
     assert task.state == TaskState.CANCELLED and [line.message for line in task.lines.all()] == [
-        "begun"
+        "started"
     ]
 
 
-def test_events_are_found_by_what_they_are_about_by_whom_and_when(
+def test_events_are_filtered_by_path_object_kind_actor_and_time(
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     node, olga = add_node(), client_of(cast.olga)
     olga.post(f"/api/v1/nodes/{node.pk}/cordon")
-    allocation = ask(client_of(cast.alice), percent=50)
+    allocation = request_allocation(client_of(cast.alice), percent=50)
 
     def kinds(query: str) -> set[str]:
         return {e["kind"] for e in body(olga.get(f"/api/v1/events?{query}"))["items"]}
@@ -164,9 +170,9 @@ def test_events_are_found_by_what_they_are_about_by_whom_and_when(
         k.startswith("allocation") for k in kinds(f"path={node.path}")
     )
     assert kinds("actor=olga") == {"node.cordoned"} and kinds(f"object_id={allocation['id']}") == {
-        "allocation.waiting"
+        "allocation.queued"
     }
-    assert kinds("kind=allocation.waiting") == {"allocation.waiting"}
+    assert kinds("kind=allocation.queued") == {"allocation.queued"}
     tomorrow = (timezone.now() + timedelta(days=1)).isoformat().replace("+00:00", "Z")
     assert kinds(f"since={tomorrow}") == set() and len(kinds(f"until={tomorrow}")) == len(
         set(Event.objects.values_list("kind", flat=True))

@@ -1,4 +1,4 @@
-"""How long people wait for a GPU, by class of service."""
+"""Time from request to active allocation, by service class."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ WAITS = st.lists(st.tuples(st.integers(0, 200), st.floats(0, 1e6)), max_size=60)
 
 
 @given(WAITS, WAITS)
-def test_every_request_is_in_one_class_and_quantiles_are_values_in_order(
-    started: list[tuple[int, float]], waiting: list[tuple[int, float]]
+def test_each_request_counts_in_one_class_and_quantiles_are_ordered_values(
+    started: list[tuple[int, float]], queued: list[tuple[int, float]]
 ) -> None:
-    found = time_to_gpu.figures(started, waiting)
-    assert sum(f.count for f in found) == len(started) and sum(f.waiting for f in found) == len(
-        waiting
+    found = time_to_gpu.compute_statistics(started, queued)
+    assert sum(f.count for f in found) == len(started) and sum(f.queued for f in found) == len(
+        queued
     )
     for f in found:
-        mine = [s for p, s in started if time_to_gpu.class_of(p) is f.service_class]
+        mine = [s for p, s in started if time_to_gpu.service_class(p) is f.service_class]
         assert (f.p50_seconds is None) == (not mine)
         if f.p50_seconds is not None and f.p90_seconds is not None and f.p99_seconds is not None:
             assert (
@@ -40,20 +40,20 @@ def test_every_request_is_in_one_class_and_quantiles_are_values_in_order(
             assert sum(s <= f.p90_seconds for s in mine) >= 0.9 * len(mine)
 
 
-def test_quantiles_of_known_numbers() -> None:
+def test_quantiles_of_the_numbers_to_100() -> None:
     hundred = [(50, float(s)) for s in range(1, 101)]
-    _, normal, _ = time_to_gpu.figures(hundred, [(50, 7.0), (60, 9.0)])
+    _, normal, _ = time_to_gpu.compute_statistics(hundred, [(50, 7.0), (60, 9.0)])
     assert (
         normal.p50_seconds,
         normal.p90_seconds,
         normal.p99_seconds,
         normal.within_target_share,
     ) == (50.0, 90.0, 99.0, 0.6)
-    assert (normal.waiting, normal.longest_waiting_seconds) == (2, 9.0)
+    assert (normal.queued, normal.longest_queued_seconds) == (2, 9.0)
 
 
 @pytest.mark.django_db
-def test_it_is_counted_from_asking_to_ready_for_whom_one_may_see(
+def test_time_is_measured_from_request_to_activation_in_visible_projects(
     cast: Cast, client_of: Clients, add_node: Callable[..., Node]
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
@@ -63,9 +63,9 @@ def test_it_is_counted_from_asking_to_ready_for_whom_one_may_see(
         )
         applied(node)
         row = Allocation.objects.get(pk=made["id"])
-        Allocation.objects.filter(pk=row.pk).update(
-            created_at=row.active_at - timedelta(seconds=seconds)
-        )  # type: ignore[operator]
+        assert row.active_at is not None
+        created_at = row.active_at - timedelta(seconds=seconds)
+        Allocation.objects.filter(pk=row.pk).update(created_at=created_at)
     alice.post("/api/v1/allocations", {"gpu_count": 16}, format="json")
     interactive, normal, background = body(alice.get("/api/v1/time-to-gpu"))["items"]
     assert (
@@ -78,7 +78,7 @@ def test_it_is_counted_from_asking_to_ready_for_whom_one_may_see(
         normal["p50_seconds"],
         normal["p90_seconds"],
         normal["within_target_share"],
-        normal["waiting"],
+        normal["queued"],
     ) == (2, 30.0, 90.0, 0.5, 1)
     assert (
         background["count"],
@@ -86,7 +86,7 @@ def test_it_is_counted_from_asking_to_ready_for_whom_one_may_see(
         background["within_target_share"],
     ) == (1, None, None)
     assert all(
-        i["count"] == 0 and i["waiting"] == 0
+        i["count"] == 0 and i["queued"] == 0
         for i in body(client_of(cast.charlie).get("/api/v1/time-to-gpu"))["items"]
     )
     assert client_of(cast.charlie).get("/api/v1/time-to-gpu?project=default").status_code == 404

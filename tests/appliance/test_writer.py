@@ -1,4 +1,4 @@
-"""The thread that writes: what comes together is committed together, and what fails is undone by itself."""
+"""Group commit, savepoints and backpressure of the writer thread."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from django.db import IntegrityError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from rest_framework.test import APIClient
 
-from appliance import writer
 from appliance.accounts.models import Project
-from appliance.errors import ApplianceError
-from appliance.writer import Writer, may_fail
+from appliance.db import change_log, writer
+from appliance.db.writer import Writer, run_in_savepoint
 from tests.appliance.conftest import Cast
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 
 
 @pytest.fixture
-def made() -> Iterator[Writer]:
+def writer_thread() -> Iterator[Writer]:
     one = Writer()
     yield one
     one.stop()
 
 
-def together(made: Writer, *works: Callable[[], object]) -> list[Future[object]]:
-    """In one commit: the writer is held up until all of them wait."""
-    waiting, all_there = threading.Event(), threading.Event()
+def submit_together(writer_thread: Writer, *works: Callable[[], object]) -> list[Future[object]]:
+    """Submit works for one commit: the writer thread is blocked until all are queued."""
+    blocked, all_queued = threading.Event(), threading.Event()
 
     def hold() -> None:
-        waiting.set()
-        assert all_there.wait(SECONDS)
+        blocked.set()
+        assert all_queued.wait(TIMEOUT_SECONDS)
 
-    made.submit(hold)
-    assert waiting.wait(SECONDS)
-    futures = [made.submit(work) for work in works]
-    all_there.set()
+    writer_thread.submit(hold)
+    assert blocked.wait(TIMEOUT_SECONDS)
+    futures = [writer_thread.submit(work) for work in works]
+    all_queued.set()
     return futures
 
 
@@ -47,61 +46,61 @@ def add(name: str) -> Callable[[], str]:
     return lambda: str(Project.objects.create(name=name).name)
 
 
-def test_one_that_fails_costs_no_other_its_change(made: Writer) -> None:
+def test_failed_write_does_not_affect_others_of_the_same_commit(writer_thread: Writer) -> None:
     def fails() -> None:
         Project.objects.create(name="half")
         raise ValueError("on purpose")
 
-    first, bad, last = together(made, add("first"), fails, add("last"))
-    assert (first.result(SECONDS), last.result(SECONDS)) == ("first", "last")
+    first, bad, last = submit_together(writer_thread, add("first"), fails, add("last"))
+    assert (first.result(TIMEOUT_SECONDS), last.result(TIMEOUT_SECONDS)) == ("first", "last")
     with pytest.raises(ValueError, match="on purpose"):
-        bad.result(SECONDS)
+        bad.result(TIMEOUT_SECONDS)
     assert {"first", "last"} <= set(
         Project.objects.values_list("name", flat=True)
     ) and not Project.objects.filter(name="half").exists()
 
 
-def test_people_are_refused_when_too_many_wait_and_nodes_are_not(
-    made: Writer, monkeypatch: pytest.MonkeyPatch
+def test_full_queue_rejects_optional_writes_and_accepts_mandatory_ones(
+    writer_thread: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "MAX_WAITING_WRITES", 1)
-    waiting, go_on = threading.Event(), threading.Event()
-    made.submit(lambda: (waiting.set(), go_on.wait(SECONDS)))
-    assert waiting.wait(SECONDS)
-    first = made.submit(add("first"))
-    with pytest.raises(ApplianceError, match="too many changes"):
-        made.submit(add("second"))
-    nodes = made.submit(add("of a node"), must=True)
-    go_on.set()
-    assert (first.result(SECONDS), nodes.result(SECONDS)) == ("first", "of a node")
+    monkeypatch.setattr(writer, "MAX_PENDING_WRITES", 1)
+    blocked, release = threading.Event(), threading.Event()
+    writer_thread.submit(lambda: (blocked.set(), release.wait(TIMEOUT_SECONDS)))
+    assert blocked.wait(TIMEOUT_SECONDS)
+    first = writer_thread.submit(add("first"))
+    with pytest.raises(writer.WriterBusyError, match="too many pending changes"):
+        writer_thread.submit(add("second"))
+    nodes = writer_thread.submit(add("of a node"), must=True)
+    release.set()
+    assert (first.result(TIMEOUT_SECONDS), nodes.result(TIMEOUT_SECONDS)) == ("first", "of a node")
 
 
-def test_what_the_appliance_does_every_second_is_not_refused_when_too_many_wait(
-    made: Writer, monkeypatch: pytest.MonkeyPatch
+def test_full_queue_accepts_internal_transactions(
+    writer_thread: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "MAX_WAITING_WRITES", 1)
-    monkeypatch.setattr(writer, "_writer", made)
-    waiting, go_on, asked = threading.Event(), threading.Event(), threading.Event()
-    made.submit(lambda: (waiting.set(), go_on.wait(SECONDS)))
-    assert waiting.wait(SECONDS)
-    made.submit(add("of people"))
+    monkeypatch.setattr(writer, "MAX_PENDING_WRITES", 1)
+    monkeypatch.setattr(writer, "_writer", writer_thread)
+    blocked, release, submitted = threading.Event(), threading.Event(), threading.Event()
+    writer_thread.submit(lambda: (blocked.set(), release.wait(TIMEOUT_SECONDS)))
+    assert blocked.wait(TIMEOUT_SECONDS)
+    writer_thread.submit(add("of a user"))
 
     def submit(work: Callable[[], object], *, must: bool = False) -> Future[object]:
         try:
-            return Writer.submit(made, work, must=must)
+            return Writer.submit(writer_thread, work, must=must)
         finally:
-            asked.set()
+            submitted.set()
 
-    monkeypatch.setattr(made, "submit", submit)
+    monkeypatch.setattr(writer_thread, "submit", submit)
     with ThreadPoolExecutor(1) as housekeeping:
-        due = housekeeping.submit(writer.writes(add("due")))
-        assert asked.wait(SECONDS)
-        go_on.set()
-        assert due.result(SECONDS) == "due"
+        due = housekeeping.submit(writer.write_transaction(add("due")))
+        assert submitted.wait(TIMEOUT_SECONDS)
+        release.set()
+        assert due.result(TIMEOUT_SECONDS) == "due"
 
 
-def test_a_part_that_may_fail_undoes_only_itself(made: Writer) -> None:
-    otherwise: list[str] = []
+def test_failed_savepoint_rolls_back_only_its_own_changes(writer_thread: Writer) -> None:
+    fallbacks: list[str] = []
 
     def part() -> None:
         Project.objects.create(name="undone")
@@ -109,62 +108,67 @@ def test_a_part_that_may_fail_undoes_only_itself(made: Writer) -> None:
 
     def whole() -> str:
         Project.objects.create(name="whole")
-        may_fail(part, (IntegrityError,), lambda: otherwise.append("said"))
+        run_in_savepoint(part, (IntegrityError,), lambda: fallbacks.append("called"))
         return "done"
 
-    (only,) = together(made, whole)
-    assert only.result(SECONDS) == "done" and otherwise == ["said"]
+    (only,) = submit_together(writer_thread, whole)
+    assert only.result(TIMEOUT_SECONDS) == "done" and fallbacks == ["called"]
     assert (
         Project.objects.filter(name="whole").exists()
         and not Project.objects.filter(name="undone").exists()
     )
 
 
-def test_nobody_is_told_that_it_is_done_when_the_connection_was_closed_meanwhile(
-    made: Writer,
+def test_write_fails_if_its_connection_is_closed_before_the_commit(
+    writer_thread: Writer,
 ) -> None:
-    (closing,) = together(
-        made, lambda: (Project.objects.create(name="lost"), BaseDatabaseWrapper.close(connection))
+    (closing,) = submit_together(
+        writer_thread,
+        lambda: (Project.objects.create(name="lost"), BaseDatabaseWrapper.close(connection)),
     )
     with pytest.raises(Exception, match="closed"):
-        closing.result(SECONDS)
+        closing.result(TIMEOUT_SECONDS)
     assert not Project.objects.filter(name="lost").exists()
-    (after,) = together(made, add("after"))
-    assert after.result(SECONDS) == "after"
+    (after,) = submit_together(writer_thread, add("after"))
+    assert after.result(TIMEOUT_SECONDS) == "after"
 
 
-def test_listeners_hear_of_a_commit_before_its_answer(
-    made: Writer, monkeypatch: pytest.MonkeyPatch
+def test_changes_are_published_before_the_future_of_their_write_completes(
+    writer_thread: Writer,
 ) -> None:
     seen: list[bool] = []
     futures: list[Future[object]] = []
-    monkeypatch.setattr(
-        writer, "_commit_listeners", [lambda: seen.append(any(f.done() for f in futures))]
+    unsubscribe = change_log.subscribe_all(
+        lambda sequence, change: seen.append(any(f.done() for f in futures))
     )
-    futures += together(made, add("one"), add("two"))
+    futures += submit_together(writer_thread, add("one"), add("two"))
     for future in futures:
-        future.result(SECONDS)
+        future.result(TIMEOUT_SECONDS)
+    unsubscribe()
     assert seen and not any(seen)
 
 
-def test_a_process_that_only_looks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_only_process_rejects_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "_writer", None)
-    writer.only_look()
+    writer.use_read_only_writer()
     try:
         with pytest.raises(RuntimeError):
-            writer.writes(add("never"))()
+            writer.write_transaction(add("never"))()
     finally:
         writer._writer = None
     connections.close_all()
     assert not Project.objects.filter(name="never").exists()
 
 
-def test_what_is_asked_for_can_be_done_twice(
-    made: Writer, monkeypatch: pytest.MonkeyPatch, cast: Cast, client_of: Callable[..., APIClient]
+def test_rejected_request_in_a_shared_transaction_is_repeated_alone(
+    writer_thread: Writer,
+    monkeypatch: pytest.MonkeyPatch,
+    cast: Cast,
+    client_of: Callable[..., APIClient],
 ) -> None:
-    monkeypatch.setattr(writer, "_writer", made)
+    monkeypatch.setattr(writer, "_writer", writer_thread)
     client = client_of(cast.olga)
-    for status in (201, 409):  # the second fails in the first attempt, and is made again by itself
+    for status in (201, 409):  # the second fails in the shared transaction and is repeated alone
         assert client.post("/api/v1/pools", {"name": "twice"}, format="json").status_code == status
     for status in (201, 409):
         quota = {"subject_kind": "user", "subject": "alice", "quota_gpus": 1.0}

@@ -1,8 +1,7 @@
-"""A stack of its own, and Debian's Chromium in front of it."""
+"""Fixtures: a stack for the console tests and a signed-in page in Debian's Chromium."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +11,20 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from deploy.supervisor import BUILD, ROOT
+from tests.ports import port
 from tests.remoting.conftest import compiled  # noqa: F401
 from tests.system.conftest import Pool, started
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 COOKIE = "__Host-busbar"
 DEMO = str(BUILD / "demo" / "gpu_demo")
 AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
@@ -40,38 +46,35 @@ def browser_context_args() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def pool_of_the_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    held = os.environ.pop(
-        "BUSBAR_HOLD_SECONDS", None
-    )  # the default: the page's own heartbeat must suffice
-    with started(tmp_path_factory.mktemp("console"), 38443) as pool:
+def console_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    # The default lease applies: heartbeats of the page must be sufficient to renew it.
+    with started(tmp_path_factory.mktemp("console"), port(700)) as pool:
         yield pool
-    if held is not None:
-        os.environ["BUSBAR_HOLD_SECONDS"] = held
 
 
 @pytest.fixture
-def pool(pool_of_the_console: Pool) -> Iterator[Pool]:
-    yield pool_of_the_console
-    pool_of_the_console.settle()
+def pool(console_pool: Pool) -> Iterator[Pool]:
+    yield console_pool
+    console_pool.settle()
 
 
 @dataclass
 class Console:
-    """A browser that is signed in, and all that its page complained about."""
+    """A page with a signed-in user, and the errors that it logged."""
 
     page: Page
     url: str
     token: str
-    """Of the signed-in user."""
-    complaints: list[str] = field(default_factory=list)
+    """Token of the signed-in user."""
+    errors: list[str] = field(default_factory=list)
 
     def open(self, path: str = "/") -> None:
+        """Open a path and block until the feed is connected."""
         self.page.goto(self.url + path)
         expect(self.page.get_by_text("live", exact=True)).to_be_visible()
 
     def violations(self) -> list[str]:
-        """What axe finds on the page as it stands."""
+        """Return the accessibility violations that axe finds on the current page."""
         self.page.evaluate(AXE.read_text())
         found = self.page.evaluate(
             "async () => (await axe.run(document, { resultTypes: ['violations'] })).violations"
@@ -83,8 +86,8 @@ class Console:
         ]
 
 
-def signed_in(context: BrowserContext, pool: Pool, role: str) -> Console:
-    """With a cookie such as the login sets."""
+def sign_in(context: BrowserContext, pool: Pool, role: str) -> Console:
+    """Return a page of a new user with this role, signed in by the cookie that a login sets."""
     token = pool.stack.manage(
         "create_token", "--user", role, "--role", role, "--hours", "1"
     ).splitlines()[-1]
@@ -102,32 +105,32 @@ def signed_in(context: BrowserContext, pool: Pool, role: str) -> Console:
     )
     console = Console(context.new_page(), pool.stack.url, token)
     console.page.on(
-        "console", lambda m: console.complaints.append(m.text) if m.type == "error" else None
+        "console", lambda m: console.errors.append(m.text) if m.type == "error" else None
     )
-    console.page.on("pageerror", lambda e: console.complaints.append(str(e)))
+    console.page.on("pageerror", lambda e: console.errors.append(str(e)))
     return console
 
 
 @pytest.fixture
 def console(context: BrowserContext, pool: Pool) -> Iterator[Console]:
-    made = signed_in(context, pool, "administrator")
-    made.open()
-    yield made
-    assert made.complaints == []
+    console = sign_in(context, pool, "administrator")
+    console.open()
+    yield console
+    assert console.errors == []
 
 
 @pytest.fixture
 def viewer(browser: Browser, browser_context_args: dict[str, Any], pool: Pool) -> Iterator[Console]:
     context = browser.new_context(**browser_context_args)
-    made = signed_in(context, pool, "viewer")
-    made.open()
-    yield made
+    console = sign_in(context, pool, "viewer")
+    console.open()
+    yield console
     context.close()
 
 
 @pytest.fixture
 def screenshots() -> Path:
-    """Kept, so that a person can look."""
+    """Folder for screenshots; it is kept after the tests for inspection."""
     folder = ROOT / "build" / "screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

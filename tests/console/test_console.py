@@ -1,4 +1,4 @@
-"""The console in Chromium, with real programs running behind it."""
+"""The console in Chromium with a real stack and running programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ APPEARS_MS = 10_000
 
 
 def segments(page: Page, gpu_index: int = 0) -> Locator:
-    """Of a GPU's bar, without what is free."""
+    """Return the partitions in the bar of a GPU, without its free segment."""
     bar = page.get_by_role("list", name=re.compile(f"Partitions of GPU {gpu_index} of"))
     return bar.locator("[data-partition]")
 
@@ -37,18 +37,18 @@ def open_gpu(console: Console, index: int = 0) -> None:
     ).to_be_visible()
 
 
-def test_the_first_login_asks_for_an_own_password(page: Page, pool: Pool) -> None:
+def test_first_login_requires_new_password(page: Page, pool: Pool) -> None:
     one_time = (pool.stack.appliance_data / "initial-admin-password").read_text().strip()
     page.goto(pool.stack.url)
     page.get_by_label("Password", exact=True).fill("wrong")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_text("The user name or the password is wrong.")).to_be_visible()
+    expect(page.get_by_text("Wrong username or password.")).to_be_visible()
     page.get_by_label("Password", exact=True).fill(one_time)
     page.get_by_role("button", name="Sign in").click()
-    page.get_by_label("Your own password").fill("short")
+    page.get_by_label("New password").fill("short")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_text("too short")).to_be_visible()
-    page.get_by_label("Your own password").fill(PASSWORD)
+    page.get_by_label("New password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     cookies = [c for c in page.context.cookies() if c["name"] == "__Host-busbar"]
@@ -65,10 +65,10 @@ def test_the_first_login_asks_for_an_own_password(page: Page, pool: Pool) -> Non
     again = page.request.get(
         pool.stack.url + "/api/v1/me", headers={"Cookie": f"__Host-busbar={cookies[0]['value']}"}
     )
-    assert again.status == 401, "signing out ends the token itself"
+    assert again.status == 401, "sign-out must revoke the token"
 
 
-def test_a_partition_appears_moves_and_goes_while_programs_run(
+def test_partitions_appear_move_and_disappear_with_programs(
     console: Console, pool: Pool, screenshots: Path
 ) -> None:
     page = console.page
@@ -84,20 +84,23 @@ def test_a_partition_appears_moves_and_goes_while_programs_run(
     )
     partition, before = later.get_attribute("data-partition"), later.bounding_box()
 
-    # what the programs do is seen as it happens
+    # Utilisation and launch counts are updated while the programs run.
     reading = page.locator("[data-reading='Utilisation']")
-    expect(reading).not_to_have_text(re.compile("no reading|^0 %"), timeout=APPEARS_MS)
-    kernels = page.get_by_role("grid", name="Programs running").locator("[data-launches]").first
+    expect(reading).not_to_have_text(re.compile("no samples|^0 %"), timeout=APPEARS_MS)
+    kernels = page.get_by_role("grid", name="Running programs").locator("[data-launches]").first
     launched = int(kernels.get_attribute("data-launches") or "0")
     expect(kernels).not_to_have_attribute("data-launches", str(launched), timeout=APPEARS_MS)
     page.screenshot(path=screenshots / "gpu-light.png")
 
-    # the first one ends: the second moves to its place
+    # The first program ends; the second partition moves to its place.
     first.terminate()
     expect(segments(page)).to_have_count(1, timeout=APPEARS_MS)
     moved = page.locator(f"[data-partition='{partition}']")
     expect(moved).to_be_visible()
-    moved_left = "([id, x]) => document.querySelector(`[data-partition='${id}']`).getBoundingClientRect().x < x - 50"
+    moved_left = (
+        "([id, x]) => document.querySelector(`[data-partition='${id}']`)"
+        ".getBoundingClientRect().x < x - 50"
+    )
     page.wait_for_function(moved_left, arg=[partition, before["x"] if before else 0])
     assert second.poll() is None
 
@@ -106,18 +109,18 @@ def test_a_partition_appears_moves_and_goes_while_programs_run(
     expect(page.get_by_role("treeitem").filter(has_text="gpu_demo")).to_have_count(0)
 
 
-def test_a_program_that_calls_what_is_not_there_is_marked(
+def test_program_with_unsupported_call_is_marked(
     console: Console, pool: Pool, screenshots: Path, compiled: Callable[[str], Path]
 ) -> None:
     page = console.page
     program = pool.start(30, str(compiled("refused")), "60")
     open_gpu(console)
-    mark = page.get_by_role("grid", name="Programs running").get_by_text("cuParamSetTexRef")
+    mark = page.get_by_role("grid", name="Running programs").get_by_text("cuParamSetTexRef")
     expect(mark).to_be_visible(timeout=3 * APPEARS_MS)
     mark.hover()
     expect(page.get_by_role("tooltip")).to_have_text("Not supported yet: cuParamSetTexRef")
     page.screenshot(path=screenshots / "refused-light.png")
-    page.get_by_role("button", name="Use dark colours").click()
+    page.get_by_role("button", name="Use dark theme").click()
     mark.hover()
     page.screenshot(path=screenshots / "refused-dark.png")
     page.get_by_role("heading", level=1).hover()
@@ -126,7 +129,7 @@ def test_a_program_that_calls_what_is_not_there_is_marked(
     program.terminate()
 
 
-def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(
+def test_page_renews_lease_of_allocation_from_dialog(
     console: Console, pool: Pool, screenshots: Path, tmp_path: Path
 ) -> None:
     page = console.page
@@ -148,12 +151,12 @@ def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(
     with page.expect_response(
         lambda r: r.url.endswith(f"/allocations/{allocation}/heartbeat"), timeout=20_000
     ) as heartbeat:
-        assert heartbeat.value.ok, "the open page holds it"
-    mine = save_context(
+        assert heartbeat.value.ok, "the open page must renew the lease"
+    context = save_context(
         Context(pool.stack.url, console.token, (pool.stack.appliance_data / "ca.pem").read_text()),
         tmp_path / "context.json",
     )
-    env = os.environ | {"BUSBAR_CONTEXT": str(mine), "PYTHONPATH": str(ROOT)}
+    env = os.environ | {"BUSBAR_CONTEXT": str(context), "PYTHONPATH": str(ROOT)}
     command = [
         sys.executable,
         "-m",
@@ -169,10 +172,10 @@ def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(
     assert done.returncode == 0, done.stderr
     held = pool.api.request("GET", f"allocations/{allocation}")
     assert json.loads(done.stdout)["total_bytes"] == held["partitions"][0]["memory_bytes"], (
-        "the program saw this allocation's partition"
+        "the program must use the partition of this allocation"
     )
     assert held["state"] == "active" and held["owner"] == "administrator", (
-        "a program that ends does not release what it was lent"
+        "the end of the program must not release an existing allocation"
     )
     page.get_by_role("link", name="Allocations").click()
     page.get_by_role("button", name="Release from-the-console").click()
@@ -182,35 +185,35 @@ def test_an_allocation_from_the_dialog_is_held_by_the_page_and_runs_a_program(
     )
 
 
-def test_what_does_not_fit_says_why_it_waits(console: Console, pool: Pool) -> None:
+def test_dialog_shows_reason_of_queued_request(console: Console, pool: Pool) -> None:
     page = console.page
     page.get_by_role("button", name="Allocate GPUs").click()
     page.get_by_label("Number of GPUs").fill("3")
     page.get_by_role("button", name="Allocate", exact=True).click()
     expect(
         page.get_by_role("dialog").get_by_text(
-            "3 × 25 % was asked for, and the pool has 2 usable GPUs."
+            "Requested 3 × 25 %, but the pool has 2 usable GPUs."
         )
     ).to_be_visible(timeout=APPEARS_MS)
     page.get_by_role("button", name="Close").last.click()
-    for a in pool.api.items("allocations", state="waiting"):
+    for a in pool.api.items("allocations", state="queued"):
         pool.api.request("DELETE", f"allocations/{a['id']}")
 
 
-def test_a_waiting_request_is_cancelled_in_the_task_pane(console: Console, pool: Pool) -> None:
+def test_queued_request_is_cancelled_in_task_pane(console: Console, pool: Pool) -> None:
     waiting = pool.api.request(
         "POST", "allocations", {"percent": 10, "selector": {"colour": "none"}, "name": "never"}
     )
-    assert waiting["state"] == "waiting"
+    assert waiting["state"] == "queued"
     row = console.page.get_by_role("grid", name="Recent tasks").get_by_role("row").nth(1)
-    expect(row).to_contain_text("colour=none")  # the newest comes first, and says why it waits
+    expect(row).to_contain_text("colour=none")  # the newest task is first
     row.get_by_role("button", name="Cancel allocation prepare").click()
     expect(row.get_by_text("cancelled", exact=True)).to_be_visible()
     expect(row.get_by_role("button")).to_have_count(0)
     assert pool.api.request("GET", f"allocations/{waiting['id']}")["state"] == "released"
 
 
-def test_capacity_is_shown_by_pool_and_by_node(
+def test_capacity_is_grouped_by_pool_and_by_node(
     console: Console, pool: Pool, screenshots: Path
 ) -> None:
     program = pool.start_working(50, 30)
@@ -225,9 +228,7 @@ def test_capacity_is_shown_by_pool_and_by_node(
     program.terminate()
 
 
-def test_the_page_is_live_again_after_the_appliance_was_killed(
-    console: Console, pool: Pool
-) -> None:
+def test_page_reconnects_after_appliance_is_killed(console: Console, pool: Pool) -> None:
     page = console.page
     pool.kill("appliance")
     expect(page.get_by_text("reconnecting")).to_be_visible()
@@ -238,10 +239,10 @@ def test_the_page_is_live_again_after_the_appliance_was_killed(
     expect(page.get_by_text("cordoned", exact=True)).to_be_visible(timeout=APPEARS_MS)
     pool.api.request("POST", f"nodes/{node['id']}/uncordon")
     expect(page.get_by_text("ready", exact=True)).to_be_visible(timeout=APPEARS_MS)
-    console.complaints.clear()  # the browser says that the connection was refused meanwhile
+    console.errors.clear()  # connection failures during the restart
 
 
-def test_a_viewer_sees_all_and_may_nothing_and_is_told_why(viewer: Console, pool: Pool) -> None:
+def test_viewer_sees_disabled_actions_with_reason(viewer: Console, pool: Pool) -> None:
     page = viewer.page
     for button, privilege in (("Allocate GPUs", "allocations.create"), ("Add node", "fleet.enrol")):
         found = page.get_by_role("button", name=button)
@@ -254,7 +255,7 @@ def test_a_viewer_sees_all_and_may_nothing_and_is_told_why(viewer: Console, pool
     program.terminate()
 
 
-def test_the_tree_filters_selects_and_follows_the_url(console: Console) -> None:
+def test_tree_filters_selects_and_follows_url(console: Console) -> None:
     page = console.page
     tree = page.get_by_role("tree", name="Nodes, GPUs and partitions")
     page.get_by_label("Filter the tree").fill("GPU 1")
@@ -264,16 +265,16 @@ def test_the_tree_filters_selects_and_follows_the_url(console: Console) -> None:
     page.reload()
     expect(page.get_by_role("heading", level=1, name=re.compile("GPU 1"))).to_be_visible()
     page.goto(console.url + "/gpus/00000000-0000-7000-8000-000000000000")
-    expect(page.get_by_role("heading", name="There is no such GPU")).to_be_visible()
+    expect(page.get_by_role("heading", name="GPU not found")).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_on_any_page(
+def test_pages_have_no_accessibility_violations(
     console: Console, pool: Pool, screenshots: Path, theme: str
 ) -> None:
     page = console.page
     if theme == "dark":
-        page.get_by_role("button", name="Use dark colours").click()
+        page.get_by_role("button", name="Use dark theme").click()
     program = pool.start_working(30, 60)
     found: dict[str, list[str]] = {}
     node, gpu = pool.api.items("nodes")[0]["id"], pool.api.items("partitions")[0]["gpu_id"]
@@ -293,12 +294,10 @@ def test_axe_finds_nothing_on_any_page(
         page.screenshot(path=screenshots / f"{button.split()[0].lower()}-{theme}.png")
         page.get_by_role("button", name="Cancel").click()
     program.terminate()
-    assert {where: v for where, v in found.items() if v} == {}
+    assert {page_path: v for page_path, v in found.items() if v} == {}
 
 
-def test_the_page_loads_nothing_from_elsewhere_and_runs_under_a_strict_policy(
-    console: Console, pool: Pool
-) -> None:
+def test_page_loads_only_own_origin_with_strict_policy(console: Console, pool: Pool) -> None:
     loaded: list[str] = []
     console.page.on("request", lambda r: loaded.append(r.url))
     console.open("/")
@@ -311,7 +310,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_runs_under_a_strict_policy(
     assert "default-src 'self'" in policy and "unsafe" not in policy
 
 
-def test_the_api_page_works_under_the_same_policy(console: Console, pool: Pool) -> None:
+def test_api_documentation_works_under_strict_policy(console: Console, pool: Pool) -> None:
     console.page.goto(pool.stack.url + "/api/docs")
     expect(
         console.page.locator(".opblock").filter(has_text="/api/v1/nodes/enrol-ssh")

@@ -1,4 +1,4 @@
-"""The live feed as a protocol: who is let in, who sees what, and what happens when one falls behind."""
+"""The feed protocol: authentication, visibility, resumption and malformed frames."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from tests.console.conftest import COOKIE
 from tests.system.conftest import Pool
@@ -27,18 +28,22 @@ def open_socket(pool: Pool) -> Iterator[Opener]:
     context = ssl.create_default_context(cafile=str(pool.stack.appliance_data / "ca.pem"))
     with contextlib.ExitStack() as opened:
 
-        def make(
+        def open_one(
             *, cookie: str = "", origin: str | None = None, path: str = "feed"
         ) -> ClientConnection:
             headers = {"Cookie": f"{COOKIE}={cookie}"} if cookie else {}
             url = pool.stack.url.replace("https", "wss") + f"/api/v1/{path}"
             return opened.enter_context(
                 connect(
-                    url, ssl=context, additional_headers=headers, origin=origin, max_size=16 << 20
+                    url,
+                    ssl=context,
+                    additional_headers=headers,
+                    origin=Origin(origin) if origin else None,
+                    max_size=16 << 20,
                 )
-            )  # type: ignore[arg-type]
+            )
 
-        yield make
+        yield open_one
 
 
 def token(pool: Pool, role: str = "operator") -> str:
@@ -47,29 +52,30 @@ def token(pool: Pool, role: str = "operator") -> str:
     ).splitlines()[-1]
 
 
-def say(socket: ClientConnection, **message: Any) -> None:
+def send(socket: ClientConnection, **message: Any) -> None:
     socket.send(json.dumps(message))
 
 
-def hear(socket: ClientConnection, **wanted: Any) -> dict[str, Any]:
-    """The next message of this kind; fails after ten seconds."""
+def receive(socket: ClientConnection, **expected: Any) -> dict[str, Any]:
+    """Return the next message with these fields. Raises TimeoutError after ten seconds."""
     end = time.monotonic() + 10
     while True:
         message: dict[str, Any] = json.loads(socket.recv(max(0.01, end - time.monotonic())))
-        if all(message.get(k) == v for k, v in wanted.items()):
+        if all(message.get(k) == v for k, v in expected.items()):
             return message
 
 
-def hear_change(socket: ClientConnection, kind: str) -> dict[str, Any]:
-    """The next change of an object of this kind."""
+def receive_change(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    """Return the next change of an object of this kind."""
     while True:
-        for change in hear(socket, type="changes")["items"]:
+        for change in receive(socket, type="changes")["items"]:
             if change["kind"] == kind:
                 found: dict[str, Any] = change
                 return found
 
 
 def close_code(socket: ClientConnection, seconds: float) -> int | None:
+    """Block until the server closes the socket and return its close code."""
     end = time.monotonic() + seconds
     with pytest.raises(ConnectionClosed) as closed:
         while True:
@@ -77,23 +83,21 @@ def close_code(socket: ClientConnection, seconds: float) -> int | None:
     return closed.value.rcvd.code if closed.value.rcvd else None
 
 
-def test_a_socket_that_is_not_there_is_not_found(open_socket: Opener) -> None:
+def test_socket_with_unknown_path_is_not_found(open_socket: Opener) -> None:
     with pytest.raises(InvalidStatus) as refused:
         open_socket(path="nodes")
     assert refused.value.response.status_code == 404
 
 
-def test_a_token_in_the_first_frame_opens_it_and_changes_come_in_order(
-    pool: Pool, open_socket: Opener
-) -> None:
+def test_token_in_first_frame_opens_feed(pool: Pool, open_socket: Opener) -> None:
     socket = open_socket()
-    say(socket, type="hello", token=token(pool))
-    hello = hear(socket, type="hello")
-    made = pool.api.request("POST", "pools", {"name": f"feed-{time.time_ns()}"})
-    event = hear_change(socket, "event")
+    send(socket, type="hello", token=token(pool))
+    hello = receive(socket, type="hello")
+    pool_row = pool.api.request("POST", "pools", {"name": f"feed-{time.time_ns()}"})
+    event = receive_change(socket, "event")
     assert (
         event["row"]["kind"] == "pool.created"
-        and event["row"]["object_id"] == made["id"]
+        and event["row"]["object_id"] == pool_row["id"]
         and event["sequence"] > hello["sequence"]
     )
     socket.close()
@@ -102,21 +106,21 @@ def test_a_token_in_the_first_frame_opens_it_and_changes_come_in_order(
 @pytest.mark.parametrize(
     ("cookie", "origin"),
     [("", None), ("none", "same"), ("real", "https://elsewhere.example"), ("real", None)],
-    ids=["nothing", "a cookie that is none", "another site's page", "a cookie without an origin"],
+    ids=["no cookie", "invalid cookie", "foreign origin", "cookie without origin"],
 )
-def test_who_is_not_known_is_let_go(
+def test_unauthenticated_socket_is_closed(
     pool: Pool, open_socket: Opener, cookie: str, origin: str | None
 ) -> None:
     text = token(pool) if cookie == "real" else cookie
     socket = open_socket(cookie=text, origin=pool.stack.url if origin == "same" else origin)
-    say(socket, type="hello")
+    send(socket, type="hello")
     assert close_code(socket, 5) == 4401
 
 
-def test_our_own_page_needs_only_its_cookie(pool: Pool, open_socket: Opener) -> None:
+def test_cookie_with_same_origin_opens_feed(pool: Pool, open_socket: Opener) -> None:
     socket = open_socket(cookie=token(pool), origin=pool.stack.url)
-    say(socket, type="hello")
-    assert hear(socket, type="hello")["resumed"] is False
+    send(socket, type="hello")
+    assert receive(socket, type="hello")["resumed"] is False
     socket.close()
 
 
@@ -133,7 +137,7 @@ def test_our_own_page_needs_only_its_cookie(pool: Pool, open_socket: Opener) -> 
         b"\x00\x01",
     ],
 )
-def test_malformed_frames_end_the_socket_and_nothing_else(
+def test_malformed_frame_closes_only_its_socket(
     pool: Pool, open_socket: Opener, frame: str | bytes
 ) -> None:
     socket = open_socket(cookie=token(pool), origin=pool.stack.url)
@@ -142,15 +146,13 @@ def test_malformed_frames_end_the_socket_and_nothing_else(
     assert pool.api.items("nodes")
 
 
-def test_a_revoked_token_closes_its_socket_within_five_seconds(
-    pool: Pool, open_socket: Opener
-) -> None:
+def test_revoked_token_closes_socket_within_five_seconds(pool: Pool, open_socket: Opener) -> None:
     import httpx
 
     text = token(pool)
     socket = open_socket()
-    say(socket, type="hello", token=text)
-    hear(socket, type="hello")
+    send(socket, type="hello", token=text)
+    receive(socket, type="hello")
     ca = ssl.create_default_context(cafile=str(pool.stack.appliance_data / "ca.pem"))
     assert (
         httpx.delete(
@@ -160,46 +162,42 @@ def test_a_revoked_token_closes_its_socket_within_five_seconds(
         ).status_code
         == 204
     )
-    begun = time.monotonic()
-    assert close_code(socket, 6) == 4401 and time.monotonic() - begun < 5
+    started = time.monotonic()
+    assert close_code(socket, 6) == 4401 and time.monotonic() - started < 5
 
 
-def test_who_comes_back_catches_up_or_is_told_to_read_again(
-    pool: Pool, open_socket: Opener
-) -> None:
-    stays, leaves, text = open_socket(), open_socket(), token(pool)
-    say(stays, type="hello", token=text)
-    say(leaves, type="hello", token=text)
-    hello = hear(leaves, type="hello")
-    leaves.close()
-    hear(stays, type="hello")
+def test_reconnecting_client_resumes_or_reloads(pool: Pool, open_socket: Opener) -> None:
+    stays, disconnects, text = open_socket(), open_socket(), token(pool)
+    send(stays, type="hello", token=text)
+    send(disconnects, type="hello", token=text)
+    hello = receive(disconnects, type="hello")
+    disconnects.close()
+    receive(stays, type="hello")
     name = f"missed-{time.time_ns()}"
     pool.api.request("POST", "pools", {"name": name})
-    hear_change(stays, "event")
+    receive_change(stays, "event")
     back = open_socket()
-    say(back, type="hello", token=text, epoch=hello["epoch"], sequence=hello["sequence"])
-    assert hear(back, type="hello")["resumed"] is True
-    assert name in hear_change(back, "event")["row"]["message"]
+    send(back, type="hello", token=text, epoch=hello["epoch"], sequence=hello["sequence"])
+    assert receive(back, type="hello")["resumed"] is True
+    assert name in receive_change(back, "event")["row"]["message"]
     back.close()
-    stranger = open_socket()
-    say(stranger, type="hello", token=text, epoch="another", sequence=hello["sequence"])
-    assert hear(stranger, type="hello")["resumed"] is False
-    for s in (stays, stranger):
+    other_epoch = open_socket()
+    send(other_epoch, type="hello", token=text, epoch="another", sequence=hello["sequence"])
+    assert receive(other_epoch, type="hello")["resumed"] is False
+    for s in (stays, other_epoch):
         s.close()
 
 
-def test_samples_come_for_watched_gpus_with_their_last_minutes_first(
-    pool: Pool, open_socket: Opener
-) -> None:
+def test_watched_gpu_receives_history_and_then_samples(pool: Pool, open_socket: Opener) -> None:
     gpu, other = (g["id"] for g in pool.api.items("gpus"))
     socket = open_socket()
-    say(socket, type="hello", token=token(pool))
-    hear(socket, type="hello")
-    say(socket, type="watch", gpus=[gpu])
-    history = hear(socket, type="samples")["gpus"]
+    send(socket, type="hello", token=token(pool))
+    receive(socket, type="hello")
+    send(socket, type="watch", gpus=[gpu])
+    history = receive(socket, type="samples")["gpus"]
     assert list(history) == [gpu]
     last = history[gpu][-1]
-    fresh = hear(socket, type="samples")["gpus"]
+    fresh = receive(socket, type="samples")["gpus"]
     assert list(fresh) == [gpu] and other not in fresh
     assert fresh[gpu][0][0] > last[0] and 0 <= fresh[gpu][0][1] <= 100 and fresh[gpu][0][2] >= 0
     socket.close()

@@ -1,9 +1,11 @@
-"""An appliance without a node, and machines that may become one."""
+"""Fixtures: an appliance without nodes, and a target machine."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from deploy.supervisor import Stack, wait_for
-from remoting.cli.api import Api, ApiError, Away, Context, save_context
-from tests.fleet.target import OPERATOR, PASSWORD, Target, target
+from deploy.supervisor import BUILD, ROOT, Stack, wait_for
+from remoting.cli.api import Api, ApiError, ApplianceUnreachable, Context, save_context
+from tests.fleet.target import PASSWORD, SUDO_USER, Target, target
+from tests.ports import port
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0,
-    reason="makes root file systems and namespaces of its own: run ./test as root, as CI does",
+    reason="creates root file systems and namespaces: run ./test as root, as CI does",
 )
 
 
@@ -34,13 +37,13 @@ class Appliance:
         return {
             "address": "127.0.0.1",
             "port": machine.port,
-            "username": OPERATOR,
+            "username": SUDO_USER,
             "password": PASSWORD,
             "software_gpus": 1,
         } | more
 
-    def begin(self, machine: Target, **more: Any) -> dict[str, Any]:
-        """Confirms the key that the machine shows, as an operator would; the running task."""
+    def start_enrolment(self, machine: Target, **more: Any) -> dict[str, Any]:
+        """Confirm the machine's host key and return the running task."""
         body = self.body(machine, **more)
         try:
             return self.api.request("POST", "nodes/enrol-ssh", body)
@@ -52,24 +55,38 @@ class Appliance:
                 body | {"host_key_sha256": error.fields["host_key_sha256"]},
             )
 
-    def finish(self, task: dict[str, Any], seconds: float = 60) -> dict[str, Any]:
+    def wait_for_end(self, task: dict[str, Any], seconds: float = 60) -> dict[str, Any]:
         ended: dict[str, Any] = {}
 
-        def over() -> bool:
+        def has_ended() -> bool:
             try:
                 ended.update(self.api.request("GET", f"tasks/{task['id']}"))
-            except Away:
+            except ApplianceUnreachable:
                 return False
-            return ended["state"] != "running"
+            return bool(ended["state"] != "running")
 
-        wait_for("the task", over, self.stack.logs / "appliance.log", seconds)
+        wait_for("the task", has_ended, self.stack.logs / "appliance.log", seconds)
         return ended
 
     def enrol(self, machine: Target, **more: Any) -> dict[str, Any]:
-        return self.finish(self.begin(machine, **more))
+        return self.wait_for_end(self.start_enrolment(machine, **more))
 
-    def forget(self) -> None:
-        """No node and no pinned key: as before the test."""
+    def run_demo(self) -> None:
+        """Run the demo program on a quarter of a GPU and wait until its allocation is released."""
+        env = os.environ | {"BUSBAR_CONTEXT": str(self.context), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "remoting.cli.main", "run", "-p", "25", "--timeout", "30"]
+        command += ["--", str(BUILD / "demo" / "gpu_demo"), "add"]
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=90, check=False
+        )
+        assert done.returncode == 0 and "are correct" in done.stdout, done.stderr + str(
+            self.api.items("events")[:5]
+        )
+        log = self.stack.logs / "appliance.log"
+        wait_for("the release", lambda: not self.api.items("partitions"), log, 30)
+
+    def clean_up(self) -> None:
+        """Remove all nodes and forget all host keys."""
         for node in self.api.items("nodes"):
             self.api.request("DELETE", f"nodes/{node['id']}")
         for key in self.api.items("ssh-host-keys"):
@@ -77,10 +94,9 @@ class Appliance:
 
 
 @pytest.fixture(scope="session")
-def appliance_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
+def session_appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
     folder = tmp_path_factory.mktemp("appliance")
-    os.environ["BUSBAR_SSH_SECONDS"] = "10"
-    stack = Stack(folder / "data", base_port=33443)
+    stack = Stack(folder / "data", base_port=port(400), environment={"BUSBAR_SSH_SECONDS": "10"})
     try:
         stack.start_appliance()
         token = stack.manage(
@@ -96,9 +112,9 @@ def appliance_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def appliance(appliance_of_the_session: Appliance) -> Iterator[Appliance]:
-    yield appliance_of_the_session
-    appliance_of_the_session.forget()
+def appliance(session_appliance: Appliance) -> Iterator[Appliance]:
+    yield session_appliance
+    session_appliance.clean_up()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A TCP road with trouble on it: slow, cut after so many bytes, or silent."""
+"""A TCP proxy that delays, cuts or blocks connections."""
 
 from __future__ import annotations
 
@@ -8,13 +8,23 @@ import threading
 import time
 
 
-class Road:
-    """Carries one port to another. `answer_delay_seconds` before the first byte back; `cut_after_bytes` to the server and the road is gone."""
+class FaultyProxy:
+    """Forwards a port of 127.0.0.1 to another one.
+
+    `reply_delay_seconds` delays the first bytes from the server. After `cut_after_bytes` bytes to
+    the server the connection is closed, and `was_cut` is set.
+    """
 
     def __init__(
-        self, to_port: int, *, answer_delay_seconds: float = 0.0, cut_after_bytes: int | None = None
+        self,
+        target_port: int,
+        *,
+        reply_delay_seconds: float = 0.0,
+        cut_after_bytes: int | None = None,
     ) -> None:
-        self._to, self._delay, self._cut = to_port, answer_delay_seconds, cut_after_bytes
+        self._target_port = target_port
+        self._delay = reply_delay_seconds
+        self._cut_after = cut_after_bytes
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.was_cut = threading.Event()
@@ -23,23 +33,25 @@ class Road:
     def _accept(self) -> None:
         while True:
             try:
-                near, _ = self._listener.accept()
-                far = socket.create_connection(("127.0.0.1", self._to))
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._target_port))
             except OSError:
                 return
-            threading.Thread(target=self._carry, args=(near, far, True), daemon=True).start()
-            threading.Thread(target=self._carry, args=(far, near, False), daemon=True).start()
+            threading.Thread(target=self._forward, args=(client, server, True), daemon=True).start()
+            threading.Thread(
+                target=self._forward, args=(server, client, False), daemon=True
+            ).start()
 
-    def _carry(self, source: socket.socket, sink: socket.socket, to_server: bool) -> None:
-        carried, first = 0, True
+    def _forward(self, source: socket.socket, sink: socket.socket, to_server: bool) -> None:
+        forwarded, first = 0, True
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 if first and not to_server:
-                    time.sleep(self._delay)  # the trouble itself, not a wait of the test
+                    time.sleep(self._delay)
                 first = False
                 sink.sendall(data)
-                carried += len(data)
-                if to_server and self._cut is not None and carried > self._cut:
+                forwarded += len(data)
+                if to_server and self._cut_after is not None and forwarded > self._cut_after:
                     self.was_cut.set()
                     break
         for s in (source, sink):

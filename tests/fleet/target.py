@@ -1,7 +1,8 @@
-"""A machine to be registered: Debian in a root of its own, with its own users, its own sshd, and nothing of ours."""
+"""Target machines of enrolment tests: Debian in namespaces, with its own users and sshd."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -14,13 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.supervisor import ROOT, free_port, wait_for
+from tests.ports import port
 
 BASE = Path(os.environ.get("BUSBAR_TEST_ROOT", ROOT / "build" / "test-root"))
-"""Made once by debootstrap; every target is a layer over it."""
+"""Root file system made once by debootstrap. Each target is an overlay over it."""
 PACKAGES = "ca-certificates,python3,openssh-server,sudo,gcc,libc6-dev"
-PASSWORD = "canary-4b1f-heron"  # searched for afterwards in everything that the appliance keeps
-OPERATOR, OUTSIDER, NOISY = "opal", "outsider", "noisy"
-"""May use sudo with a password; may not; may, and has a shell that prints a banner."""
+PASSWORD = "canary-4b1f-heron"
+"""Tests search for it in everything that the appliance stores."""
+SUDO_USER, PLAIN_USER, NOISY_USER = "opal", "outsider", "noisy"
+"""A user with sudo by password, one without sudo, one with a shell that prints a banner."""
 SSHD = """
 Port {port}
 ListenAddress 127.0.0.1
@@ -35,7 +38,7 @@ Subsystem sftp internal-sftp
 
 
 def own_release() -> tuple[str, str]:
-    """What this machine runs and where its packages come from: a target is of the same kind."""
+    """Return Debian's release of this machine and its mirror, for targets of the same release."""
     release = dict(
         line.split("=", 1)
         for line in Path("/etc/os-release").read_text().splitlines()
@@ -55,9 +58,20 @@ def own_release() -> tuple[str, str]:
 
 
 def base_root() -> Path:
-    """Blocks for a minute or two the first time; needs root and Debian's archive."""
-    if (BASE / "ready").exists():
-        return BASE
+    """Return the root file system of Debian. Creates it at first use.
+
+    The creation takes one to two minutes and needs root and Debian's archive. A lock ensures that
+    one process creates it while the others block.
+    """
+    BASE.parent.mkdir(parents=True, exist_ok=True)
+    with BASE.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (BASE / "ready").exists():
+            make_base_root()
+    return BASE
+
+
+def make_base_root() -> None:
     shutil.rmtree(BASE, ignore_errors=True)
     BASE.mkdir(parents=True)
     log = BASE.with_suffix(".log")
@@ -74,31 +88,32 @@ def base_root() -> Path:
         done = subprocess.run(command, stdout=out, stderr=out, check=False)
     if done.returncode:
         raise RuntimeError(f"debootstrap failed: {log.read_text()[-500:]}")
-    for user in (OPERATOR, OUTSIDER, NOISY):
+    for user in (SUDO_USER, PLAIN_USER, NOISY_USER):
         subprocess.run(["chroot", BASE, "useradd", "-m", "-s", "/bin/bash", user], check=True)
-    entries = "".join(f"{user}:{PASSWORD}\n" for user in ("root", OPERATOR, OUTSIDER, NOISY))
+    entries = "".join(
+        f"{user}:{PASSWORD}\n" for user in ("root", SUDO_USER, PLAIN_USER, NOISY_USER)
+    )
     subprocess.run(["chroot", BASE, "chpasswd"], input=entries, text=True, check=True)
     sudoers = BASE / "etc" / "sudoers.d" / "test"
     sudoers.write_text(
-        f"Defaults !lecture\n{OPERATOR} ALL=(ALL) ALL\n{NOISY} ALL=(ALL) NOPASSWD: ALL\n"
+        f"Defaults !lecture\n{SUDO_USER} ALL=(ALL) ALL\n{NOISY_USER} ALL=(ALL) NOPASSWD: ALL\n"
     )
     sudoers.chmod(0o440)
-    (BASE / "home" / NOISY / ".bashrc").write_text(
+    (BASE / "home" / NOISY_USER / ".bashrc").write_text(
         'echo "*** This machine is watched. BUSBAR is a word. ***"; echo "and stderr" >&2\n'
     )
     (BASE / "ready").touch()
-    return BASE
 
 
 class Target:
-    """Started by `target()`."""
+    """A running machine. Use `target()` to start and stop it."""
 
     def __init__(self, *, small: str = "") -> None:
         base = base_root()
         self.folder = Path(tempfile.mkdtemp(prefix="bb-target-"))
         for name in ("upper", "work", "root"):
             (self.folder / name).mkdir()
-        self.port = free_port(42022, "127.0.0.1")
+        self.port = free_port(port(500), "127.0.0.1")
         self._small = small
         self._script = self._write_script(base)
         self._start()
@@ -108,13 +123,16 @@ class Target:
         (self.folder / "sshd_config").write_text(SSHD.format(port=self.port))
         script = self.folder / "start"
         small = (
-            f"mkdir -p {root}{self._small} && mount -t tmpfs -o size=400m,nr_inodes=120 tmpfs {root}{self._small}"
+            f"mkdir -p {root}{self._small} && "
+            f"mount -t tmpfs -o size=400m,nr_inodes=120 tmpfs {root}{self._small}"
             if self._small
             else "true"
         )
         script.write_text(
-            f"set -e\nmount -t overlay overlay -o lowerdir={base},upperdir={self.folder}/upper,workdir={self.folder}/work {root}\n"
-            f"mount -t proc proc {root}/proc\nmount --rbind /dev {root}/dev\nmount -t tmpfs tmpfs {root}/run\n"
+            "set -e\nmount -t overlay overlay -o "
+            f"lowerdir={base},upperdir={self.folder}/upper,workdir={self.folder}/work {root}\n"
+            f"mount -t proc proc {root}/proc\nmount --rbind /dev {root}/dev\n"
+            f"mount -t tmpfs tmpfs {root}/run\n"
             f"mount -t tmpfs tmpfs {root}/tmp\nchmod 1777 {root}/tmp\n"
             f"mkdir {root}/run/sshd\n{small}\ncp {self.folder}/sshd_config {root}/run/sshd_config\n"
             f"exec chroot {root} /usr/sbin/sshd -D -e -f /run/sshd_config\n"
@@ -135,9 +153,9 @@ class Target:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
-        wait_for("sshd", self._answers, self.folder / "sshd.log", 15)
+        wait_for("sshd", self._sshd_ready, self.folder / "sshd.log", 15)
 
-    def _answers(self) -> bool:
+    def _sshd_ready(self) -> bool:
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1) as s:
                 return s.recv(4).startswith(b"SSH-")
@@ -152,11 +170,11 @@ class Target:
         )
 
     def path(self, name: str) -> Path:
-        """A file of the machine, seen from outside."""
+        """Return the path of a file of the machine, as seen from outside."""
         return Path(f"/proc/{self.sshd_pid()}/root{name}")
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """As root on the machine."""
+        """Run a command as root on the machine."""
         pid = str(self.sshd_pid())
         return subprocess.run(
             ["nsenter", "-t", pid, "-m", "-p", f"--root=/proc/{pid}/root", *command],
@@ -166,7 +184,7 @@ class Target:
         )
 
     def processes(self) -> list[str]:
-        """Command lines of ours that run there."""
+        """Return the command lines of Busbar's processes on the machine."""
         out = []
         for entry in self.path("/proc").glob("[0-9]*"):
             try:
@@ -178,7 +196,10 @@ class Target:
         return out
 
     def tree(self) -> dict[str, tuple[int, int, int, str]]:
-        """Every file of the machine: mode, size, time of change and link target; of folders only the mode."""
+        """Return mode, size, time of change and link target of every file.
+
+        Of folders only the mode is compared.
+        """
         root = self.path("/")
         found = {}
         for folder, folders, files in os.walk(root):
@@ -198,11 +219,11 @@ class Target:
                     0 if is_folder else s.st_mtime_ns,
                     link,
                 )
-        found.pop("var/log/btmp", None)  # sshd's own record of refused logins
+        found.pop("var/log/btmp", None)  # sshd records failed logins in it
         return found
 
     def new_host_key(self) -> None:
-        """As after a fresh set-up of the machine."""
+        """Replace the host keys, as a reinstallation does."""
         for old in self.path("/etc/ssh").glob("ssh_host_*"):
             old.unlink()
         assert self.run("ssh-keygen", "-A").returncode == 0
@@ -221,7 +242,7 @@ class Target:
 
 @contextmanager
 def target(*, small: str = "") -> Iterator[Target]:
-    """`small` is a folder with little room: a tmpfs of few files."""
+    """Start a machine. `small` is a folder that becomes a tmpfs with few inodes."""
     machine = Target(small=small)
     try:
         yield machine

@@ -1,4 +1,4 @@
-"""Registration over a real OpenSSH server, on machines of their own; and the twelve ways in which it goes wrong."""
+"""Enrolment over a real OpenSSH server on separate machines, and its failures."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from typing import Any
 
 import pytest
 
-from deploy.supervisor import BUILD, ROOT, wait_for
+from deploy.supervisor import ROOT, wait_for
 from remoting.cli.api import ApiError
 from tests.fleet.conftest import Appliance, needs_root
-from tests.fleet.proxy import Road
-from tests.fleet.target import NOISY, OPERATOR, OUTSIDER, PASSWORD, Target, target
+from tests.fleet.proxy import FaultyProxy
+from tests.fleet.target import NOISY_USER, PASSWORD, PLAIN_USER, SUDO_USER, Target, target
 
 pytestmark = [pytest.mark.system, needs_root]
 
 Tree = dict[str, tuple[int, int, int, str]]
-DEMO = str(BUILD / "demo" / "gpu_demo")
 
 
-def nothing_is_left(machine: Target, before: Tree) -> None:
-    """The machine undoes by itself when the connection is gone, so this may take it a moment."""
+def assert_nothing_left(machine: Target, before: Tree) -> None:
+    """Assert that the machine has no process of Busbar and the same files as before.
+
+    Waits for the rollback, which starts when the connection ends.
+    """
     wait_for(
-        "the end of our processes there",
+        "the end of the processes on the machine",
         lambda: not machine.processes(),
         machine.folder / "sshd.log",
         30,
@@ -39,13 +41,13 @@ def nothing_is_left(machine: Target, before: Tree) -> None:
     assert changed == []
 
 
-def refused(task: dict[str, Any], code: str, *words: str) -> None:
+def assert_failed(task: dict[str, Any], code: str, *words: str) -> None:
     assert task["state"] == "failed" and task["error"]["code"] == code, task
     for word in words:
         assert word in task["error"]["detail"], task["error"]
 
 
-def test_a_machine_becomes_a_node_runs_a_program_and_is_clean_after_removal(
+def test_enrolled_machine_runs_a_program_and_removal_leaves_no_files(
     appliance: Appliance, machine: Target
 ) -> None:
     before = machine.tree()
@@ -64,42 +66,19 @@ def test_a_machine_becomes_a_node_runs_a_program_and_is_clean_after_removal(
         "root" not in line.split()[0]
         for line in machine.run("ps", "-o", "user=", "-C", "busbar-launcher").stdout.splitlines()
     )
-    assert machine.path("/var/lib/busbar/agent.key").stat().st_mode & 0o077 == 0
+    assert machine.path("/var/lib/busbar/current/agent.key").stat().st_mode & 0o077 == 0
 
-    env = os.environ | {"BUSBAR_CONTEXT": str(appliance.context), "PYTHONPATH": str(ROOT)}
-    command = [
-        sys.executable,
-        "-m",
-        "remoting.cli.main",
-        "run",
-        "-p",
-        "25",
-        "--timeout",
-        "30",
-        "--",
-        DEMO,
-        "add",
-    ]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=90, check=False)
-    assert done.returncode == 0 and "are right" in done.stdout, done.stderr + str(
-        appliance.api.items("events")[:5]
-    )
+    appliance.run_demo()
 
-    node = appliance.api.named("nodes", task["result"]["node"])
-    wait_for(
-        "the release",
-        lambda: not appliance.api.items("partitions"),
-        appliance.stack.logs / "appliance.log",
-        30,
-    )
+    node = appliance.api.find_by_name("nodes", task["result"]["node"])
     appliance.api.request("DELETE", f"nodes/{node['id']}")
     assert machine.run("/opt/busbar/busbar-node", "remove").returncode == 0
-    nothing_is_left(machine, before)
-    secrets_are_nowhere(appliance)
+    assert_nothing_left(machine, before)
+    assert_password_not_stored(appliance)
 
 
-def secrets_are_nowhere(appliance: Appliance) -> None:
-    """The canary: not in a task, an event, the database, a log, or a file of the appliance."""
+def assert_password_not_stored(appliance: Appliance) -> None:
+    """Assert that no task, event, database, log or other file contains the password."""
     for path in ("tasks", "events"):
         assert PASSWORD not in str(appliance.api.items(path))
     for folder in (appliance.stack.appliance_data, appliance.stack.logs):
@@ -107,33 +86,43 @@ def secrets_are_nowhere(appliance: Appliance) -> None:
             assert PASSWORD.encode() not in file.read_bytes(), file
 
 
-def test_a_private_key_and_sudo_without_a_password_do_as_well(
+def test_private_key_and_passwordless_sudo_are_accepted(
     appliance: Appliance, machine: Target, tmp_path: Path
 ) -> None:
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "words", "-f", tmp_path / "key"], check=True
     )
-    ssh = machine.path(f"/home/{NOISY}/.ssh")
+    ssh = machine.path(f"/home/{NOISY_USER}/.ssh")
     ssh.mkdir(mode=0o700)
     (ssh / "authorized_keys").write_text((tmp_path / "key.pub").read_text())
-    assert machine.run("chown", "-R", f"{NOISY}:{NOISY}", f"/home/{NOISY}/.ssh").returncode == 0
+    assert (
+        machine.run(
+            "chown", "-R", f"{NOISY_USER}:{NOISY_USER}", f"/home/{NOISY_USER}/.ssh"
+        ).returncode
+        == 0
+    )
     key = (tmp_path / "key").read_text()
-    refused(
-        appliance.enrol(machine, username=NOISY, password="", private_key=key, passphrase="wrong"),
+    assert_failed(
+        appliance.enrol(
+            machine, username=NOISY_USER, password="", private_key=key, passphrase="wrong"
+        ),
         "sign_in_refused",
         "passphrase",
     )
     task = appliance.enrol(
-        machine, username=NOISY, password="", private_key=key, passphrase="words"
+        machine, username=NOISY_USER, password="", private_key=key, passphrase="words"
     )
     assert task["state"] == "succeeded", task
 
 
-def test_the_command_registers_a_machine(appliance: Appliance, machine: Target) -> None:
+def test_command_enrols_a_machine(appliance: Appliance, machine: Target) -> None:
     env = os.environ | {"BUSBAR_CONTEXT": str(appliance.context), "PYTHONPATH": str(ROOT)}
+    arguments = ["busbar", "node", "add", f"ssh://{SUDO_USER}@127.0.0.1:{machine.port}"]
+    arguments += ["--software-gpus", "1"]
     code = (
-        f"import getpass; getpass.getpass = lambda _: {PASSWORD!r}\nimport sys; sys.argv = ['busbar', 'node', 'add', "
-        f"'ssh://{OPERATOR}@127.0.0.1:{machine.port}', '--software-gpus', '1']\nfrom remoting.cli.main import main; main()"
+        f"import getpass; getpass.getpass = lambda _: {PASSWORD!r}\n"
+        f"import sys; sys.argv = {arguments!r}\n"
+        "from remoting.cli.main import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -150,8 +139,8 @@ def test_the_command_registers_a_machine(appliance: Appliance, machine: Target) 
     assert len(appliance.api.items("nodes")) == 1
 
 
-def test_a_file_that_an_undo_forgot_would_be_noticed(machine: Target) -> None:
-    """The oracle itself: a planted left-over of each kind is found."""
+def test_left_over_files_are_detected(machine: Target) -> None:
+    """Test `assert_nothing_left` with a planted file, folder, link and mode."""
     before = machine.tree()
     for plant, clean in (
         (("touch", "/etc/busbar.conf"), ("rm", "/etc/busbar.conf")),
@@ -161,17 +150,17 @@ def test_a_file_that_an_undo_forgot_would_be_noticed(machine: Target) -> None:
     ):
         assert machine.run(*plant).returncode == 0
         with pytest.raises(AssertionError):
-            nothing_is_left(machine, before)
+            assert_nothing_left(machine, before)
         assert machine.run(*clean).returncode == 0
-    nothing_is_left(machine, before)
+    assert_nothing_left(machine, before)
 
 
-def test_a_machine_without_a_driver_is_told_so_before_anything_is_made(
+def test_machine_without_driver_fails_in_the_preflight(
     appliance: Appliance, machine: Target
 ) -> None:
     before = machine.tree()
     task = appliance.enrol(machine, software_gpus=0)
-    refused(task, "preflight_failed", "driver: no libcuda.so.1", "Install NVIDIA's driver")
+    assert_failed(task, "preflight_failed", "driver: no libcuda.so.1", "Install NVIDIA's driver")
     assert {row["check"] for row in task["result"]["preflight"]} >= {
         "operating system",
         "python",
@@ -181,35 +170,36 @@ def test_a_machine_without_a_driver_is_told_so_before_anything_is_made(
         "clock",
         "disk",
     }
-    nothing_is_left(machine, before)
+    assert_nothing_left(machine, before)
 
 
-# ---- the twelve ---
-
-
-def test_1_a_wrong_user(appliance: Appliance, machine: Target) -> None:
+def test_wrong_user_or_password_is_rejected(appliance: Appliance, machine: Target) -> None:
     before = machine.tree()
-    refused(appliance.enrol(machine, username="nobody-here"), "sign_in_refused", "nobody-here")
-    refused(appliance.enrol(machine, password="wrong"), "sign_in_refused")
-    nothing_is_left(machine, before)
+    assert_failed(
+        appliance.enrol(machine, username="absent-user"), "sign_in_refused", "absent-user"
+    )
+    assert_failed(appliance.enrol(machine, password="wrong"), "sign_in_refused")
+    assert_nothing_left(machine, before)
 
 
-def test_2_sudo_denied(appliance: Appliance, machine: Target) -> None:
+def test_missing_sudo_rights_are_rejected(appliance: Appliance, machine: Target) -> None:
     before = machine.tree()
-    refused(appliance.enrol(machine, username=OUTSIDER), "sign_in_refused", "sudo")
-    refused(appliance.enrol(machine, sudo_password="wrong"), "sign_in_refused", "sudo")
-    nothing_is_left(machine, before)
+    assert_failed(appliance.enrol(machine, username=PLAIN_USER), "sign_in_refused", "sudo")
+    assert_failed(appliance.enrol(machine, sudo_password="wrong"), "sign_in_refused", "sudo")
+    assert_nothing_left(machine, before)
 
 
-def test_3_banner_noise(appliance: Appliance, machine: Target) -> None:
-    """A shell that prints, also our own word, confuses nobody."""
-    assert appliance.enrol(machine, username=NOISY)["state"] == "succeeded"
+def test_banner_of_the_shell_is_ignored(appliance: Appliance, machine: Target) -> None:
+    """The banner contains the prefix of the installer's messages, too."""
+    assert appliance.enrol(machine, username=NOISY_USER)["state"] == "succeeded"
 
 
-def test_4_a_slow_host(appliance: Appliance, machine: Target) -> None:
+def test_slow_host_is_enrolled_and_silent_host_is_unreachable(
+    appliance: Appliance, machine: Target
+) -> None:
     slow, silent = (
-        Road(machine.port, answer_delay_seconds=2),
-        Road(machine.port, answer_delay_seconds=3600),
+        FaultyProxy(machine.port, reply_delay_seconds=2),
+        FaultyProxy(machine.port, reply_delay_seconds=3600),
     )
     try:
         assert appliance.enrol(machine, port=slow.port)["state"] == "succeeded"
@@ -223,41 +213,47 @@ def test_4_a_slow_host(appliance: Appliance, machine: Target) -> None:
         silent.close()
 
 
-def test_5_no_python(appliance: Appliance, machine: Target) -> None:
+def test_machine_without_python_fails_in_the_preflight(
+    appliance: Appliance, machine: Target
+) -> None:
     for program in machine.path("/usr/bin").glob("python3*"):
         program.rename(program.with_name("hidden-" + program.name))
     before = machine.tree()
-    refused(appliance.enrol(machine), "preflight_failed", "no Python from 3.10 to 3.13")
-    nothing_is_left(machine, before)
+    assert_failed(appliance.enrol(machine), "preflight_failed", "no Python from 3.10 to 3.13")
+    assert_nothing_left(machine, before)
 
 
-def test_6_a_full_disk(appliance: Appliance) -> None:
-    """Enough bytes, too few files: the checks pass, and then the disk is full in the middle."""
+def test_full_disk_is_rolled_back(appliance: Appliance) -> None:
+    """The disk has enough bytes, so the checks pass, but too few inodes for the files."""
     with target(small="/opt") as machine:
         before = machine.tree()
-        refused(appliance.enrol(machine), "installation_failed", "No space left on device")
-        nothing_is_left(machine, before)
+        assert_failed(appliance.enrol(machine), "installation_failed", "No space left on device")
+        assert_nothing_left(machine, before)
 
 
-def test_7_a_half_installed_agent(appliance: Appliance, machine: Target) -> None:
-    """What an earlier installation left is undone first; what is not ours is not touched."""
+def test_incomplete_installation_is_rolled_back_first(
+    appliance: Appliance, machine: Target
+) -> None:
+    """Folders without a journal are left alone; those with one are rolled back."""
     before = machine.tree()
     home = machine.path("/opt/busbar")
     (home / "lib").mkdir(parents=True)
-    (home / "lib" / "half").write_text("of it")
-    refused(appliance.enrol(machine), "installation_failed", "not ours")
-    assert (home / "lib" / "half").exists()
+    (home / "lib" / "leftover").write_text("")
+    assert_failed(appliance.enrol(machine), "installation_failed", "does not belong to Busbar")
+    assert (home / "lib" / "leftover").exists()
     (home / "journal.json").write_text('{"made": ["/opt/busbar"], "committed": false}')
     task = appliance.enrol(machine)
-    assert task["state"] == "succeeded" and not (home / "lib" / "half").exists(), task
+    assert task["state"] == "succeeded" and not (home / "lib" / "leftover").exists(), task
     assert machine.run("/opt/busbar/busbar-node", "remove").returncode == 0
-    nothing_is_left(machine, before)
+    assert_nothing_left(machine, before)
 
 
 @pytest.mark.parametrize(
     "cut_after_bytes", [400_000, 13_000_000], ids=["while sending", "while installing"]
 )
-def test_8_the_network_is_cut(appliance: Appliance, machine: Target, cut_after_bytes: int) -> None:
+def test_cut_connection_is_rolled_back_on_both_sides(
+    appliance: Appliance, machine: Target, cut_after_bytes: int
+) -> None:
     before = machine.tree()
     if cut_after_bytes > 1_000_000:
         version = ".".join(machine.run("python3", "--version").stdout.split()[1].split(".")[:2])
@@ -265,27 +261,29 @@ def test_8_the_network_is_cut(appliance: Appliance, machine: Target, cut_after_b
             f.stat().st_size for f in (ROOT / "build" / "bundle" / "wheels" / version).iterdir()
         )
         cut_after_bytes = total + 1_000_000
-    road = Road(machine.port, cut_after_bytes=cut_after_bytes)
+    proxy = FaultyProxy(machine.port, cut_after_bytes=cut_after_bytes)
     try:
-        task = appliance.enrol(machine, port=road.port)
-        assert road.was_cut.is_set()
-        refused(task, "host_unreachable")
+        task = appliance.enrol(machine, port=proxy.port)
+        assert proxy.was_cut.is_set()
+        assert_failed(task, "host_unreachable")
     finally:
-        road.close()
-    nothing_is_left(machine, before)
-    assert appliance.api.items("nodes") == [], "the node that was half there is gone here as well"
+        proxy.close()
+    assert_nothing_left(machine, before)
+    assert appliance.api.items("nodes") == [], "the appliance must remove the node, too"
 
 
-def test_9_the_same_machine_twice(appliance: Appliance, machine: Target) -> None:
+def test_second_enrolment_of_a_machine_is_rejected(appliance: Appliance, machine: Target) -> None:
     name = appliance.enrol(machine)["result"]["node"]
-    refused(appliance.enrol(machine), "installation_failed", f"is {name} already")
+    assert_failed(appliance.enrol(machine), "installation_failed", f"is {name} already")
     nodes = appliance.api.items("nodes")
     assert [n["name"] for n in nodes] == [name] and nodes[0]["reachable"], (
-        "the first registration goes on undisturbed"
+        "the first enrolment must not be disturbed"
     )
 
 
-def test_10_two_machines_with_one_name(appliance: Appliance, machine: Target) -> None:
+def test_machines_with_equal_names_get_different_node_names(
+    appliance: Appliance, machine: Target
+) -> None:
     with target() as other:
         first, second = (
             appliance.enrol(machine)["result"]["node"],
@@ -294,8 +292,10 @@ def test_10_two_machines_with_one_name(appliance: Appliance, machine: Target) ->
         assert second == f"{first}-2" and len(appliance.api.items("nodes")) == 2
 
 
-def test_11_a_changed_host_key(appliance: Appliance, machine: Target) -> None:
-    refused(appliance.enrol(machine, password="wrong"), "sign_in_refused")
+def test_changed_host_key_is_rejected_until_forgotten(
+    appliance: Appliance, machine: Target
+) -> None:
+    assert_failed(appliance.enrol(machine, password="wrong"), "sign_in_refused")
     machine.new_host_key()
     for more in (
         {},
@@ -308,28 +308,28 @@ def test_11_a_changed_host_key(appliance: Appliance, machine: Target) -> None:
         with pytest.raises(ApiError) as error:
             appliance.api.request("POST", "nodes/enrol-ssh", appliance.body(machine) | more)
         assert error.value.code == "host_key_changed", (
-            "not even a confirmation goes past a pinned key"
+            "a confirmation must not replace a pinned key"
         )
-    appliance.forget()
+    appliance.clean_up()
     assert appliance.enrol(machine)["state"] == "succeeded"
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
-def test_12_the_appliance_is_restarted(
+def test_restart_of_the_appliance_fails_the_enrolment(
     appliance: Appliance, machine: Target, how: signal.Signals
 ) -> None:
     before = machine.tree()
-    slow = Road(machine.port, answer_delay_seconds=3)
+    slow = FaultyProxy(machine.port, reply_delay_seconds=3)
     try:
-        task = appliance.begin(machine, port=slow.port)
+        task = appliance.start_enrolment(machine, port=slow.port)
         process = appliance.stack.appliance.process
         assert process is not None
         begun = time.monotonic()
         process.send_signal(how)
         process.wait()
         assert time.monotonic() - begun < 10
-        ended = appliance.finish(task)
+        ended = appliance.wait_for_end(task)
     finally:
         slow.close()
-    refused(ended, "interrupted", "credentials needed again")
-    nothing_is_left(machine, before)
+    assert_failed(ended, "interrupted", "credentials needed again")
+    assert_nothing_left(machine, before)

@@ -1,8 +1,10 @@
-"""`./bench appliance [--json]`: the appliance under the load of a company, on one machine: a thousand agents all the time, and beside them one after the other
-browsers, lists, allocations, and then all of these at once.
+"""`./bench appliance [--json]`: load test of the appliance on one machine.
 
-Everything is measured from the moment it was due (open loop); errors and what never came are misses. Afterwards what REST shows of 20 GPUs is compared with
-what their agents sent, and the appliance is killed to see how long all agents take to be back.
+1,000 agents are connected in all stages. The stages add browsers, lists and allocations, first
+separately and then together. Latencies count from the due time (open loop); errors and missing
+responses are misses. At the end the samples of 20 GPUs in REST are compared with the samples that
+their agents sent. Then the appliance is killed, and the time until all agents are reconnected is
+measured.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from pathlib import Path
 
 from tests.load.appliance import FLEET_PORT, Bench
 from tests.load.kill_rounds import KILL_NODES, kill_rounds
-from tests.load.stages import SAMPLE_SECONDS, Measured, Part, Stage, measure
+from tests.load.stages import SAMPLE_SECONDS, Measured, Stage, Worker, measure
 
 
-def same_history(bench: Bench, sent: dict[str, list[dict[str, float]]]) -> tuple[int, int]:
-    """Readings that REST shows as they were sent, of how many."""
+def count_equal_samples(bench: Bench, sent: dict[str, list[dict[str, float]]]) -> tuple[int, int]:
+    """Return how many sent values REST shows unchanged, and how many were sent."""
     equal = total = 0
     for gpu, samples in sent.items():
         shown = {
@@ -34,19 +36,18 @@ def same_history(bench: Bench, sent: dict[str, list[dict[str, float]]]) -> tuple
             for i in bench.get(f"gpus/{gpu}/metrics?resolution_seconds=0")["items"]
         }
         for metric in samples[0]:
-            wanted = [s[metric] for s in samples]
-            total += len(wanted)
-            equal += (
-                sum(a == b for a, b in zip(wanted, shown.get(metric, []), strict=False))
-                if len(shown.get(metric, [])) == len(wanted)
-                else 0
-            )
+            expected = [s[metric] for s in samples]
+            actual = shown.get(metric, [])
+            total += len(expected)
+            if len(actual) == len(expected):
+                equal += sum(a == b for a, b in zip(expected, actual, strict=True))
     return equal, total
 
 
-def row(
+def result(
     name: str, unit: str, value: float, target: float, met: bool | None = None, **more: object
 ) -> dict[str, object]:
+    """Return one row of the results. Without `met`, the value must not exceed the target."""
     return {
         "name": name,
         "value": round(value, 3),
@@ -59,129 +60,129 @@ def row(
 
 def stages(sockets: int, wide: int, lists: float, pairs: float) -> list[Stage]:
     return [
-        Stage("agents"), Stage("browsers", sockets=sockets, wide=wide), Stage("lists", lists=lists), Stage("allocations", pairs=pairs),
+        Stage("agents"),
+        Stage("browsers", sockets=sockets, wide=wide),
+        Stage("lists", lists=lists),
+        Stage("allocations", pairs=pairs),
         Stage("together", sockets, wide, lists, pairs),
-    ]  # fmt: skip
+    ]
 
 
-def run(bench: Bench, wanted: Sequence[Stage], measured_seconds: float) -> list[dict[str, object]]:
-    bench.populate()
-    bench.start()
-    begun = time.time()
+def start_agents(bench: Bench, started: float) -> list[Worker]:
+    """Start two processes, each with half of the agents."""
     half = bench.nodes // 2
-    fleet = [
-        Part(
+    return [
+        Worker(
             "agents",
             bench.folder / "fleet.json",
             f"127.0.0.1:{FLEET_PORT}",
-            begun,
+            started,
             first,
             count,
             SAMPLE_SECONDS,
         )
         for first, count in ((0, half), (half, bench.nodes - half))
     ]
+
+
+def collect_sent_samples(fleet: Sequence[Worker]) -> dict[str, list[dict[str, float]]]:
+    """Stop sampling in all agents and return the samples of the recorded GPUs by GPU id."""
+    sent: dict[str, list[dict[str, float]]] = {}
+    for worker in fleet:
+        worker.send("sent")
+    for worker in fleet:
+        sent |= worker.receive()["sent"]
+    return sent
+
+
+def run(bench: Bench, selected: Sequence[Stage], seconds: float) -> list[dict[str, object]]:
+    """Run the stages and return the results, the figures of each stage last."""
+    bench.populate()
+    bench.start()
+    started = time.time()
+    fleet = start_agents(bench, started)
     try:
-        connected = max(p.ask("ready", begun)["ready_at"] for p in fleet) - begun
-        print(f"{bench.nodes} agents connected in {connected:.1f} s", file=sys.stderr)
+        connect_seconds = max(w.request("ready", started)["ready_at"] for w in fleet) - started
+        print(f"{bench.nodes} agents connected in {connect_seconds:.1f} s", file=sys.stderr)
         measured: dict[str, Measured] = {}
-        for stage in wanted:
-            measured[stage.name] = measure(bench, fleet, stage, begun, measured_seconds)
+        for stage in selected:
+            measured[stage.name] = measure(bench, fleet, stage, started, seconds)
             print(f"{stage.name}: {json.dumps(measured[stage.name].short())}", file=sys.stderr)
-        sent: dict[str, list[dict[str, float]]] = {}
-        for part in fleet:
-            part.tell("sent")
-        for part in fleet:
-            sent |= part.answer()["sent"]
-        equal, total = same_history(bench, sent)
-        killed = time.time()
-        bench.appliance.send_signal(signal.SIGKILL)
-        bench.appliance.wait()
-        bench.start()
-        back = max(p.ask("ready", killed)["ready_at"] for p in fleet) - killed
+        equal, total = count_equal_samples(bench, collect_sent_samples(fleet))
+        reconnect_seconds = measure_reconnect(bench, fleet)
     finally:
-        for part in fleet:
-            part.stop()
+        for worker in fleet:
+            worker.stop()
         bench.appliance.terminate()
         bench.appliance.wait()
+    placement_ms = statistics.median(ms for m in measured.values() for ms in m.placements_ms)
+    share, complete = equal / max(total, 1), equal == total and total > 0
+    first_connect = round(connect_seconds, 2)
     return [
         *latencies(measured),
-        row("reconnect_all_s", "s", back, 60, first_time_s=round(connected, 2)),
+        result("reconnect_all_s", "s", reconnect_seconds, 60, first_connect_s=first_connect),
         *memory(measured),
-        row(
-            "placement_10k_gpus_ms",
-            "ms",
-            statistics.median(ms for m in measured.values() for ms in m.placements_ms),
-            20,
-        ),
-        row(
-            "history_equal_share",
-            "ratio",
-            equal / max(total, 1),
-            1.0,
-            equal == total and total > 0,
-            readings=total,
-        ),
+        result("placement_10k_gpus_ms", "ms", placement_ms, 20),
+        result("history_equal_share", "ratio", share, 1.0, complete, values=total),
         {"name": "stages", "more": {name: m.short() for name, m in measured.items()}},
     ]
 
 
+def measure_reconnect(bench: Bench, fleet: Sequence[Worker]) -> float:
+    """Kill and restart the appliance. Return the seconds until all agents are connected again."""
+    killed = time.time()
+    bench.appliance.send_signal(signal.SIGKILL)
+    bench.appliance.wait()
+    bench.start()
+    return float(max(w.request("ready", killed)["ready_at"] for w in fleet) - killed)
+
+
 def latencies(measured: dict[str, Measured]) -> list[dict[str, object]]:
-    """Each figure from its own stage; ingest and the loop from the worst of those. What came when everything was at once is told beside them."""
-    own, found = {name: m for name, m in measured.items() if name != "together"}, []
-    if own:
-        worst = max(own, key=lambda name: own[name].ingest_ms)
-        found.append(
-            row(
-                "ingest_ack_p99_ms",
-                "ms",
-                own[worst].ingest_ms,
-                50,
-                stage=worst,
-                more=own[worst].ingest,
-            )
-        )
+    """Return the latency rows.
+
+    Each figure is from its own stage. Ingest and loop lag are the worst of the separate stages. The
+    stage "together" is only reported in the figures of the stages.
+    """
+    own = {name: m for name, m in measured.items() if name != "together"}
+    if not own:
+        return []
+    slowest = max(own, key=lambda name: own[name].ingest_ms)
+    ingest = own[slowest].ingest
+    found = [
+        result("ingest_ack_p99_ms", "ms", own[slowest].ingest_ms, 50, stage=slowest, more=ingest)
+    ]
     for name, stage, target in (
         ("browser_sample", "browsers", 500),
         ("list", "lists", 300),
         ("allocate_ticket", "allocations", 150),
     ):
         if stage in own:
-            figures = {
-                "browsers": own[stage].browsers,
-                "lists": own[stage].lists,
-                "allocations": own[stage].pairs,
-            }[stage]
-            found.append(row(f"{name}_p99_ms", "ms", figures["p99_ms"], target, more=figures))
-    if own:
-        worst = max(own, key=lambda name: own[name].status["loop_lag_p99_ms"])
-        status = own[worst].status
-        found.append(
-            row(
-                "loop_lag_p99_ms",
-                "ms",
-                status["loop_lag_p99_ms"],
-                50,
-                stage=worst,
-                index_mismatches=status["index_mismatches"],
-            )
-        )
+            m = own[stage]
+            figures = {"browsers": m.browsers, "lists": m.lists, "allocations": m.pairs}[stage]
+            found.append(result(f"{name}_p99_ms", "ms", figures["p99_ms"], target, more=figures))
+    slowest = max(own, key=lambda name: own[name].status["loop_lag_p99_ms"])
+    status = own[slowest].status
+    mismatches = status["index_mismatches"]
+    lag = status["loop_lag_p99_ms"]
+    found.append(
+        result("loop_lag_p99_ms", "ms", lag, 50, stage=slowest, index_mismatches=mismatches)
+    )
     return found
 
 
 def memory(measured: dict[str, Measured]) -> list[dict[str, object]]:
-    """As ingest: of the worst of the stages that have a figure of their own."""
+    """Return the memory row: the maximum of the separate stages."""
     own = {name: m.rss_bytes for name, m in measured.items() if name != "together"}
-    together = {name: m.rss_bytes for name, m in measured.items() if name == "together"}
+    together = [m.rss_bytes for name, m in measured.items() if name == "together"]
     return (
         [
-            row(
+            result(
                 "rss_bytes",
                 "bytes",
                 max(own.values()),
                 600e6,
                 stage=max(own, key=lambda name: own[name]),
-                **together,
+                together=together[0] if together else None,
             )
         ]
         if own
@@ -189,47 +190,54 @@ def memory(measured: dict[str, Measured]) -> list[dict[str, object]]:
     )
 
 
-def main() -> None:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./bench appliance", description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--sockets", type=int, default=300)
     parser.add_argument("--wide", type=int, default=20, help="sockets that watch 1,024 GPUs")
-    parser.add_argument("--lists", type=float, default=50.0, help="a second")
-    parser.add_argument("--pairs", type=float, default=20.0, help="allocations a second")
+    parser.add_argument("--lists", type=float, default=50.0, help="GPU lists per second")
+    parser.add_argument(
+        "--pairs", type=float, default=20.0, help="allocations with a ticket per second"
+    )
     parser.add_argument(
         "--stage",
         action="append",
         choices=[s.name for s in stages(0, 0, 0, 0)],
-        help="only this one; may be given again",
+        help="run this stage only; can be repeated",
     )
     parser.add_argument(
         "--seconds",
         type=float,
         default=60.0,
-        help="that are measured of each stage, after 15 of warm-up",
+        help="measured time of each stage, after a warm-up of 15 s",
     )
     parser.add_argument(
-        "--keep", type=Path, help="folder for the data and the log; default: one that is removed"
+        "--keep", type=Path, help="folder for data and log; default: a temporary folder"
     )
     parser.add_argument(
         "--kill-rounds",
         type=int,
         metavar="N",
-        help="instead: kills it so often with requests in flight, and compares all books",
+        help="instead, kill the appliance N times with requests in flight and compare all records",
     )
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse_arguments()
     if options.kill_rounds:
-        with tempfile.TemporaryDirectory(prefix="busbar-kill-") as made:
-            report = kill_rounds(Bench(options.keep or Path(made), KILL_NODES), options.kill_rounds)
+        with tempfile.TemporaryDirectory(prefix="busbar-kill-") as temporary:
+            bench = Bench(options.keep or Path(temporary), KILL_NODES)
+            report = kill_rounds(bench, options.kill_rounds)
         print(json.dumps(asdict(report), indent=1))
         raise SystemExit(1 if report.problems else 0)
-    with tempfile.TemporaryDirectory(prefix="busbar-load-") as made:
-        folder = options.keep or Path(made)
+    with tempfile.TemporaryDirectory(prefix="busbar-load-") as temporary:
+        folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        all_of_them = stages(options.sockets, options.wide, options.lists, options.pairs)
-        wanted = [s for s in all_of_them if not options.stage or s.name in options.stage]
-        results = run(Bench(folder, options.nodes), wanted, options.seconds)
+        all_stages = stages(options.sockets, options.wide, options.lists, options.pairs)
+        selected = [s for s in all_stages if not options.stage or s.name in options.stage]
+        results = run(Bench(folder, options.nodes), selected, options.seconds)
     machine = {
         "processor": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
@@ -241,7 +249,8 @@ def main() -> None:
         return
     for r in results[:-1]:
         print(
-            f"{'met   ' if r['met'] else 'MISSED'} {r['name']:26} {r['value']:>14,} {r['unit']:6} target {r['target']:,}"
+            f"{'met   ' if r['met'] else 'MISSED'} {r['name']:26} {r['value']:>14,} {r['unit']:6} "
+            f"target {r['target']:,}"
         )
 
 

@@ -1,6 +1,12 @@
-"""Agents without machines: real streams with certificates of their own, samples on the dot, and the newest desired state applied at once.
+"""Simulated agents: real gRPC streams with their own certificates and samples at fixed times.
 
-python -m tests.load.agents FLEET.json FIRST COUNT EVERY_SECONDS; lines on stdin: `measure BEGIN END` (times of the clock), `stop`.
+Usage: python -m tests.load.agents FLEET.json ADDRESS STARTED FIRST COUNT INTERVAL_SECONDS
+
+Commands on stdin, one per line, each answered by one line of JSON on stdout:
+    ready SINCE          block until all agents are connected and acknowledged after this time
+    figures BEGIN END    latencies of the samples due in this period (Unix times)
+    sent                 stop sampling; return the samples of the recorded GPUs
+    stop                 exit, without a reply
 """
 
 from __future__ import annotations
@@ -19,33 +25,33 @@ from typing import Any
 import grpc
 
 from nodes.channel import retry_delays
+from nodes.metrics import METRICS
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
-from nodes.samplers import METRICS
-from tests.load.figures import say, summary
+from tests.load.latency import reply, summarise
 
-REMEMBERED_GPUS = 20
-DUE = "power_watts"
-"""The reading that says when its sample was due, in seconds since the fleet began."""
+RECORDED_GPUS = 20
+DUE_METRIC = "power_watts"
+"""The metric that carries the due time of its sample, in seconds since the start of the fleet."""
 
 
-NAMES = sorted(m.name for m in METRICS)
+METRIC_NAMES = sorted(m.name for m in METRICS)
 
 
 class FakeAgent:
-    def __init__(self, node: dict[str, Any], address: str, begun: float, remembered: bool) -> None:
-        self.node, self.address, self.begun = node, address, begun
+    def __init__(self, node: dict[str, Any], address: str, started: float, recorded: bool) -> None:
+        self.node, self.address, self.started = node, address, started
         self.uuids = [bytes.fromhex(g["uuid"]) for g in node["gpus"]]
-        self.dice = random.Random(node["id"])
+        self.rng = random.Random(node["id"])
         self.queue: asyncio.Queue[fleet_pb2.AgentMessage] = asyncio.Queue()
         self.sequence = 0
         self.boot = node["id"]
         self.waiting: collections.deque[tuple[int, float]] = collections.deque()
         self.latencies: list[tuple[float, float]] = []
-        """(due, seconds until it was acknowledged)"""
-        self.sent: list[tuple[float, dict[str, float]]] | None = [] if remembered else None
-        """Of its first GPU."""
+        """Due time and seconds from then until the acknowledgement, per sample."""
+        self.sent: list[tuple[float, dict[str, float]]] | None = [] if recorded else None
+        """Due time and values of the samples of the first GPU, if recorded."""
         self.ready_at = 0.0
-        """When its first sample was acknowledged after it connected."""
+        """Time of the first acknowledged sample after the connection; 0 before that."""
         self.online = False
 
     @staticmethod
@@ -63,21 +69,21 @@ class FakeAgent:
         gpus = []
         for i, gpu_uuid in enumerate(self.uuids):
             values = [
-                due - self.begun if name == DUE else float(self.dice.randrange(1 << 20))
-                for name in NAMES
+                due - self.started if name == DUE_METRIC else float(self.rng.randrange(1 << 20))
+                for name in METRIC_NAMES
             ]
             gpus.append(fleet_pb2.GpuSample(gpu_uuid=gpu_uuid, values=values))
             if i == 0 and self.sent is not None and self.online:
-                self.sent.append((due, dict(zip(NAMES, values, strict=True))))
+                self.sent.append((due, dict(zip(METRIC_NAMES, values, strict=True))))
         if self.online:
             self.waiting.append(
-                (self.put(samples=fleet_pb2.Samples(gpus=gpus, metrics=NAMES)), due)
+                (self.put(samples=fleet_pb2.Samples(gpus=gpus, metrics=METRIC_NAMES)), due)
             )
         else:
             self.latencies.append((due, float("inf")))
 
     def apply(self, state: fleet_pb2.DesiredState) -> None:
-        """Nothing is done with it here."""
+        """Ignore the desired state; subclasses override this."""
 
     def inventory(self) -> fleet_pb2.Inventory:
         gpus = [
@@ -105,14 +111,15 @@ class FakeAgent:
         delays = self.delays()
         while True:
             with contextlib.suppress(grpc.aio.AioRpcError):
-                await self.connected()
+                await self.communicate()
                 delays = self.delays()
             self.online, self.ready_at = False, 0.0
             self.latencies += [(due, float("inf")) for _, due in self.waiting]
             self.waiting.clear()
             await asyncio.sleep(next(delays))
 
-    async def connected(self) -> None:
+    async def communicate(self) -> None:
+        """Connect and exchange messages until the stream ends."""
         credentials = grpc.ssl_channel_credentials(
             self.node["ca"].encode(), self.node["key"].encode(), self.node["certificate"].encode()
         )
@@ -124,24 +131,26 @@ class FakeAgent:
             while not self.queue.empty():
                 self.queue.get_nowait()
             self.put(inventory=self.inventory())
-            async for answer in fleet_pb2_grpc.FleetStub(channel).Connect(self.messages()):
+            async for message in fleet_pb2_grpc.FleetStub(channel).Connect(self.messages()):
                 self.online = True
-                if answer.HasField("desired_state"):
-                    self.apply(answer.desired_state)
-                    self.put(report=fleet_pb2.Report(generation=answer.desired_state.generation))
+                if message.HasField("desired_state"):
+                    self.apply(message.desired_state)
+                    self.put(report=fleet_pb2.Report(generation=message.desired_state.generation))
                 now = time.time()
-                while self.waiting and self.waiting[0][0] <= answer.acknowledged_sequence:
+                while self.waiting and self.waiting[0][0] <= message.acknowledged_sequence:
                     due = self.waiting.popleft()[1]
                     self.latencies.append((due, now - due))
                     self.ready_at = self.ready_at or now
 
 
-async def tick(agents: list[FakeAgent], begun: float, every: float, phases: list[float]) -> None:
-    """Each node has its own moment in every round."""
-    turn = max(int((time.time() - begun) / every), 0)
+async def send_samples(
+    agents: list[FakeAgent], started: float, every: float, phases: list[float]
+) -> None:
+    """Send a sample of each agent once per interval, at the phase of its node."""
+    turn = max(int((time.time() - started) / every), 0)
     while True:
         for agent, phase in zip(agents, phases, strict=True):
-            due = begun + turn * every + phase
+            due = started + turn * every + phase
             if (left := due - time.time()) > 0:
                 await asyncio.sleep(left)
             agent.sample(due)
@@ -149,6 +158,7 @@ async def tick(agents: list[FakeAgent], begun: float, every: float, phases: list
 
 
 async def commands() -> AsyncIterator[list[str]]:
+    """Yield the words of each line of stdin."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
@@ -158,36 +168,38 @@ async def commands() -> AsyncIterator[list[str]]:
 
 
 async def main(
-    fleet: Path, address: str, begun: float, first: int, count: int, every: float
+    fleet: Path, address: str, started: float, first: int, count: int, every: float
 ) -> None:
     rows = json.loads(fleet.read_text())
-    dice = random.Random(3)
-    chosen = set(dice.sample(range(len(rows)), min(REMEMBERED_GPUS, len(rows))))
-    mine = [FakeAgent(rows[i], address, begun, i in chosen) for i in range(first, first + count)]
+    rng = random.Random(3)
+    recorded = set(rng.sample(range(len(rows)), min(RECORDED_GPUS, len(rows))))
+    agents = [
+        FakeAgent(rows[i], address, started, i in recorded) for i in range(first, first + count)
+    ]
     phases = [every * i / len(rows) for i in range(first, first + count)]
-    running = [asyncio.create_task(a.run()) for a in mine]
-    ticking = asyncio.create_task(tick(mine, begun, every, phases))
+    running = [asyncio.create_task(a.run()) for a in agents]
+    ticking = asyncio.create_task(send_samples(agents, started, every, phases))
     async for command, *arguments in commands():
         if command == "ready":
             since = float(arguments[0])
             if ticking.done():
-                ticking = asyncio.create_task(tick(mine, begun, every, phases))
-            while any(not a.online or a.ready_at <= since for a in mine):
+                ticking = asyncio.create_task(send_samples(agents, started, every, phases))
+            while any(not a.online or a.ready_at <= since for a in agents):
                 await asyncio.sleep(0.05)
-            say(ready_at=max(a.ready_at for a in mine))
+            reply(ready_at=max(a.ready_at for a in agents))
         elif command == "figures":
             begin, end = map(float, arguments)
-            inside = [latency for a in mine for due, latency in a.latencies if begin <= due < end]
-            unanswered = sum(begin <= due < end for a in mine for _, due in a.waiting)
-            fine = [x for x in inside if x != float("inf")]
-            say(**summary(fine, len(inside) - len(fine) + unanswered))
+            inside = [latency for a in agents for due, latency in a.latencies if begin <= due < end]
+            unanswered = sum(begin <= due < end for a in agents for _, due in a.waiting)
+            finite = [x for x in inside if x != float("inf")]
+            reply(**summarise(finite, len(inside) - len(finite) + unanswered))
         elif command == "sent":
             ticking.cancel()
             await asyncio.sleep(2)
-            say(
+            reply(
                 sent={
-                    a.node["gpus"][0]["id"]: [readings for _, readings in a.sent]
-                    for a in mine
+                    a.node["gpus"][0]["id"]: [values for _, values in a.sent]
+                    for a in agents
                     if a.sent is not None
                 }
             )
@@ -198,5 +210,7 @@ async def main(
 
 
 if __name__ == "__main__":
-    _, path, where, at, begin_index, how_many, seconds = sys.argv
-    asyncio.run(main(Path(path), where, float(at), int(begin_index), int(how_many), float(seconds)))
+    _, path, target, start, first_index, number, interval = sys.argv
+    asyncio.run(
+        main(Path(path), target, float(start), int(first_index), int(number), float(interval))
+    )

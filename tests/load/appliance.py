@@ -1,4 +1,4 @@
-"""The appliance that is put under load: its data, its process and what it says of itself."""
+"""The appliance under load: its data folder, its processes and their resource usage."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from deploy.supervisor import ROOT
+from tests.ports import port
 
-HTTPS_PORT, FLEET_PORT = 28843, 28844
+HTTPS_PORT, FLEET_PORT = port(900), port(901)
 START_SECONDS = 120.0
 
 
 class Bench:
+    """An appliance with its own data folder, populated with nodes, users and tokens."""
+
     def __init__(self, folder: Path, nodes: int) -> None:
         self.folder, self.nodes = folder, nodes
         self.environment = os.environ | {
-            "BUSBAR_DATA": str(folder / "data"), "BUSBAR_HTTPS_PORT": str(HTTPS_PORT), "BUSBAR_FLEET_PORT": str(FLEET_PORT),
-            "DJANGO_SETTINGS_MODULE": "appliance.settings", "PYTHONPATH": str(ROOT),
-        }  # fmt: skip
+            "BUSBAR_DATA": str(folder / "data"),
+            "BUSBAR_HTTPS_PORT": str(HTTPS_PORT),
+            "BUSBAR_FLEET_PORT": str(FLEET_PORT),
+            "DJANGO_SETTINGS_MODULE": "appliance.settings",
+            "PYTHONPATH": str(ROOT),
+        }
         self.url = f"https://127.0.0.1:{HTTPS_PORT}"
 
     def populate(self) -> None:
@@ -35,7 +41,7 @@ class Bench:
             cwd=ROOT,
             check=True,
         )
-        self.operator = json.loads((self.folder / "people.json").read_text())["operator"]
+        self.operator = json.loads((self.folder / "users.json").read_text())["operator"]
         self.context = ssl.create_default_context(
             cadata=json.loads((self.folder / "fleet.json").read_text())[0]["ca"]
         )
@@ -43,6 +49,7 @@ class Bench:
     def start(
         self, program: Sequence[str] = ("manage.py", "runappliance"), **environment: str
     ) -> None:
+        """Start the appliance and block until it serves requests. Raises SystemExit if it fails."""
         log = (self.folder / "appliance.log").open("ab")
         self.appliance = subprocess.Popen(
             [sys.executable, *program],
@@ -59,7 +66,7 @@ class Bench:
             except OSError:
                 if time.monotonic() > end or self.appliance.poll() is not None:
                     raise SystemExit(
-                        f"the appliance does not start; see {self.folder}/appliance.log"
+                        f"The appliance did not start. See {self.folder}/appliance.log"
                     ) from None
                 time.sleep(0.1)
 
@@ -67,15 +74,15 @@ class Bench:
         request = urllib.request.Request(
             f"{self.url}/api/v1/{path}", headers={"Authorization": f"Bearer {self.operator}"}
         )
-        with urllib.request.urlopen(request, context=self.context, timeout=30) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(request, context=self.context, timeout=30) as response:
+            return json.load(response)
 
     def processes(self) -> list[Path]:
-        """Of the appliance and all its children, whichever of its threads started them."""
-        found, wanted = [], [self.appliance.pid]
-        while wanted:
-            found.append(process := Path(f"/proc/{wanted.pop()}"))
-            wanted += [
+        """Return the /proc folders of the controller and all its descendants."""
+        found, pending = [], [self.appliance.pid]
+        while pending:
+            found.append(process := Path(f"/proc/{pending.pop()}"))
+            pending += [
                 int(child)
                 for task in (process / "task").iterdir()
                 for child in (task / "children").read_text().split()

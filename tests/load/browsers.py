@@ -1,6 +1,8 @@
-"""Browsers without windows: authenticated sockets that watch GPUs, and when each sample that was due reached them.
+"""Simulated browsers: authenticated sockets that watch GPUs and measure the delay of samples.
 
-python -m tests.load.browsers FOLDER URL BEGUN EVERY_SECONDS SOCKETS WIDE; lines on stdin as for agents.
+Usage: python -m tests.load.browsers FOLDER URL STARTED INTERVAL_SECONDS SOCKETS WIDE
+
+Commands on stdin: see tests/load/agents.py.
 """
 
 from __future__ import annotations
@@ -18,21 +20,21 @@ import orjson
 import websockets
 
 from tests.load.agents import commands
-from tests.load.figures import say, summary
+from tests.load.latency import reply, summarise
 
 NARROW_GPUS, WIDE_GPUS = 8, 1024
 SAMPLES = '{"type": "samples"'
-COLUMN = 4
-"""Of agents.DUE in a sample of the feed: it comes after the time and three other readings."""
+DUE_COLUMN = 4
+"""Column of agents.DUE_METRIC in a sample of the feed, after the time and three other metrics."""
 
 
 class Browser:
     def __init__(self, token: str, gpus: dict[str, float]) -> None:
         self.token, self.gpus = token, gpus
-        """GPU id to its moment in every round."""
+        """Phase of the samples in each interval, by GPU id."""
         self.latencies: list[tuple[float, float]] = []
 
-    async def run(self, url: str, context: ssl.SSLContext, begun: float) -> None:
+    async def run(self, url: str, context: ssl.SSLContext, started: float) -> None:
         async with websockets.connect(
             url, ssl=context, compression=None, max_size=None, open_timeout=60
         ) as socket:
@@ -43,47 +45,57 @@ class Browser:
                 if str(text).startswith(SAMPLES):
                     message = orjson.loads(text)
                     self.latencies += [
-                        (begun + s[COLUMN], now - begun - s[COLUMN])
+                        (started + s[DUE_COLUMN], now - started - s[DUE_COLUMN])
                         for samples in message["gpus"].values()
                         for s in samples
                     ]
 
 
-def due_between(phases: list[float], begun: float, every: float, begin: float, end: float) -> int:
-    return sum(int((end - begun - p) // every) - int((begin - begun - p) // every) for p in phases)
+def count_due(phases: list[float], started: float, every: float, begin: float, end: float) -> int:
+    """Return the number of samples due in the period from `begin` to `end`."""
+    return sum(
+        int((end - started - p) // every) - int((begin - started - p) // every) for p in phases
+    )
 
 
-def choose(
-    fleet: list[dict[str, Any]], every: float, count: int, dice: random.Random
+def choose_gpus(
+    fleet: list[dict[str, Any]], every: float, count: int, rng: random.Random
 ) -> dict[str, float]:
-    """The GPUs of as many nodes as it takes, as the page of a node or of a pool shows them; of what the user sees, which is every other node."""
+    """Return the GPUs of random nodes with their phases, as on the page of a node or pool.
+
+    Users see every other node only.
+    """
     nodes = [(every * i / len(fleet), node["gpus"]) for i, node in enumerate(fleet) if i % 2 == 0]
-    chosen = dice.sample(nodes, min(count // NARROW_GPUS, len(nodes)))
+    chosen = rng.sample(nodes, min(count // NARROW_GPUS, len(nodes)))
     return {g["id"]: phase for phase, gpus in chosen for g in gpus}
 
 
-async def main(folder: Path, url: str, begun: float, every: float, sockets: int, wide: int) -> None:
-    fleet, people = (
-        json.loads((folder / "fleet.json").read_text()),
-        json.loads((folder / "people.json").read_text()),
-    )
+async def main(
+    folder: Path, url: str, started: float, every: float, sockets: int, wide: int
+) -> None:
+    fleet = json.loads((folder / "fleet.json").read_text())
+    tokens = json.loads((folder / "users.json").read_text())["tokens"]
     context = ssl.create_default_context(cadata=fleet[0]["ca"])
-    dice = random.Random(11)
-    mine = [
+    rng = random.Random(11)
+    browsers = [
         Browser(
-            people["tokens"][i % len(people["tokens"])],
-            choose(fleet, every, WIDE_GPUS if i < wide else NARROW_GPUS, dice),
+            tokens[i % len(tokens)],
+            choose_gpus(fleet, every, WIDE_GPUS if i < wide else NARROW_GPUS, rng),
         )
         for i in range(sockets)
     ]
-    running = [asyncio.create_task(b.run(url, context, begun)) for b in mine]
+    running = [asyncio.create_task(b.run(url, context, started)) for b in browsers]
     async for command, *arguments in commands():
         if command == "figures":
             begin, end = map(float, arguments)
-            inside = [latency for b in mine for due, latency in b.latencies if begin <= due < end]
-            due = sum(due_between(list(b.gpus.values()), begun, every, begin, end) for b in mine)
-            say(
-                **summary(inside, max(due - len(inside), 0)),
+            inside = [
+                latency for b in browsers for due, latency in b.latencies if begin <= due < end
+            ]
+            due = sum(
+                count_due(list(b.gpus.values()), started, every, begin, end) for b in browsers
+            )
+            reply(
+                **summarise(inside, max(due - len(inside), 0)),
                 due=due,
                 closed=sum(t.done() for t in running),
             )
@@ -94,5 +106,7 @@ async def main(folder: Path, url: str, begun: float, every: float, sockets: int,
 
 
 if __name__ == "__main__":
-    _, path, where, at, seconds, how_many, how_wide = sys.argv
-    asyncio.run(main(Path(path), where, float(at), float(seconds), int(how_many), int(how_wide)))
+    _, path, target, start, seconds, number, number_wide = sys.argv
+    asyncio.run(
+        main(Path(path), target, float(start), float(seconds), int(number), int(number_wide))
+    )

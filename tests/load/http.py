@@ -1,4 +1,7 @@
-"""HTTP/1.1 with kept connections, and nothing more: a complete client would take as much of the machine as the server that is measured."""
+"""Minimal HTTP/1.1 client with persistent connections.
+
+A complete client would use as much processor time as the server that is measured.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,21 @@ import orjson
 
 
 class HttpError(Exception):
-    pass
+    """A response with a status of 400 or above. The message starts with the status."""
 
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Client:
-    def __init__(self, url: str, context: ssl.SSLContext, timeout_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        context: ssl.SSLContext,
+        timeout_seconds: float = 30.0,
+        source: str | None = None,
+    ) -> None:
+        """`source` is the local address of the connections."""
         parts = urlsplit(url)
         self.host, self.port, self.context, self.timeout_seconds = (
             str(parts.hostname),
@@ -26,6 +36,7 @@ class Client:
             context,
             timeout_seconds,
         )
+        self.local_address = (source, 0) if source else None
         self.idle: list[Connection] = []
 
     async def request(
@@ -37,22 +48,31 @@ class Client:
         query: dict[str, Any] | None = None,
         body: object = None,
     ) -> Any:
-        """The answer's JSON. Raises HttpError for a status from 400 on, OSError and TimeoutError."""
+        """Return the decoded JSON of the response, None if it is empty.
+
+        Raises:
+            HttpError: the status is 400 or above.
+            OSError, TimeoutError: the connection failed.
+        """
         target = f"{path}?{urlencode(query)}" if query else path
         async with asyncio.timeout(self.timeout_seconds):
             while True:
-                kept = bool(self.idle)
+                reused = bool(self.idle)
                 connection = (
                     self.idle.pop()
-                    if kept
-                    else await asyncio.open_connection(self.host, self.port, ssl=self.context)
+                    if reused
+                    else await asyncio.open_connection(
+                        self.host, self.port, ssl=self.context, local_addr=self.local_address
+                    )
                 )
                 try:
-                    status, content = await self._ask(connection, method, target, headers, body)
+                    status, content = await self._exchange(
+                        connection, method, target, headers, body
+                    )
                     break
                 except (asyncio.IncompleteReadError, ConnectionError):
                     connection[1].close()
-                    if not kept:  # the server closes those that were idle for a while
+                    if not reused:  # the server may have closed an idle connection: retry
                         raise
                 except BaseException:
                     connection[1].close()
@@ -62,7 +82,7 @@ class Client:
             raise HttpError(f"{status}: {content[:200]!r}")
         return orjson.loads(content) if content else None
 
-    async def _ask(
+    async def _exchange(
         self,
         connection: Connection,
         method: str,

@@ -1,4 +1,4 @@
-"""A company's worth of rows: a thousand nodes with certificates, eight thousand GPUs in two pools, users and their tokens."""
+"""Test data: nodes with certificates and eight GPUs each in two pools, users and tokens."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ MODELS = (
     ("NVIDIA A100 80GB", 80 << 30, "8.0"),
     ("NVIDIA L40S", 48 << 30, "8.9"),
 )
-USERS, PROJECTS, TOKENS_EACH = 30, 10, 10
-GPUS_A_NODE = 8
+USERS, PROJECTS, TOKENS_PER_USER = 30, 10, 10
+GPUS_PER_NODE = 8
 
 
 def populate(folder: Path, nodes: int) -> None:
-    """Writes `fleet.json` (keys and certificates of each node) and `people.json` (tokens) into the folder."""
+    """Migrate the databases and insert the data.
+
+    Writes `fleet.json` (keys and certificates of the nodes) and `users.json` (tokens).
+    """
     from django.conf import settings
     from django.core.management import call_command
     from django.db import transaction
@@ -32,33 +35,33 @@ def populate(folder: Path, nodes: int) -> None:
     for database in settings.DATABASES:
         call_command("migrate", database=database, interactive=False, verbosity=0)
     from appliance.accounts.services import ensure_defaults
-    from appliance.pools.services import PoolRules, ensure_default_pool, pool_create
+    from appliance.pools.services import PoolSettings, create_pool, ensure_default_pool
 
     ensure_default_pool()
     ensure_defaults()
     authority = load_authority(settings.DATA_DIR)
     with transaction.atomic():
-        people = make_people()
-        pool_create(name="kept", rules=PoolRules(projects=["others"]), actor="load")
-        fleet = make_fleet(nodes, authority.pem)
+        users = create_users()
+        create_pool(name="kept", settings=PoolSettings(projects=["others"]), actor="load")
+        fleet = create_fleet(nodes, authority.pem)
     (folder / "fleet.json").write_text(json.dumps(fleet))
-    (folder / "people.json").write_text(json.dumps(people))
+    (folder / "users.json").write_text(json.dumps(users))
 
 
-def make_people() -> dict[str, Any]:
-    """Three users in each of ten projects; half of the GPUs is for all of them, the other half is kept for `others`."""
+def create_users() -> dict[str, Any]:
+    """Create three users in each of ten projects, and the project `others`, which owns a pool."""
     from appliance.accounts.models import Project, Role, RoleBinding, User
     from appliance.accounts.services import token_create
 
-    ours = [Project.objects.get_or_create(name=f"team{i}")[0] for i in range(PROJECTS)]
-    theirs, _ = Project.objects.get_or_create(name="others")
+    projects = [Project.objects.get_or_create(name=f"team{i}")[0] for i in range(PROJECTS)]
+    others, _ = Project.objects.get_or_create(name="others")
     tokens = []
     for i in range(USERS):
         user = User.objects.create(username=f"load{i}")
-        project = ours[i % PROJECTS]
+        project = projects[i % PROJECTS]
         RoleBinding.objects.create(user=user, project=project, role=Role.USER)
         tokens += [
-            (token_create(user=user, name="load")[1], project.name) for _ in range(TOKENS_EACH)
+            (token_create(user=user, name="load")[1], project.name) for _ in range(TOKENS_PER_USER)
         ]
     operator = User.objects.create(username="load-operator")
     RoleBinding.objects.create(user=operator, project=None, role=Role.OPERATOR)
@@ -66,48 +69,67 @@ def make_people() -> dict[str, Any]:
         "tokens": [text for text, _ in tokens],
         "projects": [project for _, project in tokens],
         "operator": token_create(user=operator, name="load")[1],
-        "others": str(theirs.pk),
+        "others": str(others.pk),
     }
 
 
-def make_fleet(nodes: int, ca_pem: str) -> list[dict[str, Any]]:
-    from appliance.fleet.enrolment import certificates_for
-    from appliance.identifiers import uuid7
-    from appliance.inventory.models import Endpoint, Gpu, Node, NodeState
+def create_node(n: int) -> Any:
+    from appliance.db.identifiers import uuid7
+    from appliance.inventory.models import Endpoint, Node, NodeState
+
+    node_id = uuid7()
+    node = Node.objects.create(
+        id=node_id,
+        boot_id=str(node_id),
+        name=f"node{n:04d}",
+        state=NodeState.READY,
+        driver_version="580.95.05",
+        agent_version="load",
+        labels={"rack": f"r{n % 40}"},
+    )
+    Endpoint.objects.create(node=node, address="127.0.0.1", port=1)
+    return node
+
+
+def create_fleet(nodes: int, ca_pem: str) -> list[dict[str, Any]]:
+    """Create nodes with GPUs, alternating between the pools, and return their credentials."""
+    from appliance.fleet.enrolment import issue_certificates
+    from appliance.inventory.models import Gpu
     from appliance.pools.models import Pool
     from nodes.enrolment import new_key_and_csr
 
     pools = [Pool.objects.get(name="default"), Pool.objects.get(name="kept")]
-    dice, fleet, gpus = random.Random(7), [], []
+    rng, fleet, gpus = random.Random(7), [], []
     for n in range(nodes):
-        made = uuid7()
-        node = Node.objects.create(
-            id=made,
-            boot_id=str(made),
-            name=f"node{n:04d}",
-            state=NodeState.READY,
-            driver_version="580.95.05",
-            agent_version="load",
-            labels={"rack": f"r{n % 40}"},
-        )
-        Endpoint.objects.create(node=node, address="127.0.0.1", port=1)
+        node = create_node(n)
         key, csr = new_key_and_csr()
-        certificates = certificates_for(node, csr, new_key_and_csr()[1])
-        model, memory, capability = MODELS[dice.randrange(len(MODELS))]
-        here = [
+        certificates = issue_certificates(node, csr, new_key_and_csr()[1])
+        model, memory, capability = MODELS[rng.randrange(len(MODELS))]
+        node_gpus = [
             Gpu(
-                node=node, pool=pools[n % 2], uuid=uuid.UUID(int=dice.getrandbits(128)), index=i, model=model, memory_bytes=memory,
+                node=node,
+                pool=pools[n % 2],
+                uuid=uuid.UUID(int=rng.getrandbits(128)),
+                index=i,
+                model=model,
+                memory_bytes=memory,
                 compute_capability=capability,
             )
-            for i in range(GPUS_A_NODE)
-        ]  # fmt: skip
-        gpus += here
+            for i in range(GPUS_PER_NODE)
+        ]
+        gpus += node_gpus
         fleet.append(
             {
-                "id": str(node.pk), "key": key.decode(), "certificate": certificates["agent_pem"], "ca": ca_pem, "model": model, "memory_bytes": memory,
-                "capability": capability, "gpus": [{"id": str(g.pk), "uuid": g.uuid.hex} for g in here],
+                "id": str(node.pk),
+                "key": key.decode(),
+                "certificate": certificates["agent_pem"],
+                "ca": ca_pem,
+                "model": model,
+                "memory_bytes": memory,
+                "capability": capability,
+                "gpus": [{"id": str(g.pk), "uuid": g.uuid.hex} for g in node_gpus],
             }
-        )  # fmt: skip
+        )
     Gpu.objects.bulk_create(gpus, batch_size=500)
     return fleet
 

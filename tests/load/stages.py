@@ -1,4 +1,4 @@
-"""The stages of the load: a thousand agents are always there, and each stage adds what one figure is about; the last adds everything."""
+"""Stages of the load test and their measurement. All agents are connected in every stage."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 from deploy.supervisor import ROOT
 from tests.load.appliance import HTTPS_PORT, Bench
-from tests.load.placement import placement_ms
+from tests.load.placement import measure_placement_ms
 
 WARM_UP_SECONDS, SAMPLE_SECONDS = 15.0, 5.0
 
 
-class Part:
-    """A process of the load; it answers each line with one line."""
+class Worker:
+    """A process that generates load. It replies to each command line with one line of JSON."""
 
     def __init__(self, module: str, *arguments: object) -> None:
         self.process = subprocess.Popen(
@@ -31,18 +31,18 @@ class Part:
             cwd=ROOT,
         )
 
-    def tell(self, *words: object) -> None:
+    def send(self, *words: object) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
         self.process.stdin.flush()
 
-    def answer(self) -> Any:
+    def receive(self) -> Any:
         assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
-    def ask(self, *words: object) -> Any:
-        self.tell(*words)
-        return self.answer()
+    def request(self, *words: object) -> Any:
+        self.send(*words)
+        return self.receive()
 
     def stop(self) -> None:
         self.process.kill()
@@ -51,6 +51,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Stage:
+    """Load beside the agents: sockets (`wide` of them watch 1,024 GPUs) and requests per second."""
+
     name: str
     sockets: int = 0
     wide: int = 0
@@ -60,7 +62,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one stage. What it did not have is empty."""
+    """Figures of one stage; empty for load that the stage did not have."""
 
     ingest: list[dict[str, float]]
     browsers: dict[str, Any]
@@ -77,7 +79,7 @@ class Measured:
         return max(i["p99_ms"] for i in self.ingest)
 
     def short(self) -> dict[str, float]:
-        """For eyes that compare stages."""
+        """Return the main figures, rounded, for comparison between stages."""
         found = {
             "ingest_ack_p99_ms": self.ingest_ms,
             "loop_lag_p99_ms": self.status["loop_lag_p99_ms"],
@@ -100,63 +102,72 @@ class Measured:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """What the machine's host gave to others while we could have run, and all there were (man 5 proc_stat)."""
+    """Return stolen ticks (of the hypervisor) and all ticks of the machine, see proc_stat(5)."""
     ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     return ticks[7], sum(ticks[:8])
 
 
-def status_of(bench: Bench) -> dict[str, Any]:
-    """Of an appliance that does not answer, the loop is late for ever."""
+def read_status(bench: Bench) -> dict[str, Any]:
+    """Return the appliance's status; infinite loop lag if it does not respond."""
     try:
         return dict(bench.get("appliance"))
     except OSError:
         return {"loop_lag_p99_ms": math.inf, "index_mismatches": math.nan}
 
 
-def measure(
-    bench: Bench, fleet: Sequence[Part], stage: Stage, begun: float, seconds: float
-) -> Measured:
-    browsers, people = None, None
+def start_workers(
+    bench: Bench, stage: Stage, started: float
+) -> tuple[Worker | None, Worker | None]:
+    """Start the browsers and REST clients of a stage, if it has any."""
+    browsers, clients = None, None
     if stage.sockets:
-        browsers = Part(
+        browsers = Worker(
             "browsers",
             bench.folder,
             f"wss://127.0.0.1:{HTTPS_PORT}/api/v1/feed",
-            begun,
+            started,
             SAMPLE_SECONDS,
             stage.sockets,
             stage.wide,
         )
     if stage.lists or stage.pairs:
-        people = Part("people", bench.folder, bench.url, stage.lists, stage.pairs)
+        clients = Worker("rest_clients", bench.folder, bench.url, stage.lists, stage.pairs)
+    return browsers, clients
+
+
+def measure(
+    bench: Bench, fleet: Sequence[Worker], stage: Stage, started: float, seconds: float
+) -> Measured:
+    """Run one stage: warm up, measure for `seconds` and return its figures."""
+    browsers, clients = start_workers(bench, stage, started)
     try:
         time.sleep(WARM_UP_SECONDS)
-        begin, spent, placements, (stolen, ticks) = (
-            time.time(),
-            bench.processor_seconds(),
-            list[float](),
-            machine_ticks(),
-        )
+        begin, processor_seconds = time.time(), bench.processor_seconds()
+        stolen_before, ticks_before = machine_ticks()
+        placements: list[float] = []
         while time.time() < begin + seconds - 2:
-            placements.append(placement_ms())
+            placements.append(measure_placement_ms())
             time.sleep(min(5.0, seconds / 4))
         time.sleep(max(begin + seconds - time.time(), 0))
-        rss, spent, (stolen_then, ticks_then) = (
-            bench.rss_bytes(),
-            bench.processor_seconds() - spent,
-            machine_ticks(),
-        )
-        status = status_of(bench)
+        rss = bench.rss_bytes()
+        processor_seconds = bench.processor_seconds() - processor_seconds
+        stolen, ticks = machine_ticks()
+        status = read_status(bench)
         time.sleep(SAMPLE_SECONDS)
         end = begin + seconds
-        web = people.ask("figures", begin, end) if people else {}
+        rest = clients.request("figures", begin, end) if clients else {}
         return Measured(
-            ingest=[p.ask("figures", begin, end) for p in fleet], browsers=browsers.ask("figures", begin, end) if browsers else {},
-            lists=web["list"] if stage.lists else {}, pairs=web["allocate"] if stage.pairs else {},
-            status=status, rss_bytes=rss, processors=spent / seconds,
-            stolen_percent=100 * (stolen_then - stolen) / (ticks_then - ticks), placements_ms=placements,
-        )  # fmt: skip
+            ingest=[p.request("figures", begin, end) for p in fleet],
+            browsers=browsers.request("figures", begin, end) if browsers else {},
+            lists=rest["list"] if stage.lists else {},
+            pairs=rest["allocate"] if stage.pairs else {},
+            status=status,
+            rss_bytes=rss,
+            processors=processor_seconds / seconds,
+            stolen_percent=100 * (stolen - stolen_before) / (ticks - ticks_before),
+            placements_ms=placements,
+        )
     finally:
-        for part in (browsers, people):
-            if part:
-                part.stop()
+        for worker in (browsers, clients):
+            if worker:
+                worker.stop()

@@ -1,32 +1,34 @@
-"""What the agent tells of its GPUs, and when."""
+"""Inventory messages of the agent when its GPUs change."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from nodes.agent import Agent
-from nodes.checkpoint import Identity
+from nodes.credential_keeper import CredentialKeeper
 from nodes.gpus import Gpu, Nvml
 from nodes.launcher_control import LauncherControl, LauncherError
 from nodes.protocol import fleet_pb2
 
 
-class Card:
+class FakeNvml:
     """NVML of a machine whose GPUs a test changes."""
 
     def __init__(self) -> None:
-        self.now: list[Gpu] | Exception = [
+        self.current: list[Gpu] | Exception = [
             Gpu(uuid.uuid4(), 0, "Test GPU", 1 << 30, "9.0", "0000:01:00.0")
         ]
 
     def gpus(self) -> list[Gpu]:
-        if isinstance(self.now, Exception):
-            raise self.now
-        return list(self.now)
+        if isinstance(self.current, Exception):
+            raise self.current
+        return list(self.current)
 
     def driver_version(self) -> str:
         return "580.95.05"
@@ -38,46 +40,64 @@ class Card:
         return False
 
 
-class Away:
+class UnreachableLauncher:
     def sessions(self) -> Any:
-        raise LauncherError("it is away")
+        raise LauncherError("unreachable")
 
 
-async def told(agent: Agent) -> list[fleet_pb2.Inventory]:
-    """What waits to be sent after a look."""
-    await agent.look_at_gpus()
+async def inventories(agent: Agent) -> list[fleet_pb2.Inventory]:
+    """Check the GPUs and return the inventories that the agent then sends."""
+    await agent.check_gpus()
     found = []
     while not agent.outbox._queue.empty():
         found.append(agent.outbox._queue.get_nowait().inventory)
     return found
 
 
-async def looks(tmp_path: Path) -> None:
-    card = Card()
-    agent = Agent(
-        tmp_path,
-        Identity("n", "node", "127.0.0.1:1"),
-        cast("LauncherControl", Away()),
+@pytest.fixture
+def nvml() -> FakeNvml:
+    return FakeNvml()
+
+
+@pytest.fixture
+def agent(nvml: FakeNvml) -> Agent:
+    return Agent(
+        cast("CredentialKeeper", None),
+        cast("LauncherControl", UnreachableLauncher()),
         ["127.0.0.1"],
-        cast("Nvml", card),
+        cast("Nvml", nvml),
     )
-    assert isinstance(card.now, list)
-    (whole,) = card.now
-    assert await told(agent) == [], "nothing changed"
-    card.now = [replace(whole, mig=True)]
-    (inventory,) = await told(agent)
-    assert (
-        inventory.gpus[0].mig
-        and inventory.cuda_version == "13.0"
-        and inventory.gpus[0].pci_bus_id == "0000:01:00.0"
-    )
-    assert await told(agent) == [], "it was told already"
-    card.now = RuntimeError("fell off the bus")
-    assert await told(agent) == [], "what cannot be read says nothing"
-    card.now = []
-    (inventory,) = await told(agent)
+
+
+def test_unchanged_gpus_send_no_inventory(agent: Agent) -> None:
+    assert asyncio.run(inventories(agent)) == []
+
+
+def test_changed_gpu_is_sent_once(
+    agent: Agent, nvml: FakeNvml, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert isinstance(nvml.current, list)
+    (gpu,) = nvml.current
+    nvml.current = [replace(gpu, mig=True)]
+    with caplog.at_level(logging.WARNING):
+        (inventory,) = asyncio.run(inventories(agent))
+    assert "GPU inventory changed: added=0 removed=0 changed=1" in caplog.text
+    assert inventory.gpus[0].mig
+    assert inventory.cuda_version == "13.0"
+    assert inventory.gpus[0].pci_bus_id == "0000:01:00.0"
+    assert asyncio.run(inventories(agent)) == []
+
+
+def test_failed_enumeration_sends_no_inventory(agent: Agent, nvml: FakeNvml) -> None:
+    nvml.current = RuntimeError("fell off the bus")
+    assert asyncio.run(inventories(agent)) == []
+
+
+def test_removed_gpu_sends_an_inventory_without_it(
+    agent: Agent, nvml: FakeNvml, caplog: pytest.LogCaptureFixture
+) -> None:
+    nvml.current = []
+    with caplog.at_level(logging.WARNING):
+        (inventory,) = asyncio.run(inventories(agent))
     assert not inventory.gpus
-
-
-def test_the_appliance_is_told_when_the_gpus_are_not_what_they_were(tmp_path: Path) -> None:
-    asyncio.run(looks(tmp_path))
+    assert "added=0 removed=1 changed=0" in caplog.text

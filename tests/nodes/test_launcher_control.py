@@ -1,9 +1,10 @@
-"""The two ends of the launcher's socket agree on every layout."""
+"""The control socket of the launcher, from the agent's side."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import threading
 import uuid
@@ -14,31 +15,84 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes import launcher_control as lc
+from nodes import launcher_layouts as layouts
+from remoting.codegen import control_layouts
+
+MESSAGES = Path(__file__).parents[2] / "remoting" / "control" / "messages.h"
 
 
-def test_the_layouts_have_the_sizes_of_messages_h() -> None:
-    text = (Path(__file__).parents[2] / "remoting" / "control" / "messages.h").read_text()
-    for name, size in (
-        ("Partition", lc._PARTITION.size),
-        ("Allocation", lc._ALLOCATION.size + lc.MAX_PARTITIONS * lc._PARTITION.size),
-        ("Grants", lc._GRANTS.size + 4 * lc._KEY.size + lc._COUNTS.size),
-        ("SessionRecord", lc._SESSION.size),
-    ):
-        assert f"sizeof({name}) == {size}" in text, name
+def test_generated_layouts_are_current() -> None:
+    for path, text in control_layouts.generate().items():
+        assert path.read_text() == text, f"run: python -m remoting.codegen.control_layouts ({path})"
+
+
+def test_generated_layouts_have_the_sizes_that_the_compiler_asserts() -> None:
+    sizes = dict(re.findall(r"sizeof\((\w+)\) == (\d+)", MESSAGES.read_text()))
+    generated = {name: str(getattr(layouts, name).SIZE) for name in sizes if hasattr(layouts, name)}
+    assert set(generated) >= {"Partition", "Allocation", "Grants", "SessionRecord"}
+    assert generated == {name: sizes[name] for name in generated}
+
+
+def test_member_with_unknown_type_is_rejected() -> None:
+    header = control_layouts.Header({}, {}, {})
+    field = control_layouts.Field("flag", "bool", 0)
+    with pytest.raises(KeyError, match="bool"):
+        control_layouts.struct_format(field, header)
+
+
+def session_record(**changes: int) -> layouts.SessionRecord:
+    values: dict[str, int] = {"pid": 7, "state": layouts.SessionState.RUNNING, "isolation": 5}
+    values |= changes
+    return layouts.SessionRecord(
+        id=bytes(range(16)),
+        allocation=bytes(16),
+        pid=values["pid"],
+        state=values["state"],
+        opened_seconds=1,
+        bytes_in=2,
+        bytes_out=3,
+        launches=4,
+        memory_bytes=5,
+        client_pid=6,
+        isolation=values["isolation"],
+        program=b"python3",
+        reason=b"",
+        client_address=b"10.0.0.7:5000",
+        refused_calls=b"cuFoo cuBar",
+        partition_bytes=tuple(range(16)),
+    )
+
+
+def test_session_list_is_decoded() -> None:
+    body = layouts.SessionList(9, 2, 8445).pack() + session_record().pack()
+    listed = lc.decode_list(body + session_record(state=99).pack())
+    assert (listed.generation, listed.port) == (9, 8445)
+    first, second = listed.sessions
+    assert (first.pid, first.state, first.program) == (7, "running", "python3")
+    assert first.refused_calls == ("cuFoo", "cuBar")
+    assert first.partition_bytes == tuple(range(16))
+    assert first.isolation == {
+        "seccomp": True,
+        "no_new_privs": False,
+        "resource_limits": True,
+        "user": False,
+        "cgroup": False,
+    }
+    assert second.state == "closed"  # a state of a newer launcher
 
 
 @given(st.binary(max_size=2000))
-def test_any_bytes_are_a_list_or_a_launcher_error(body: bytes) -> None:
+def test_arbitrary_response_is_decoded_or_a_launcher_error(body: bytes) -> None:
     with contextlib.suppress(lc.LauncherError):
         lc.decode_list(body)
 
 
-def test_an_absent_launcher_is_a_launcher_error(tmp_path: Path) -> None:
-    with pytest.raises(lc.LauncherError, match="does not answer"):
+def test_missing_socket_is_a_launcher_error(tmp_path: Path) -> None:
+    with pytest.raises(lc.LauncherError, match="launcher unreachable"):
         lc.LauncherControl(tmp_path / "absent").sessions()
 
 
-def test_a_launcher_that_hangs_up_is_a_launcher_error(tmp_path: Path) -> None:
+def test_closed_connection_is_a_launcher_error(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -48,7 +102,7 @@ def test_a_launcher_that_hangs_up_is_a_launcher_error(tmp_path: Path) -> None:
             lc.LauncherControl(path).sessions()
 
 
-def test_grants_encode_whole() -> None:
+def test_encoded_grants_have_the_expected_size() -> None:
     grant = lc.Grant(uuid.uuid4(), uuid.uuid4(), 1, 2, (lc.Partition(uuid.uuid4(), 1 << 30, 25),))
     grants = lc.Grants(7, 8, uuid.uuid4(), ((os.urandom(8), os.urandom(32)),), (grant, grant))
     assert len(grants.encode()) == 200 + 2 * 568

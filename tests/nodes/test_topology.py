@@ -1,4 +1,7 @@
-"""A made-up board: no machine of ours has NVLink. 0 and 1 are joined by four links, 2 and 3 by a switch, and all stand behind two host bridges."""
+"""Links between GPUs, on a simulated board, because no test machine has NVLink.
+
+Four NVLinks connect GPUs 0 and 1, a switch connects 2 and 3. Each pair has its own host bridge.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from nodes.topology import links
+from nodes.topology import read_links
 
 LINKS: dict[int, list[str]] = {
     0: ["gpu1"] * 4,
@@ -42,8 +45,8 @@ def board(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return [0, 1, 2, 3]
 
 
-def test_links_count_directly_and_over_switches_and_pcie_is_the_rest(board: list[Any]) -> None:
-    assert links(board) == [
+def test_nvlinks_are_counted_and_pcie_is_the_fallback(board: list[Any]) -> None:
+    assert read_links(board) == [
         {1: "NV4", 2: "SYS", 3: "SYS"},
         {0: "NV4", 2: "SYS", 3: "SYS"},
         {0: "SYS", 1: "SYS", 3: "NV12"},
@@ -51,7 +54,7 @@ def test_links_count_directly_and_over_switches_and_pcie_is_the_rest(board: list
     ]
 
 
-def test_what_nvml_does_not_say_is_left_out(
+def test_links_that_nvml_does_not_report_are_left_out(
     board: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(*_: Any) -> int:
@@ -59,4 +62,4 @@ def test_what_nvml_does_not_say_is_left_out(
 
     for name in ("nvmlDeviceGetNvLinkState", "nvmlDeviceGetTopologyCommonAncestor"):
         monkeypatch.setattr(pynvml, name, unknown)
-    assert links(board) == [{}] * 4
+    assert read_links(board) == [{}] * 4

@@ -1,4 +1,4 @@
-// Devices that look like an NVIDIA H200, contexts, streams, events, graphs.
+// Null driver: devices with the attributes of an NVIDIA H200, contexts, streams, events and graphs.
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,7 @@ CUcontext primary(CUdevice d) {
   return (CUcontext)(uintptr_t)(0x1000 + d);
 }
 
-// Host functions run on a thread of their own, one after the other.
+// Runs host functions on one thread, in the order of their launches.
 struct HostThread {
   std::mutex mutex;
   std::condition_variable changed;
@@ -154,7 +154,7 @@ API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return CUDA_SUCCESS;
 }
 
-// ---- streams and events: whatever was asked for is done ----
+// ---- streams and events: all work is complete when a call returns ----
 API CUresult cuStreamCreateWithPriority(CUstream* s, unsigned, int) {
   *s = (CUstream) new char;
   return CUDA_SUCCESS;
@@ -203,7 +203,7 @@ API CUresult cuLaunchHostFunc(CUstream, CUhostFn f, void* data) {
   return CUDA_SUCCESS;
 }
 
-// ---- captures and graphs: no node is kept ----
+// ---- captures and graphs: nodes are not stored ----
 namespace {
 std::mutex g_captures_mutex;
 std::map<CUstream, bool>& captures() {

@@ -1,9 +1,9 @@
-// What the files of the null driver share.
+// Declarations shared by the files of the null driver.
 #pragma once
 #include <cuda.h>
 
 #include <cstdint>
 
-#define API extern "C" __attribute__((visibility("default")))
+#include "export.h"
 
 constexpr uint64_t kMemoryBytes = 140ull << 30;

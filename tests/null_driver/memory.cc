@@ -1,6 +1,6 @@
-// A driver without a GPU, for tests and benchmarks only: device memory is host memory, kernels do
-// nothing, everything is done when the call returns. It is in no package
-// (tests/remoting/test_runtime.py proves it).
+// Null driver: memory. The null driver is a CUDA driver without a GPU, for tests and benchmarks
+// only. Device memory is host memory, kernels do nothing, and all work is complete when a call
+// returns. It is part of no package (see tests/remoting/test_runtime.py).
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ void copy_rows(const CUDA_MEMCPY3D& c) {
   };
   char* from = side(c.srcMemoryType, c.srcHost, c.srcDevice);
   char* to = side(c.dstMemoryType, c.dstHost, c.dstDevice);
-  if (!from || !to) return;  // arrays hold nothing here
+  if (!from || !to) return;  // arrays have no content
   for (size_t z = 0; z < c.Depth; ++z)
     for (size_t y = 0; y < c.Height; ++y)
       std::memmove(to + ((c.dstZ + z) * c.dstHeight + c.dstY + y) * c.dstPitch + c.dstXInBytes,
@@ -43,7 +43,7 @@ void copy_rows(const CUDA_MEMCPY3D& c) {
 
 extern "C" int softgpu_fresh_memory_is_zero(void) {
   return 1;
-}  // fresh pages of the kernel's
+}
 
 API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
   void* p = bytes ? fresh(nullptr, bytes, PROT_READ | PROT_WRITE, 0) : nullptr;
@@ -84,9 +84,9 @@ API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationPro
   *out = 2 << 20;
   return CUDA_SUCCESS;
 }
-API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t, CUdeviceptr wish,
+API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t, CUdeviceptr hint,
                                  unsigned long long) {
-  void* p = wish ? fresh((void*)wish, bytes, PROT_NONE, MAP_FIXED_NOREPLACE) : nullptr;
+  void* p = hint ? fresh((void*)hint, bytes, PROT_NONE, MAP_FIXED_NOREPLACE) : nullptr;
   if (!p) p = fresh(nullptr, bytes, PROT_NONE, 0);
   *out = (CUdeviceptr)p;
   return p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -176,7 +176,7 @@ API CUresult cuMemsetD2D32Async(CUdeviceptr p, size_t pitch, unsigned v, size_t 
   return fill_rows(p, pitch, v, w, h);
 }
 
-// ---- arrays: they hold nothing but their shape ----
+// ---- arrays: a descriptor without content ----
 API CUresult cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
   *out = (CUarray) new CUDA_ARRAY3D_DESCRIPTOR(*d);
   return CUDA_SUCCESS;

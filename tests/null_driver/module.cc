@@ -1,5 +1,5 @@
-// Modules hold any function that is asked for. The parameters of PTX kernels are read, so that
-// launches carry what they carry on a GPU.
+// Null driver: modules. A module of machine code has every function that is looked up. Parameters
+// of PTX kernels are parsed, so that launch records have the same size as with a GPU.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "null_driver/driver.h"
-#include "server/validity.h"
+#include "server/self_test.h"
 
 namespace {
 struct Module;
@@ -119,8 +119,8 @@ API CUresult cuModuleGetFunction(CUfunction* out, CUmodule h, const char* name) 
   *out = (CUfunction)f;
   return CUDA_SUCCESS;
 }
-API CUresult cuModuleGetFunctionCount(
-    unsigned* n, CUmodule h) {  // machine code lists one at least: whoever asks wants one
+// A module of machine code has at least one function.
+API CUresult cuModuleGetFunctionCount(unsigned* n, CUmodule h) {
   CUfunction any;
   if (((Module*)h)->ptx.empty()) cuModuleGetFunction(&any, h, "any");
   *n = (unsigned)((Module*)h)->functions.size();
@@ -136,7 +136,7 @@ API CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* n, CUmodule h, const char
   auto* m = (Module*)h;
   std::lock_guard lock(m->mutex);
   CUdeviceptr& at = m->globals[name];
-  if (!at) cuMemAlloc(&at, 1 << 20);  // larger than any symbol that is asked for
+  if (!at) cuMemAlloc(&at, 1 << 20);  // larger than any symbol of the tests
   if (p) *p = at;
   if (n) *n = 1 << 20;
   return CUDA_SUCCESS;
@@ -218,20 +218,20 @@ API CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuin
   return CUDA_SUCCESS;
 }
 
-// ---- the self-test of NVIDIA's runtime: answered here alone, so that its call protocol can be
-// tested without a GPU ----
+// ---- self-test of NVIDIA's runtime library: only this driver answers it, so that the exchange can
+// be tested without a GPU ----
 namespace {
 void* g_runtime_table[13] = {(void*)sizeof g_runtime_table};
-CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]);
-void* g_integrity_table[3] = {(void*)sizeof g_integrity_table, (void*)prove};
+CUresult answer_self_test(uint32_t version, uint64_t seconds, uint64_t out[2]);
+void* g_integrity_table[3] = {(void*)sizeof g_integrity_table, (void*)answer_self_test};
 
-CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]) {
+CUresult answer_self_test(uint32_t version, uint64_t seconds, uint64_t out[2]) {
   int driver = 0, count = 0;
   cuDriverGetVersion(&driver);
   cuDeviceGetCount(&count);
-  std::vector<busbar::ValidityDevice> devices;
+  std::vector<busbar::SelfTestDevice> devices;
   for (int d = 0; d < count; ++d) {
-    busbar::ValidityDevice v{};
+    busbar::SelfTestDevice v{};
     CUuuid u;
     cuDeviceGetUuid_v2(&u, d);
     std::memcpy(v.uuid, u.bytes, 16);
@@ -240,7 +240,7 @@ CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]) {
     cuDeviceGetAttribute(&v.slot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, d);
     devices.push_back(v);
   }
-  busbar::ValidityQuestion q{(uint32_t)driver,
+  busbar::SelfTestQuestion q{(uint32_t)driver,
                              version,
                              (uint32_t)getpid(),
                              (uint32_t)pthread_self(),
@@ -248,8 +248,8 @@ CUresult prove(uint32_t version, uint64_t seconds, uint64_t out[2]) {
                              (uint64_t)g_integrity_table,
                              (uint64_t)g_integrity_table[1],
                              seconds};
-  auto answer = busbar::validity_answer(q, devices);
-  const char* wrong = std::getenv("NULL_DRIVER_FAILS_VALIDITY");
+  auto answer = busbar::self_test_answer(q, devices);
+  const char* wrong = std::getenv("NULL_DRIVER_FAILS_SELF_TEST");
   out[0] = answer[0] ^ (wrong ? 1 : 0);
   out[1] = answer[1];
   return CUDA_SUCCESS;

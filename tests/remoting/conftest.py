@@ -1,3 +1,5 @@
+"""Fixtures: a node with a launcher, and compiled test programs."""
+
 from __future__ import annotations
 
 import subprocess
@@ -19,6 +21,7 @@ def node() -> Iterator[LocalNode]:
 
 
 def cuda_include() -> Path:
+    """Return the folder of cuda.h in NVIDIA's packages."""
     import nvidia
 
     return next(
@@ -31,7 +34,10 @@ def cuda_include() -> Path:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A program of programs/, built once as a user would: against cuda.h and a libcuda that is found at run time."""
+    """Compile a program of programs/ once and return its path.
+
+    Like a user's program, it includes cuda.h and finds libcuda at run time.
+    """
     folder = tmp_path_factory.mktemp("programs")
 
     def build(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""A launcher of its own, with no appliance behind it: tickets and grants are signed here."""
+"""A node without an appliance: a launcher whose tickets and grants are signed here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from appliance.allocations.tickets import SigningKey, TicketPartition, issue
-from appliance.fleet.certificates import load_authority, sign_node
+from appliance.fleet.certificates import load_authority, sign_node_certificate
 from deploy.supervisor import BUILD, SOFTGPU, wait_for
 from nodes.enrolment import new_key_and_csr
 from nodes.launcher_control import (
@@ -27,6 +27,7 @@ from nodes.launcher_control import (
     Partition,
     SessionReport,
 )
+from tests.ports import port
 
 
 def softgpu_environment(folder: Path, devices: int = 2) -> dict[str, str]:
@@ -41,7 +42,7 @@ def softgpu_environment(folder: Path, devices: int = 2) -> dict[str, str]:
 
 
 def direct_environment(folder: Path) -> dict[str, str]:
-    """For a program on the software GPU itself."""
+    """Return the environment of a program that runs on the software GPU without remoting."""
     return softgpu_environment(folder) | {"LD_LIBRARY_PATH": str(SOFTGPU)}
 
 
@@ -53,7 +54,7 @@ def gpu_uuids(env: dict[str, str]) -> list[uuid.UUID]:
 
 
 def gpu_memory_bytes(env: dict[str, str]) -> list[int]:
-    """Of each software GPU: what its processes hold."""
+    """Return the memory that processes hold on each software GPU."""
     out = subprocess.run(
         [str(SOFTGPU / "softgpu-status")], env=env, capture_output=True, text=True, check=True
     ).stdout
@@ -63,7 +64,7 @@ def gpu_memory_bytes(env: dict[str, str]) -> list[int]:
 
 
 PROGRAMS = Path(os.environ.get("BUSBAR_TEST_LAUNCHER", BUILD))
-"""Where launcher and session server lie: a sanitized build may stand in."""
+"""Folder of launcher and session server; BUSBAR_TEST_LAUNCHER can name a sanitized build."""
 
 
 def b64(data: bytes) -> str:
@@ -75,7 +76,7 @@ NULL_DRIVER_GPUS = [uuid.UUID(bytes=bytes([0x40] * 15 + [i + 1])) for i in range
 
 
 class LocalNode:
-    """`driver` stands behind the sessions: the software GPU, or the null driver of the tests."""
+    """A launcher with one grant. Its sessions use `driver`: the software GPU or the null driver."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class LocalNode:
         self.partitions = tuple(partitions) or (Partition(self.gpus[0], 1 << 30, 50),)
         self.authority = load_authority(self.folder)
         self._write_certificate()
-        self.wanted_port = 39445 if driver != NULL_DRIVER else 39446
+        self.requested_port = port(600) if driver != NULL_DRIVER else port(601)
         self.control = LauncherControl(self.runtime / "agent.sock")
         self.launcher = self._start()
         self.grant()
@@ -110,34 +111,46 @@ class LocalNode:
         key, csr = new_key_and_csr()
         (self.folder / "launcher.key").write_bytes(key)
         (self.folder / "launcher.pem").write_bytes(
-            sign_node(self.authority, csr, self.node_id, "launcher").public_bytes(
+            sign_node_certificate(self.authority, csr, self.node_id, "launcher").public_bytes(
                 serialization.Encoding.PEM
             )
         )
 
     def restart(self, **environment: str) -> None:
-        """kill -9 and a new launcher in the same runtime folder."""
+        """Kill the launcher and start a new one in the same runtime folder."""
         self.launcher.kill()
         self.launcher.wait()
         self.launcher = self._start(**environment)
 
     def restart_with_certificate(self) -> None:
-        """After `authority` was replaced."""
+        """Issue a new launcher certificate from `authority` and restart."""
         self._write_certificate()
         self.restart()
 
     def _start(self, **environment: str) -> subprocess.Popen[bytes]:
         command = [
-            str(PROGRAMS / "busbar-launcher"), "--runtime", str(self.runtime), "--agent-socket", str(self.runtime / "agent.sock"),
-            "--session-program", str(PROGRAMS / "busbar-session"), "--driver", str(self.driver),
-            "--certificate", str(self.folder / "launcher.pem"), "--key", str(self.folder / "launcher.key"), "--port", str(self.wanted_port),
-        ]  # fmt: skip
+            str(PROGRAMS / "busbar-launcher"),
+            "--runtime",
+            str(self.runtime),
+            "--agent-socket",
+            str(self.runtime / "agent.sock"),
+            "--session-program",
+            str(PROGRAMS / "busbar-session"),
+            "--driver",
+            str(self.driver),
+            "--certificate",
+            str(self.folder / "launcher.pem"),
+            "--key",
+            str(self.folder / "launcher.key"),
+            "--port",
+            str(self.requested_port),
+        ]
         with (self.folder / "launcher.log").open("ab") as log:
             process = subprocess.Popen(command, env=self.env | environment, stdout=log, stderr=log)
-        wait_for("the launcher", self._answers, self.folder / "launcher.log", 10)
+        wait_for("the launcher", self._is_ready, self.folder / "launcher.log", 10)
         return process
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         try:
             self.control.sessions()
         except LauncherError:
@@ -148,41 +161,49 @@ class LocalNode:
     def port(self) -> int:
         return self.control.sessions().port
 
-    def grants(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> Grants:
+    def grants(self, *, fence: tuple[int, int] | None = None, granted: bool = True) -> Grants:
         grants = (
             (Grant(self.allocation_id, self.tenant_id, *(fence or self.fence), self.partitions),)
-            if held
+            if granted
             else ()
         )
         return Grants(
             1, int(time.time()), self.node_id, ((self.key.key_id, self.key.public),), grants
         )
 
-    def grant(self, *, fence: tuple[int, int] | None = None, held: bool = True) -> None:
-        self.control.apply(self.grants(fence=fence, held=held))
+    def grant(self, *, fence: tuple[int, int] | None = None, granted: bool = True) -> None:
+        """Apply the desired state to the launcher, with the grant or without it."""
+        self.control.apply(self.grants(fence=fence, granted=granted))
 
     def ticket(self, **changes: object) -> bytes:
         values: dict[str, object] = {
-            "key": self.key, "allocation_id": self.allocation_id, "node_id": self.node_id, "fence": self.fence, "now_seconds": int(time.time()),
+            "key": self.key,
+            "allocation_id": self.allocation_id,
+            "node_id": self.node_id,
+            "fence": self.fence,
+            "now_seconds": int(time.time()),
             "client_public_key": self.client_key.public_key().public_bytes_raw(),
-            "partitions": [TicketPartition(p.gpu_uuid, p.memory_bytes, p.compute_percent) for p in self.partitions],
-        }  # fmt: skip
+            "partitions": [
+                TicketPartition(p.gpu_uuid, p.memory_bytes, p.compute_percent)
+                for p in self.partitions
+            ],
+        }
         return issue(**(values | changes))  # type: ignore[arg-type]
 
     def ticket_file(self) -> Path:
-        path, fresh = (
-            self.folder / "ticket",
-            self.folder / f"ticket.{uuid.uuid4().hex}",
-        )  # tests may ask from two threads
-        fresh.touch(mode=0o600)
+        """Write a ticket file atomically and return its path.
+
+        Threads may call this concurrently, and started programs may still read the previous file.
+        """
+        path = self.folder / "ticket"
+        new_file = self.folder / f"ticket.{uuid.uuid4().hex}"
+        new_file.touch(mode=0o600)
         head = (
             f"key {b64(self.client_key.private_bytes_raw())}",
             f"ca {b64(self.authority.pem.encode())}",
         )
-        fresh.write_text("".join(line + "\n" for line in (*head, *self.ticket_lines())))
-        return fresh.replace(
-            path
-        )  # a program that was just started may still be reading the last one
+        new_file.write_text("".join(line + "\n" for line in (*head, *self.ticket_lines())))
+        return new_file.replace(path)
 
     def ticket_lines(self) -> tuple[str, ...]:
         return (
@@ -192,7 +213,7 @@ class LocalNode:
         )
 
     def remote_environment(self, **more: str) -> dict[str, str]:
-        """For a program that comes over the network."""
+        """Return the environment of a program that uses the client library."""
         return (
             os.environ
             | {
@@ -206,6 +227,7 @@ class LocalNode:
         return self.control.sessions().sessions
 
     def stop(self) -> None:
+        """Stop the launcher. Raises AssertionError if a sanitizer reported an error."""
         self.launcher.send_signal(2)
         self.launcher.wait(10)
         log = (self.folder / "launcher.log").read_text()

@@ -1,4 +1,4 @@
-"""A launcher that is killed finds its sessions again, and believes only in processes that are the same."""
+"""Adoption of running sessions by a restarted launcher."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.remoting.node import LocalNode
 
 
 @pytest.fixture
-def own() -> Iterator[LocalNode]:
+def restartable_node() -> Iterator[LocalNode]:
     node = LocalNode()
     yield node
     node.stop()
 
 
-def working(node: LocalNode, seconds: int = 4) -> subprocess.Popen[str]:
-    command = [BUILD / "demo" / "gpu_demo", "work", str(seconds)]
+def start_working(node: LocalNode, seconds: int = 4) -> subprocess.Popen[str]:
+    command = [str(BUILD / "demo" / "gpu_demo"), "work", str(seconds)]
     process = subprocess.Popen(
         command,
         env=node.remote_environment(),
@@ -42,82 +42,92 @@ def running(node: LocalNode) -> list[SessionReport]:
     return [s for s in node.sessions() if s.state == "running"]
 
 
-def test_a_new_launcher_shows_the_same_session_and_process(own: LocalNode) -> None:
-    program = working(own)
-    before = running(own)[0]
-    own.restart()
-    after = running(own)[0]
+def test_restarted_launcher_adopts_session_and_process(restartable_node: LocalNode) -> None:
+    program = start_working(restartable_node)
+    before = running(restartable_node)[0]
+    restartable_node.restart()
+    after = running(restartable_node)[0]
     assert (after.session_id, after.pid) == (before.session_id, before.pid)
     out, err = program.communicate(timeout=30)
-    assert program.returncode == 0 and "right after" in out, err
+    assert program.returncode == 0 and "correct after" in out, err
     wait_for(
-        "the end in the launcher's list", lambda: not running(own), own.folder / "launcher.log", 10
+        "the end in the launcher's list",
+        lambda: not running(restartable_node),
+        restartable_node.folder / "launcher.log",
+        10,
     )
 
 
-def test_a_launcher_that_forgets_would_be_noticed(own: LocalNode) -> None:
-    """The planted bug: without adoption the session is not in the list, and the test above fails."""
-    program = working(own)
-    own.restart(BUSBAR_FAILPOINT_NO_ADOPTION="1")
-    assert running(own) == []
+def test_missing_adoption_is_detected(restartable_node: LocalNode) -> None:
+    """Planted fault: without adoption the session is not listed, so the test above would fail."""
+    program = start_working(restartable_node)
+    restartable_node.restart(BUSBAR_FAILPOINT_NO_ADOPTION="1")
+    assert running(restartable_node) == []
     assert program.wait(30) == 0
 
 
-def test_an_adopted_session_ends_when_its_grant_goes(own: LocalNode) -> None:
-    program = working(own, 60)
-    own.restart()
-    own.grant(held=False)
+def test_adopted_session_ends_with_its_grant(restartable_node: LocalNode) -> None:
+    program = start_working(restartable_node, 60)
+    restartable_node.restart()
+    restartable_node.grant(granted=False)
     _, err = program.communicate(timeout=10)
     assert program.returncode != 0 and "its allocation was released" in err
 
 
-def test_a_raised_fence_ends_older_sessions_within_five_seconds(own: LocalNode) -> None:
-    program = working(own, 60)
-    own.grant(fence=(1, 6))
+def test_higher_fence_ends_older_sessions_within_five_seconds(restartable_node: LocalNode) -> None:
+    program = start_working(restartable_node, 60)
+    restartable_node.grant(fence=(1, 6))
     assert program.wait(5) != 0
 
 
-def test_a_dead_session_is_not_adopted(own: LocalNode) -> None:
-    program = working(own, 60)
-    session = running(own)[0]
-    own.launcher.kill()
-    own.launcher.wait()
+def test_dead_session_is_not_adopted(restartable_node: LocalNode) -> None:
+    program = start_working(restartable_node, 60)
+    session = running(restartable_node)[0]
+    restartable_node.launcher.kill()
+    restartable_node.launcher.wait()
     os.kill(session.pid, signal.SIGKILL)
     assert program.wait(10) != 0
-    own.launcher = own._start()
-    assert running(own) == []
-    assert [s.state for s in own.sessions() if s.session_id == session.session_id] == ["closed"]
+    restartable_node.launcher = restartable_node._start()
+    assert running(restartable_node) == []
+    assert [s.state for s in restartable_node.sessions() if s.session_id == session.session_id] == [
+        "closed"
+    ]
 
 
-def given_an_hour_ago(node: LocalNode, boot_id: bytes) -> None:
-    """Makes the grants on disk those of an hour ago, on the boot of that identity."""
+def restart_with_grants_of_an_hour_ago(node: LocalNode, boot_id: bytes) -> None:
+    """Restart the launcher with grants on disk that are an hour old and have this boot id."""
     hour = 3600
     node.control.apply(replace(node.grants(), appliance_seconds=int(time.time()) - hour))
     node.launcher.kill()
     node.launcher.wait()
-    saved, head = (
-        node.runtime / "grants",
-        struct.Struct("<40sq"),
-    )  # boot_id, seconds of CLOCK_BOOTTIME
+    saved = node.runtime / "grants"
+    head = struct.Struct("<40sq")  # boot id, seconds of CLOCK_BOOTTIME
     _, received = head.unpack_from(saved.read_bytes())
     saved.write_bytes(head.pack(boot_id, received - hour) + saved.read_bytes()[head.size :])
     node.launcher = node._start()
 
 
-def test_a_new_launcher_goes_on_with_the_appliances_clock(own: LocalNode) -> None:
-    given_an_hour_ago(own, Path("/proc/sys/kernel/random/boot_id").read_bytes())
-    assert working(own, 1).wait(30) == 0
+def test_restarted_launcher_continues_appliance_clock(restartable_node: LocalNode) -> None:
+    restart_with_grants_of_an_hour_ago(
+        restartable_node, Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    )
+    assert start_working(restartable_node, 1).wait(30) == 0
 
 
-def test_after_another_boot_the_clock_stands_until_the_agent_speaks(own: LocalNode) -> None:
-    given_an_hour_ago(own, b"another")
-    demo = [BUILD / "demo" / "gpu_demo", "work", "1"]
+def test_clock_stops_after_reboot_until_agent_connects(restartable_node: LocalNode) -> None:
+    restart_with_grants_of_an_hour_ago(restartable_node, b"another")
+    demo = [str(BUILD / "demo" / "gpu_demo"), "work", "1"]
     refused = subprocess.run(
-        demo, check=False, env=own.remote_environment(), capture_output=True, text=True, timeout=60
+        demo,
+        check=False,
+        env=restartable_node.remote_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (
         refused.returncode != 0
-        and "the ticket has expired" in (own.folder / "launcher.log").read_text()
+        and "the ticket has expired" in (restartable_node.folder / "launcher.log").read_text()
     )
-    own.grant()
-    assert working(own, 1).wait(30) == 0
+    restartable_node.grant()
+    assert start_working(restartable_node, 1).wait(30) == 0

@@ -1,9 +1,10 @@
-"""One process, two devices: of one node, and of two nodes with a link to each."""
+"""One process with two devices: of one node, and of two nodes with one link each."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ from tests.remoting.node import LocalNode, direct_environment
 from tests.remoting.test_conformance import output
 
 GIB = 1 << 30
+
+
+def is_closed(node: LocalNode) -> bool:
+    return node.sessions()[0].state == "closed"
 
 
 @pytest.fixture
@@ -27,7 +32,7 @@ def two_gpus() -> Iterator[LocalNode]:
 
 @pytest.fixture
 def two_nodes() -> Iterator[tuple[LocalNode, LocalNode]]:
-    """One GPU of each; the second node knows the same client key, as one `busbar run` has."""
+    """Two nodes with one GPU each and tickets for the same client key, as in one `busbar run`."""
     first, second = LocalNode(), LocalNode()
     second.client_key, second.authority = first.client_key, first.authority
     second.restart_with_certificate()
@@ -46,37 +51,28 @@ def environment_of(nodes: tuple[LocalNode, LocalNode], **more: str) -> dict[str,
 
 
 @pytest.mark.parametrize("arena", ["with arenas", "without arenas"])
-def test_two_gpus_of_one_node_are_as_two_local_ones(
+def test_two_gpus_of_one_node_behave_like_local_gpus(
     two_gpus: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, arena: str
 ) -> None:
     program = compiled("two_devices")
     direct = output(program, direct_environment(tmp_path))
     assert "WRONG" not in direct and "devices 2" in direct
-    assert (
-        output(
-            program,
-            two_gpus.remote_environment(
-                **({} if arena == "with arenas" else {"BUSBAR_ARENA": "0"})
-            ),
-        )
-        == direct
-    )
+    settings = {} if arena == "with arenas" else {"BUSBAR_ARENA": "0"}
+    assert output(program, two_gpus.remote_environment(**settings)) == direct
 
 
-def test_gpus_of_two_nodes_are_as_two_local_ones(
+def test_gpus_of_two_nodes_behave_like_local_gpus(
     two_nodes: tuple[LocalNode, LocalNode], compiled: Callable[[str], Path], tmp_path: Path
 ) -> None:
     program = compiled("two_devices")
     direct = output(program, direct_environment(tmp_path))
     assert output(program, environment_of(two_nodes)) == direct
     for n in two_nodes:
-        assert len(n.sessions()) == 1, "each node had one session"
-        wait_for(
-            "its end", lambda n=n: n.sessions()[0].state == "closed", n.folder / "launcher.log", 10
-        )  # type: ignore[misc]
+        assert len(n.sessions()) == 1, "each node must have one session"
+        wait_for("its end", partial(is_closed, n), n.folder / "launcher.log", 10)
 
 
-def test_a_node_that_dies_is_an_error_and_not_a_hang(
+def test_loss_of_a_node_is_reported_as_error(
     two_nodes: tuple[LocalNode, LocalNode], compiled: Callable[[str], Path]
 ) -> None:
     env = environment_of(two_nodes)

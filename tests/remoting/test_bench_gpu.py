@@ -1,4 +1,4 @@
-"""`./bench gpu`: its parts run on the software GPU, its verdict catches a difference, and its page shows in red what no GPU has shown."""
+"""`./bench gpu`: runs on the software GPU, comparison of results, generated page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from remoting.bench.gpu.suites import compare
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("gpu")
-    parts = ["conformance streams", "conformance graph_nodes", "driver", "questions", "partitions"]
+    parts = ["conformance streams", "conformance graph_nodes", "driver", "properties", "partitions"]
     command = [
         sys.executable,
         "-m",
@@ -39,73 +39,77 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    made: dict[str, Any] = json.loads((folder / "software-gpu.json").read_text())
-    return made
+    content: dict[str, Any] = json.loads((folder / "software-gpu.json").read_text())
+    return content
 
 
-def test_its_parts_run_natively_and_remoted(report: dict[str, Any]) -> None:
+def test_parts_run_natively_and_remoted(report: dict[str, Any]) -> None:
     rows = {r["name"]: r for r in report["results"]}
-    assert rows["streams.c prints"]["same"] and rows["streams.c prints"]["runs"] == 3
+    assert rows["output of streams.c"]["same"] and rows["output of streams.c"]["runs"] == 3
     assert {"native", "shm", "tls"} <= rows["enqueue_p50_ns"].keys()
     assert all(
         "native" in rows[name]
         for part in PARTS
-        if part.name == "questions"
+        if part.name == "properties"
         for name in part.figures
     )
     assert sum(rows[name]["shm"] for name in SHARES) == pytest.approx(100)
     assert report["machine"]["gpu"] == "software GPU"
 
 
-def test_the_page_shows_a_report_and_marks_what_is_missing(report: dict[str, Any]) -> None:
+def test_page_shows_report_and_marks_missing_rows(report: dict[str, Any]) -> None:
     text = page.render([report])
     lines = {cells[1].strip(): row for row in text.splitlines() if len(cells := row.split("|")) > 2}
     assert (
-        page.UNPROVEN not in lines["streams.c prints"] and "the same" in lines["streams.c prints"]
+        page.NOT_MEASURED not in lines["output of streams.c"]
+        and "equal" in lines["output of streams.c"]
     )
-    assert page.UNPROVEN in lines["ResNet-50 losses"]
+    assert page.NOT_MEASURED in lines["ResNet-50 losses"]
 
 
-def test_without_a_report_every_row_is_unproven() -> None:
+def test_page_without_report_marks_every_row() -> None:
     names = [name for section in page.expected().values() for name in section]
     assert len(names) == len(set(names)) > 50
     text = page.render([])
-    assert all(f"| {name} | {page.UNPROVEN} |" in text for name in names)
+    assert all(f"| {name} | {page.NOT_MEASURED} |" in text for name in names)
 
 
-def test_the_page_is_fresh() -> None:
+def test_gpu_page_is_current() -> None:
     assert page.PAGE.read_text() == page.render(page.reports()), (
-        "python -m remoting.bench.gpu.page writes it"
+        "stale; run: python -m remoting.bench.gpu.page"
     )
 
 
-def part_that_says(tmp_path: Path, native: str, remoted: str) -> list[dict[str, Any]]:
+def run_with_output(tmp_path: Path, native: str, remoted: str) -> list[dict[str, Any]]:
+    """Run a part whose program prints these texts."""
     program = tmp_path / "program"
-    program.write_text('#!/bin/sh\neval "echo \\"\\$SAID\\""\n')
+    program.write_text('#!/bin/sh\neval "echo \\"\\$OUTPUT\\""\n')
     program.chmod(0o755)
     setting = Setting("", lambda source: source, 1)
     part = Part("planted", lambda _: [program], figures={"time": "ms"}, digests=("losses",))
-    return run_part(part, setting, {"native": {"SAID": native}, "shm": {"SAID": remoted}}, 2)
+    return run_part(part, setting, {"native": {"OUTPUT": native}, "shm": {"OUTPUT": remoted}}, 2)
 
 
-def said(time: float, losses: str) -> str:
+def output(time: float, losses: str) -> str:
     return json.dumps({"figures": {"time": time}, "digests": {"losses": losses}})
 
 
-def test_losses_that_differ_in_one_bit_are_noticed(tmp_path: Path) -> None:
-    time, losses = part_that_says(tmp_path, said(2, "a1"), said(3, "a0"))
+def test_losses_that_differ_in_one_bit_are_detected(tmp_path: Path) -> None:
+    time, losses = run_with_output(tmp_path, output(2, "a1"), output(3, "a0"))
     assert (time["native"], time["shm"], losses["same"]) == (2, 3, False)
-    assert part_that_says(tmp_path, said(2, "a1"), said(3, "a1"))[1]["same"]
+    assert run_with_output(tmp_path, output(2, "a1"), output(3, "a1"))[1]["same"]
 
 
-def test_a_run_that_breaks_or_says_nothing_is_an_error(tmp_path: Path) -> None:
+def test_invalid_or_incomplete_output_is_an_error(tmp_path: Path) -> None:
     assert (
-        "says nothing of ['losses']"
-        in part_that_says(tmp_path, said(2, "a1"), json.dumps({"figures": {"time": 1}}))[0]["error"]
+        "no result for ['losses']"
+        in run_with_output(tmp_path, output(2, "a1"), json.dumps({"figures": {"time": 1}}))[0][
+            "error"
+        ]
     )
-    assert "error" in part_that_says(tmp_path, said(2, "a1"), "no JSON")[1]
+    assert "error" in run_with_output(tmp_path, output(2, "a1"), "no JSON")[1]
 
 
-def test_a_test_that_is_lost_when_remoted_is_named() -> None:
+def test_test_that_fails_only_remoted_is_listed() -> None:
     assert compare("suite", {"a", "b"}, {"a", "c"})["lost"] == ["b"]
     assert "error" in compare("suite", set(), {"a"})

@@ -1,4 +1,4 @@
-"""One body, two runs: on the driver itself and through remoting. What a program prints must not differ."""
+"""Programs that must print the same directly on the driver and through remoting."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MODES = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_prints_the_same_directly_and_remoted(
+def test_output_is_equal_directly_and_remoted(
     node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, name: str, mode: str
 ) -> None:
     program = compiled(name)
@@ -51,7 +51,7 @@ def test_a_program_prints_the_same_directly_and_remoted(
     assert output(program, node.remote_environment(**MODES[mode])) == direct
 
 
-def test_memory_is_given_back_between_sessions(
+def test_memory_is_released_between_sessions(
     node: LocalNode, compiled: Callable[[str], Path]
 ) -> None:
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Every entry point that NVIDIA's runtimes ask for, by the list of what each asked: the same function must be handed back."""
+"""cuGetProcAddress returns the same function as NVIDIA's driver for recorded runtime requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def library() -> ctypes.CDLL:
 
 
 def addresses(symbol: str, flags: int) -> set[int | None]:
-    """With flag 2 the form for the per-thread default stream is meant, where there is one."""
+    """Return the expected addresses; flag 2 selects the per-thread default stream variant."""
     names = [symbol + suffix for suffix in ("_ptsz", "_ptds")] if flags & 2 else []
     own = [n for n in names if hasattr(library(), n)] or [symbol]
     return {ctypes.cast(getattr(library(), n), ctypes.c_void_p).value for n in own}
@@ -29,28 +29,28 @@ def addresses(symbol: str, flags: int) -> set[int | None]:
 def requests(path: Path) -> list[tuple[str, int, int, str]]:
     rows = [line.split("\t") for line in path.read_text().splitlines()]
     return [
-        (name, int(version), int(flags), given)
-        for name, version, flags, given in rows
+        (name, int(version), int(flags), expected)
+        for name, version, flags, expected in rows
         if flags.isdigit()
     ]
 
 
 @pytest.mark.parametrize("path", LISTS, ids=[p.stem for p in LISTS])
-def test_a_runtime_is_given_the_functions_it_asks_for(path: Path) -> None:
-    found, wrong, asked = ctypes.c_void_p(), [], requests(path)
-    for name, version, flags, given in asked:
+def test_entry_points_match_recorded_requests(path: Path) -> None:
+    found, wrong, recorded = ctypes.c_void_p(), [], requests(path)
+    for name, version, flags, expected in recorded:
         result = library().cuGetProcAddress_v2(
             name.encode(), ctypes.byref(found), version, ctypes.c_uint64(flags), None
         )
-        if any(g in name for g in GRAPHICS) or not hasattr(library(), given):
+        if any(g in name for g in GRAPHICS) or not hasattr(library(), expected):
             assert result == 500 or found.value, name
-        elif result or found.value not in addresses(given, flags):
-            wrong.append((name, version, flags, given))
-    assert not wrong, f"{len(wrong)} of {len(asked)}: {wrong[:5]}"
-    assert len(asked) > 300
+        elif result or found.value not in addresses(expected, flags):
+            wrong.append((name, version, flags, expected))
+    assert not wrong, f"{len(wrong)} of {len(recorded)}: {wrong[:5]}"
+    assert len(recorded) > 300
 
 
-def test_the_lists_cover_the_runtimes_that_we_support() -> None:
+def test_recorded_requests_cover_supported_runtimes() -> None:
     stems = " ".join(p.stem for p in LISTS)
     assert all(
         v in stems
@@ -70,7 +70,7 @@ def test_the_lists_cover_the_runtimes_that_we_support() -> None:
     )
 
 
-def test_a_version_that_does_not_exist_yet_is_not_found() -> None:
+def test_unknown_version_or_name_is_not_found() -> None:
     found = ctypes.c_void_p()
     assert (
         library().cuGetProcAddress_v2(

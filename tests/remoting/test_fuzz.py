@@ -1,13 +1,26 @@
-"""The fuzzer of the record decoder notices what it is there for."""
+"""The fuzz targets: their seeds cover the decoders, and a planted fault is found."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.suites.fuzz import build, run
+import pytest
+
+from tests.suites.fuzz import BRANCHES_PERCENT, branch_coverage, run
+from tests.suites.fuzz_targets import TARGETS, build
+
+pytestmark = pytest.mark.exhaustive
 
 
-def test_a_decoder_that_forgets_the_end_of_a_record_is_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", TARGETS)
+def test_seeds_without_mutations_cover_the_decoder(name: str, tmp_path: Path) -> None:
+    build(name, tmp_path / "fuzz")
+    done = run(name, tmp_path / "fuzz", tmp_path, ["-runs=0"])
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert branch_coverage(name, tmp_path / "fuzz", tmp_path) >= BRANCHES_PERCENT
+
+
+def test_read_past_end_of_record_is_found(tmp_path: Path) -> None:
     build("records", tmp_path / "fuzz", planted=True)
     done = run("records", tmp_path / "fuzz", tmp_path, ["-max_total_time=100"])
     assert done.returncode != 0

@@ -1,4 +1,4 @@
-"""What a client may send has an end: at, over and far over it, under AddressSanitizer and UndefinedBehaviorSanitizer."""
+"""Limits of client input at, above and far above the limit, with address and UB sanitizers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import subprocess
 from pathlib import Path
 
 from tests.remoting.conftest import cuda_include
-from tests.suites.fuzz import GENERATED, REMOTING, SSL, TRANSPORT, in_folder
+from tests.suites.fuzz_targets import GENERATED, REMOTING, SSL, TRANSPORT, sources_in
 
 
-def test_each_limit_holds_at_over_and_far_over(tmp_path: Path) -> None:
-    sources = (REMOTING / "fuzz" / "limits.cc", *in_folder("server", without="main.cc"), *TRANSPORT)
+def test_limits_hold_at_above_and_far_above(tmp_path: Path) -> None:
+    sources = (
+        REMOTING / "fuzz" / "limits.cc",
+        *sources_in("server", without="main.cc"),
+        *TRANSPORT,
+    )
     flags = [
         "-std=c++20",
         "-O1",

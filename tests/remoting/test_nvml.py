@@ -1,4 +1,4 @@
-"""NVML on the program's side: the partition's memory and processes, the GPU's temperature and power, monitors that users run."""
+"""The NVML library of the client: memory and processes of the partition, GPU metrics, monitors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remoting.codegen import headers
 from tests.remoting.conftest import cuda_include
 from tests.remoting.node import LocalNode
 
-LOOK = """
+QUERY = """
 import ctypes, json, os, sys
 cuda = ctypes.CDLL("libcuda.so.1")
 cuda.cuInit(0)
@@ -26,15 +26,25 @@ n.nvmlInit()
 h = n.nvmlDeviceGetHandleByIndex(0)
 m = n.nvmlDeviceGetMemoryInfo(h)
 number = lambda handle: ctypes.cast(handle, ctypes.c_void_p).value
-same = number(n.nvmlDeviceGetHandleByUUID(n.nvmlDeviceGetUUID(h))) == number(n.nvmlDeviceGetHandleByPciBusId(n.nvmlDeviceGetPciInfo(h).busId)) == number(h)
+by_uuid = n.nvmlDeviceGetHandleByUUID(n.nvmlDeviceGetUUID(h))
+by_bus_id = n.nvmlDeviceGetHandleByPciBusId(n.nvmlDeviceGetPciInfo(h).busId)
+same = number(by_uuid) == number(by_bus_id) == number(h)
 try:
     n.nvmlDeviceGetNvLinkState(h, 0)
     refused = 0
 except n.NVMLError as e:
     refused = e.value
 print(json.dumps({
-    "count": n.nvmlDeviceGetCount(), "name": n.nvmlDeviceGetName(h), "total": m.total, "used": m.used, "free": m.free, "same": same, "refused": refused,
-    "temperature": n.nvmlDeviceGetTemperature(h, 0), "power": n.nvmlDeviceGetPowerUsage(h), "pid": os.getpid(),
+    "count": n.nvmlDeviceGetCount(),
+    "name": n.nvmlDeviceGetName(h),
+    "total": m.total,
+    "used": m.used,
+    "free": m.free,
+    "same": same,
+    "refused": refused,
+    "temperature": n.nvmlDeviceGetTemperature(h, 0),
+    "power": n.nvmlDeviceGetPowerUsage(h),
+    "pid": os.getpid(),
     "processes": [(p.pid, p.usedGpuMemory) for p in n.nvmlDeviceGetComputeRunningProcesses(h)],
 }))
 """
@@ -53,23 +63,23 @@ def run(node: LocalNode, *command: str) -> str:
     return done.stdout
 
 
-def test_it_shows_the_partition_and_its_processes(node: LocalNode) -> None:
-    seen = json.loads(run(node, sys.executable, "-c", LOOK))
-    assert (seen["count"], seen["name"], seen["total"]) == (
+def test_nvml_reports_partition_and_its_processes(node: LocalNode) -> None:
+    result = json.loads(run(node, sys.executable, "-c", QUERY))
+    assert (result["count"], result["name"], result["total"]) == (
         1,
         "Software GPU",
         node.partitions[0].memory_bytes,
     )
-    assert seen["used"] >= 300 << 20
-    assert seen["used"] + seen["free"] == seen["total"]
-    assert seen["same"]
-    assert 0 < seen["temperature"] < 120
-    assert seen["power"] > 0
-    assert [seen["pid"], seen["used"]] in seen["processes"]
-    assert seen["refused"] == 3
+    assert result["used"] >= 300 << 20
+    assert result["used"] + result["free"] == result["total"]
+    assert result["same"]
+    assert 0 < result["temperature"] < 120
+    assert result["power"] > 0
+    assert [result["pid"], result["used"]] in result["processes"]
+    assert result["refused"] == 3
 
 
-def test_monitors_that_users_run_work(node: LocalNode) -> None:
+def test_gpustat_and_nvitop_show_partition(node: LocalNode) -> None:
     scripts = Path(sys.executable).parent
     assert re.search(
         r"Software GPU \|.*/  1024 MB", run(node, str(scripts / "gpustat"), "--no-color")
@@ -77,7 +87,7 @@ def test_monitors_that_users_run_work(node: LocalNode) -> None:
     assert "1024MiB" in run(node, str(scripts / "nvitop"), "-1", "--ascii")
 
 
-def test_every_symbol_of_the_header_is_exported() -> None:
+def test_every_header_symbol_is_exported() -> None:
     out = subprocess.run(
         ["nm", "-D", "--defined-only", BUILD / "client" / "libnvidia-ml.so.1"],
         capture_output=True,

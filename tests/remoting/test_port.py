@@ -1,4 +1,4 @@
-"""The data-plane port answers nothing until a ticket proves right."""
+"""The data port sends nothing before it has verified a ticket."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CLIENT_HELLO = (
 )
 
 
-def answer(port: int, first: bytes) -> bytes:
+def response_to(port: int, first: bytes) -> bytes:
+    """Send bytes and return the first bytes received, empty if there are none."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
-        with contextlib.suppress(
-            OSError
-        ):  # the port may hang up while we still speak; what it said is there all the same
+        # The port may close the connection early; bytes that it sent can still be received.
+        with contextlib.suppress(OSError):
             s.sendall(first)
             s.shutdown(socket.SHUT_WR)
         try:
@@ -48,7 +48,7 @@ def flipped(ticket: bytes, at: int) -> bytes:
     return ticket[:at] + bytes([ticket[at] ^ 1]) + ticket[at + 1 :]
 
 
-BAD: dict[str, Callable[[LocalNode], bytes]] = {
+INVALID_OPENINGS: dict[str, Callable[[LocalNode], bytes]] = {
     "nothing": lambda n: b"",
     "http": lambda n: b"GET / HTTP/1.1\r\n\r\n",
     "tls without a ticket": lambda n: CLIENT_HELLO,
@@ -74,17 +74,17 @@ BAD: dict[str, Callable[[LocalNode], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_it_answers_nothing_to(node: LocalNode, case: str) -> None:
-    assert answer(node.port, BAD[case](node)) == b""
+@pytest.mark.parametrize("case", INVALID_OPENINGS)
+def test_invalid_opening_receives_no_response(node: LocalNode, case: str) -> None:
+    assert response_to(node.port, INVALID_OPENINGS[case](node)) == b""
 
 
-def test_a_right_ticket_is_answered(node: LocalNode) -> None:
-    """Without this, the silence above would prove nothing."""
-    assert answer(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
+def test_valid_ticket_receives_response(node: LocalNode) -> None:
+    """Counter-check of the test above."""
+    assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
 
 
-def test_a_ticket_is_useless_without_its_key(node: LocalNode) -> None:
+def test_ticket_without_its_key_is_rejected(node: LocalNode) -> None:
     stolen = node.ticket(
         client_public_key=Ed25519PrivateKey.generate().public_key().public_bytes_raw()
     )
@@ -104,7 +104,7 @@ def test_a_ticket_is_useless_without_its_key(node: LocalNode) -> None:
     assert done.returncode != 0 and "CUDA_ERROR_NO_DEVICE" in done.stderr
 
 
-def test_a_ticket_file_that_others_may_read_is_refused(node: LocalNode) -> None:
+def test_ticket_file_readable_by_others_is_rejected(node: LocalNode) -> None:
     env = node.remote_environment()
     path = Path(env["BUSBAR_TICKET_FILE"])
     path.chmod(0o644)

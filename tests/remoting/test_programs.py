@@ -1,4 +1,4 @@
-"""Programs from real compilers through remoting: what passes on the software GPU itself must pass over the network."""
+"""The Python and Triton programs of the software GPU tests, through remoting."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ def run(
 
 @pytest.mark.parametrize("transport", ["", "tls"], ids=["shared memory", "TLS"])
 @pytest.mark.parametrize("name", programs("cuda_programs"))
-def test_cuda_python(node: LocalNode, name: str, tmp_path: Path, transport: str) -> None:
+def test_cuda_python_program_passes_remoted(
+    node: LocalNode, name: str, tmp_path: Path, transport: str
+) -> None:
     done = run(node, "cuda_programs", name, tmp_path, BUSBAR_TRANSPORT=transport)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("name", programs("triton_programs"))
-def test_triton(node: LocalNode, name: str, tmp_path: Path) -> None:
+def test_triton_program_passes_remoted(node: LocalNode, name: str, tmp_path: Path) -> None:
     done = run(node, "triton_programs", name, tmp_path)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""What is not there is said once by name, to the user and to the node, and nothing hangs or breaks."""
+"""Unsupported CUDA calls are reported once by name to user and node, and return an error."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deploy.supervisor import wait_for
+from nodes.launcher_control import SessionReport
 from tests.remoting.node import LocalNode
 
 NAME = "cuParamSetTexRef"
 
 
-def test_a_refused_call_is_named_once_and_the_program_goes_on(
+def test_refused_call_is_reported_once_and_program_continues(
     node: LocalNode, compiled: Callable[[str], Path]
 ) -> None:
     done = subprocess.run(
@@ -30,7 +31,7 @@ def test_a_refused_call_is_named_once_and_the_program_goes_on(
     )
 
 
-def test_the_launcher_lists_it_while_the_session_runs_and_after_its_end(
+def test_launcher_lists_refused_call_during_and_after_session(
     node: LocalNode, compiled: Callable[[str], Path]
 ) -> None:
     program = subprocess.Popen(
@@ -66,7 +67,9 @@ def test_the_launcher_lists_it_while_the_session_runs_and_after_its_end(
     )
 
 
-def test_a_short_session_is_not_missed(node: LocalNode, compiled: Callable[[str], Path]) -> None:
+def test_refused_call_of_short_session_is_listed(
+    node: LocalNode, compiled: Callable[[str], Path]
+) -> None:
     program = subprocess.Popen(
         [compiled("refused")],
         env=node.remote_environment(),
@@ -74,12 +77,15 @@ def test_a_short_session_is_not_missed(node: LocalNode, compiled: Callable[[str]
         stderr=subprocess.DEVNULL,
     )
     assert program.wait(30) == 0
-    mine = lambda: next((s for s in node.sessions() if s.client_pid == program.pid), None)  # noqa: E731
+
+    def find_session() -> SessionReport | None:
+        return next((s for s in node.sessions() if s.client_pid == program.pid), None)
+
     wait_for(
         "the end of the session",
-        lambda: (s := mine()) is not None and s.state == "closed",
+        lambda: (s := find_session()) is not None and s.state == "closed",
         node.folder / "launcher.log",
         20,
     )
-    session = mine()
+    session = find_session()
     assert session is not None and session.refused_calls == (NAME,)

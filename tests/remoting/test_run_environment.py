@@ -1,4 +1,4 @@
-"""What `busbar run` sets for a program whose GPUs are software: compilers stay on PTX."""
+"""The environment that `busbar run` sets: on software GPUs, compilers emit PTX."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from remoting.cli.run_command import environment
 
 
-def test_compilers_stay_on_ptx_on_a_software_gpu(tmp_path: Path) -> None:
+def test_compilers_emit_ptx_on_software_gpu(tmp_path: Path) -> None:
     env = environment(tmp_path / "ticket", software=True)
     assert env["CUPY_COMPILE_WITH_PTX"] == "1"
     (tmp_path / "kernel.ptx").write_text(".version 8.0\n")
@@ -30,12 +30,13 @@ def test_compilers_stay_on_ptx_on_a_software_gpu(tmp_path: Path) -> None:
             check=True,
         )
         assert out.read_text() == ".version 8.0\n"
-    assert not hasattr(
-        ctypes.CDLL(env["LD_PRELOAD"]), "nvJitLinkCreate"
-    )  # so that cuda.core takes the driver's linker
+    # Without nvJitLink, cuda.core uses the driver's linker.
+    assert not hasattr(ctypes.CDLL(env["LD_PRELOAD"]), "nvJitLinkCreate")
 
 
-def test_a_real_gpu_needs_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvidia_gpu_needs_no_compiler_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("LD_PRELOAD", "TRITON_PTXAS_PATH"):
         monkeypatch.delenv(name, raising=False)
     env = environment(tmp_path / "ticket", software=False)
@@ -43,6 +44,6 @@ def test_a_real_gpu_needs_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "TRITON_PTXAS_PATH" not in env
 
 
-def test_what_the_user_chose_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_setting_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_PTXAS_PATH", "/usr/bin/ptxas")
     assert environment(tmp_path / "ticket", software=True)["TRITON_PTXAS_PATH"] == "/usr/bin/ptxas"

@@ -1,4 +1,4 @@
-"""Programs on NVIDIA's runtime, over the null driver: the runtime's own protocol, with no GPU. What kernels compute is not tested here."""
+"""Programs with NVIDIA's runtime library on the null driver; kernel results are not tested."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ def run(node: LocalNode, program: Path, **more: str) -> subprocess.CompletedProc
     )
 
 
-def test_a_program_with_the_static_runtime_meets_no_error(
-    null_node: LocalNode, program: Path
-) -> None:
+def test_program_with_static_runtime_succeeds(null_node: LocalNode, program: Path) -> None:
     done = run(null_node, program)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (
@@ -68,28 +66,30 @@ def test_a_program_with_the_static_runtime_meets_no_error(
     assert done.stderr == ""
 
 
-def test_it_runs_without_arenas_too(null_node: LocalNode, program: Path) -> None:
+def test_program_with_static_runtime_succeeds_without_arenas(
+    null_node: LocalNode, program: Path
+) -> None:
     done = run(null_node, program, BUSBAR_ARENA="0")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_driver_that_fails_the_test_itself_vouches_for_nobody(program: Path) -> None:
-    node = LocalNode(NULL_DRIVER, NULL_DRIVER_FAILS_VALIDITY="1")
+def test_failed_self_test_of_driver_is_reported(program: Path) -> None:
+    node = LocalNode(NULL_DRIVER, NULL_DRIVER_FAILS_SELF_TEST="1")
     try:
         done = run(node, program)
     finally:
         node.stop()
     assert "cudaErrorSoftwareValidityNotEstablished" in done.stdout
-    assert done.stderr.count("does not vouch") == 1
+    assert done.stderr.count("does not pass the self-test") == 1
 
 
-def test_the_software_gpu_vouches_for_nobody(node: LocalNode, program: Path) -> None:
+def test_software_gpu_fails_runtime_self_test(node: LocalNode, program: Path) -> None:
     done = run(node, program)
     assert "cudaErrorSoftwareValidityNotEstablished" in done.stdout
-    assert "driver-API programs do: Numba, PyCUDA, cuda-python, Triton kernels, C" in done.stderr
+    assert "(Numba, PyCUDA, cuda-python, Triton kernels, C)" in done.stderr
 
 
-def test_the_null_driver_is_in_no_package() -> None:
+def test_null_driver_is_not_packaged() -> None:
     folders = (ROOT / "deploy", ROOT / "nodes", ROOT / "appliance", ROOT / "remoting" / "cli")
     assert [
         p for folder in folders for p in folder.rglob("*.py") if "null_driver" in p.read_text()

@@ -1,4 +1,4 @@
-"""The soak in small, and that it notices what it is there for."""
+"""A short soak test, and planted faults that the soak test must detect."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 from deploy.supervisor import wait_for
 from tests.remoting.node import LocalNode
-from tests.suites.soak import left_over, soak
+from tests.suites.soak import find_leftovers, soak
 
 
-def test_kills_leave_nothing_behind() -> None:
+def test_kills_leave_no_resources() -> None:
     assert soak(8) == []
 
 
-def test_a_session_that_stays_is_noticed(compiled: Callable[[str], Path]) -> None:
+def test_remaining_session_is_detected(compiled: Callable[[str], Path]) -> None:
     node = LocalNode()
     program = subprocess.Popen(
         [compiled("soak"), "30", "1", "shared"],
@@ -27,8 +27,8 @@ def test_a_session_that_stays_is_noticed(compiled: Callable[[str], Path]) -> Non
     try:
         kinds = ("is running", "bytes of GPU memory", "beside the spare one")
         wait_for(
-            "what is there",
-            lambda: all(k in " ".join(left_over(node)) for k in kinds),
+            "the reported resources",
+            lambda: all(k in " ".join(find_leftovers(node)) for k in kinds),
             node.folder / "launcher.log",
             20,
         )
@@ -39,10 +39,10 @@ def test_a_session_that_stays_is_noticed(compiled: Callable[[str], Path]) -> Non
 
 
 @pytest.mark.parametrize("transport", ["shm", "tls"])
-def test_objects_that_eight_threads_make_and_destroy_are_never_confused(
+def test_objects_of_eight_threads_are_not_confused(
     compiled: Callable[[str], Path], transport: str
 ) -> None:
-    """The driver gives a value that one thread just freed to another's new object."""
+    """The driver reuses handles: one thread's freed handle can name another thread's new object."""
     node = LocalNode()
     done = subprocess.run(
         [compiled("soak"), "4", "8"],
@@ -56,7 +56,7 @@ def test_objects_that_eight_threads_make_and_destroy_are_never_confused(
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 
 
-def test_a_leak_in_a_program_is_noticed(compiled: Callable[[str], Path]) -> None:
+def test_leak_in_program_is_detected(compiled: Callable[[str], Path]) -> None:
     node = LocalNode()
     done = subprocess.run(
         [compiled("soak"), "1", "2", "leak"],
@@ -67,4 +67,4 @@ def test_a_leak_in_a_program_is_noticed(compiled: Callable[[str], Path]) -> None
         check=False,
     )
     node.stop()
-    assert done.returncode != 0 and "not given back 0" not in done.stdout
+    assert done.returncode != 0 and "not released 0" not in done.stdout

@@ -1,4 +1,4 @@
-"""The specification is strict, complete, and its page is fresh."""
+"""The specification of CUDA calls: strict parsing, completeness, current coverage page."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ SPEC = ROOT / "remoting" / "spec"
 
 
 @pytest.mark.parametrize(
-    ("line", "why"),
+    ("line", "reason"),
     [
-        ("0x0001 cuFoo fire generated x=bogus", "unknown role"),
+        ("0x0001 cuFoo send generated x=bogus", "unknown role"),
         ("0x0001 cuFoo eventually generated", "unknown class"),
-        ("0x0001 cuFoo fire magic", "unknown body"),
-        ("0x0001 cuFoo fire hand", "has a number"),
-        ("- cuFoo fire generated", "has a number"),
+        ("0x0001 cuFoo send magic", "unknown body"),
+        ("0x0001 cuFoo send hand", "only a generated function"),
+        ("- cuFoo send generated", "only a generated function"),
         ("0x0001 cuFoo", "expected number"),
     ],
 )
-def test_a_line_it_does_not_understand_is_an_error(line: str, why: str) -> None:
-    with pytest.raises(spec.SpecError, match=why):
+def test_invalid_line_is_rejected(line: str, reason: str) -> None:
+    with pytest.raises(spec.SpecError, match=reason):
         spec.parse_line(line, "test:1")
 
 
-def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
+def test_duplicate_number_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "s"
-    path.write_text("0x0001 cuA fire generated\n0x0001 cuB fire generated\n")
+    path.write_text("0x0001 cuA send generated\n0x0001 cuB send generated\n")
     with pytest.raises(spec.SpecError, match="taken"):
         spec.read(path)
 
 
-def test_every_function_of_the_header_is_implemented_or_refused_with_a_reason() -> None:
+def test_every_header_function_is_implemented_or_refused() -> None:
     exported = {
         s for s in headers.cuda_prototypes(cuda_include() / "cuda.h") if headers.base_name(s) == s
     }
@@ -53,9 +53,9 @@ def test_every_function_of_the_header_is_implemented_or_refused_with_a_reason() 
     assert len(exported) > 400
 
 
-def test_the_coverage_page_is_fresh(tmp_path: Path) -> None:
+def test_coverage_page_is_current(tmp_path: Path) -> None:
     page = tmp_path / "coverage.md"
-    command = [
+    command: list[str | Path] = [
         sys.executable,
         "-m",
         "remoting.codegen.remote_calls",
@@ -70,7 +70,7 @@ def test_the_coverage_page_is_fresh(tmp_path: Path) -> None:
     ]
     subprocess.run(command, cwd=ROOT, check=True)
     assert page.read_text() == (ROOT / "docs" / "coverage.md").read_text(), (
-        "make it anew: see CONTRIBUTING.md"
+        "docs/coverage.md is stale. Regenerate it: see CONTRIBUTING.md"
     )
 
 
@@ -79,7 +79,7 @@ def test_the_coverage_page_is_fresh(tmp_path: Path) -> None:
     [BUILD / "client" / "libcuda.so.1", SOFTGPU / "libcuda.so.1"],
     ids=["client", "software GPU"],
 )
-def test_the_library_exports_every_function_and_nothing_else(library: Path) -> None:
+def test_library_exports_exactly_the_header_functions(library: Path) -> None:
     out = subprocess.run(
         ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
     ).stdout
@@ -88,8 +88,8 @@ def test_the_library_exports_every_function_and_nothing_else(library: Path) -> N
     assert all(n.startswith(("cu", "softgpu_")) for n in names), sorted(names)[:5]
 
 
-def test_an_implemented_function_is_not_the_refusal() -> None:
-    """A hand-written function that is missing would silently be the weak stub."""
+def test_implemented_functions_are_not_weak_stubs() -> None:
+    """A missing hand-written function would resolve to the weak stub without a link error."""
     out = subprocess.run(
         ["nm", "-D", "--defined-only", BUILD / "client" / "libcuda.so.1"],
         capture_output=True,
@@ -101,7 +101,7 @@ def test_an_implemented_function_is_not_the_refusal() -> None:
     assert weak == []
 
 
-def test_versions_map_to_the_symbols_that_nvidia_documents() -> None:
+def test_versions_map_to_documented_symbols() -> None:
     rows = headers.entry_points(
         cuda_include() / "cudaTypedefs.h", set(headers.cuda_prototypes(cuda_include() / "cuda.h"))
     )
@@ -112,7 +112,7 @@ def test_versions_map_to_the_symbols_that_nvidia_documents() -> None:
     assert table["cuEventElapsedTime", 12080, False] == "cuEventElapsedTime_v2"
 
 
-def test_a_tested_row_names_a_program_that_exists() -> None:
+def test_tested_row_names_existing_program() -> None:
     rows = [
         line.split("|")[1:4]
         for line in (ROOT / "docs" / "coverage.md").read_text().splitlines()

@@ -1,4 +1,7 @@
-"""What naive remoting gets wrong, each by its name. test_conformance.py holds the rest: sticky errors, capture across threads, order of threads."""
+"""Cases that a naive remoting implementation gets wrong.
+
+test_conformance.py covers sticky errors, capture across threads and the order of threads.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,20 @@ from deploy.supervisor import wait_for
 from tests.remoting.node import LocalNode, direct_environment
 
 TRAPS = (
-    "late_read", "polled_download", "download_before_event", "parked_stream", "per_thread_default_stream", "large_parameters", "forked_child", "exit_order",
-    "unmapped_target", "hole_in_order",
-)  # fmt: skip
+    "late_read",
+    "polled_download",
+    "download_before_event",
+    "parked_stream",
+    "per_thread_default_stream",
+    "large_parameters",
+    "forked_child",
+    "exit_order",
+    "unmapped_target",
+    "hole_in_order",
+)
 ONLY_REMOTED = {"forked_child", "unmapped_target"}
-"""Without a network the software GPU is in the program's own process: a child has it too, and a copy into nothing faults there."""
+"""Not valid directly: the software GPU is in the program's process, which a forked child inherits
+and where a copy to an unmapped address faults."""
 MODES = {
     "shared memory": {},
     "TLS": {"BUSBAR_TRANSPORT": "tls"},
@@ -34,7 +46,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("trap", "mode"), CASES)
-def test_trap(
+def test_program_prints_expected_result(
     node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, trap: str, mode: str
 ) -> None:
     env = (
@@ -45,7 +57,7 @@ def test_trap(
     done = subprocess.run(
         [compiled("traps"), trap], env=env, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.stdout == f"{trap}: right\n" and done.returncode == 0, (
+    assert done.stdout == f"{trap}: passed\n" and done.returncode == 0, (
         done.returncode,
         done.stdout,
         done.stderr[-1000:],
@@ -53,7 +65,7 @@ def test_trap(
 
 
 @pytest.mark.parametrize("mode", ["directly", *MODES])
-def test_what_kernels_print_comes_in_order(
+def test_kernel_output_is_in_order(
     node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path, mode: str
 ) -> None:
     env = (
@@ -69,18 +81,18 @@ def test_what_kernels_print_comes_in_order(
         timeout=60,
         check=False,
     )
-    assert done.stdout == "thread 0 7\nthread 1 7\nwaited\nthread 0 8\nkernel_prints: right\n", (
+    assert done.stdout == "thread 0 7\nthread 1 7\nwaited\nthread 0 8\nkernel_prints: passed\n", (
         done.stdout,
         done.stderr[-1000:],
     )
 
 
 KEEPALIVE = "02"
-"""The kernel's name for the timer that is set, in /proc/net/tcp: nothing is under way, and an empty segment will be sent."""
+"""Code of the keepalive timer in /proc/net/tcp."""
 
 
 def idle_connections(port: int) -> list[tuple[str, float]]:
-    """Of both ends of what is connected to the port: which timer is set, and in how many seconds it ends."""
+    """Return timer code and seconds to expiry of both ends of the connections to a port."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     connected = [r for r in rows if f"{port:04X}" in (r[1][-4:], r[2][-4:]) and r[3] == "01"]
     return [
@@ -90,7 +102,7 @@ def idle_connections(port: int) -> list[tuple[str, float]]:
 
 
 @pytest.mark.parametrize("mode", ["shared memory", "TLS"])
-def test_an_idle_session_is_kept_awake_through_middleboxes_and_a_lost_end_is_noticed(
+def test_idle_session_sends_keepalives(
     node: LocalNode, compiled: Callable[[str], Path], mode: str
 ) -> None:
     program = subprocess.Popen(
@@ -122,10 +134,10 @@ FOREIGN_SSL = "#include <stddef.h>\n" + "".join(
 )
 
 
-def test_a_program_that_brings_a_tls_library_of_another_make_keeps_it_to_itself(
+def test_foreign_tls_library_of_program_is_not_used(
     node: LocalNode, compiled: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    """Programs with BoringSSL inside export OpenSSL's names."""
+    """Programs that contain BoringSSL export OpenSSL's names."""
     (tmp_path / "foreign.c").write_text(FOREIGN_SSL)
     subprocess.run(
         ["gcc", "-shared", "-fPIC", "-o", tmp_path / "foreign.so", tmp_path / "foreign.c"],
@@ -140,7 +152,7 @@ def test_a_program_that_brings_a_tls_library_of_another_make_keeps_it_to_itself(
         timeout=60,
         check=False,
     )
-    assert done.stdout == "late_read: right\n" and done.returncode == 0, (
+    assert done.stdout == "late_read: passed\n" and done.returncode == 0, (
         done.returncode,
         done.stdout,
         done.stderr[-1000:],

@@ -1,4 +1,4 @@
-"""The software GPU's libcuda through ctypes, in a process of its own: a test hands over PTX and arrays, and gets arrays back."""
+"""The software GPU's libcuda through ctypes, run in a child process with PTX and arrays."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from tests.remoting.node import softgpu_environment
 
 
 class CudaError(Exception):
+    """A driver call failed. `log` is the compiler's log, if any."""
+
     def __init__(self, code: int, log: str = "") -> None:
         super().__init__(f"{code} {log}")
         self.code, self.log = code, log
 
 
 class Device:
-    """Device 0. Use it in a child process: a context does not survive a fork."""
+    """Device 0 with its primary context, for child processes; contexts do not survive fork."""
 
     def __init__(self) -> None:
         self.lib = ctypes.CDLL(str(SOFTGPU / "libcuda.so.1"))
@@ -51,7 +53,7 @@ class Device:
         return module
 
     def translate(self, ptx: str) -> list[Any]:
-        """Loads and compiles without running: for programs that nobody should run."""
+        """Load and compile kernel `k` without running it. Raises CudaError."""
         module, function = self.load(ptx), ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, b"k")
         if code := self.lib.cuFuncLoad(function):
@@ -68,6 +70,11 @@ class Device:
         scalars: tuple[int, ...] = (),
         shared: int = 0,
     ) -> list[Any]:
+        """Launch a kernel with pointers to the arrays, then the scalars. Return the arrays after.
+
+        Raises:
+            CudaError: compilation or execution failed.
+        """
         module, function = self.load(ptx), ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
         pointers = []
@@ -93,8 +100,11 @@ class Device:
         return out
 
 
-def in_child(jobs: list[dict[str, Any]], folder: Path) -> list[Any]:
-    """Runs Device.run for each job in one fresh process; an error comes back as ("error", code, log)."""
+def run_in_child(jobs: list[dict[str, Any]], folder: Path) -> list[Any]:
+    """Run each job in one new process: Device.run, or Device.translate without a kernel.
+
+    Return the results in order; a CudaError is the tuple ("error", code, log).
+    """
     env = softgpu_environment(folder, 1) | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", "tests.softgpu.driver"],
@@ -111,19 +121,21 @@ def in_child(jobs: list[dict[str, Any]], folder: Path) -> list[Any]:
 
 def main() -> None:
     jobs = pickle.load(sys.stdin.buffer)
-    answer = os.dup(1)
-    os.dup2(2, 1)  # kernels may print
-    device, results = Device(), []
+    stdout = os.dup(1)
+    os.dup2(2, 1)  # output of kernels goes to stderr
+    device = Device()
+    results: list[Any] = []
     for job in jobs:
         try:
             results.append(device.run(**job) if "kernel" in job else device.translate(**job))
         except CudaError as error:
             results.append(("error", error.code, error.log))
-    with os.fdopen(answer, "wb") as out:
+    with os.fdopen(stdout, "wb") as out:
         pickle.dump(results, out)
 
 
 def status(folder: Path) -> dict[str, Any]:
+    """Return the output of softgpu-status for a machine with one GPU."""
     out = subprocess.run(
         [str(SOFTGPU / "softgpu-status")],
         env=softgpu_environment(folder, 1),

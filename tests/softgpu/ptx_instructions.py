@@ -1,4 +1,4 @@
-"""Every instruction of the PTX manual (ISA 9.0, chapter 9.7) with samples of its spelling, and whether the software GPU runs or refuses it.
+"""Every instruction of the PTX manual (ISA 9.0, chapter 9.7) with samples and its support.
 
 `python -m tests.softgpu.ptx_instructions` writes docs/ptx.md.
 """
@@ -9,8 +9,9 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "ptx.md"
 
-# instruction: samples. Registers: %h b16, %r b32, %l b64, %f f32, %d f64, %p predicates; [%lg] global, [%ls] shared (32 bits), both 16-byte aligned.
-DONE: dict[str, tuple[str, ...]] = {
+# Samples by instruction. Registers: %h b16, %r b32, %l b64, %f f32, %d f64, %p predicates.
+# Addresses, 16-byte aligned: [%lg] global, [%ls] shared (32 bits).
+SUPPORTED: dict[str, tuple[str, ...]] = {
     "add, sub": (
         "add.s16 %h1, %h2, %h3;",
         "add.u32 %r1, %r2, %r3;",
@@ -232,9 +233,12 @@ DONE: dict[str, tuple[str, ...]] = {
         "mbarrier.inval.shared.b64 [%ls];",
     ),
     "mma.sync": (
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};",
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};",
-        "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 {%r1,%r2,%r3,%r4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, {%r1,%r2,%r3,%r4};",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, "
+        "{%r5,%r6}, {%f1,%f2,%f3,%f4};",
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, "
+        "{%r1,%r2,%r3,%r4}, {%r5,%r6}, {%f1,%f2,%f3,%f4};",
+        "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32 {%r1,%r2,%r3,%r4}, "
+        "{%r1,%r2,%r3,%r4}, {%r5,%r6}, {%r1,%r2,%r3,%r4};",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d1,%d2}, {%d3}, {%d4}, {%d1,%d2};",
     ),
     "ldmatrix, stmatrix, movmatrix": (
@@ -243,9 +247,13 @@ DONE: dict[str, tuple[str, ...]] = {
         "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;",
     ),
     "wmma": (
-        "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, [%ls];",
-        "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8};",
-        "wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%lg], {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, %r1;",
+        "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, "
+        "[%ls];",
+        "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, "
+        "{%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, "
+        "{%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8};",
+        "wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%lg], "
+        "{%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, %r1;",
     ),
     "elect.sync": ("elect.sync %r1|%p1, -1;",),
     "nanosleep, pmevent, trap, brkpt": ("nanosleep.u32 100;", "pmevent 1;", "@%p1 trap;", "brkpt;"),
@@ -257,7 +265,8 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "tcgen05": ("tcgen05.wait::ld.sync.aligned;",),
     "cp.async.bulk, tensormap (TMA)": (
         "cp.async.bulk.commit_group;",
-        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%lg], [%ls], 128;",
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
+        "[%lg], [%ls], 128;",
     ),
     "mapa, getctarank, barrier.cluster (clusters)": (
         "mapa.u64 %l1, %l2, %r1;",
@@ -276,7 +285,9 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "suq.width.b32 %r1, [%l1];",
     ),
     "mma.sp": (
-        "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2}, {%r3,%r4}, {%f1,%f2,%f3,%f4}, %r5, 0;",
+        "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, "
+        "{%r1,%r2}, "
+        "{%r3,%r4}, {%f1,%f2,%f3,%f4}, %r5, 0;",
     ),
     "multimem": ("multimem.red.global.add.u32 [%lg], %r1;",),
     "other video instructions (vadd, vset, …)": (
@@ -294,7 +305,8 @@ def kernel(sample: str) -> str:
 .target sm_120a
 .address_size 64
 .visible .entry k(.param .u64 p) {{
-.reg .b16 %h<9>; .reg .b32 %r<9>, %ls; .reg .b64 %l<9>, %lg; .reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p<5>; .reg .b128 %q<2>;
+.reg .b16 %h<9>; .reg .b32 %r<9>, %ls; .reg .b64 %l<9>, %lg; .reg .f32 %f<9>; .reg .f64 %d<9>;
+.reg .pred %p<5>; .reg .b128 %q<2>;
 .shared .align 128 .b8 s[1024];
 ld.param.u64 %lg, [p]; mov.u32 %ls, s;
 {sample}
@@ -304,19 +316,23 @@ ret; }}
 
 def page() -> str:
     rows = [
-        f"| {name} | done | {'<br>'.join(f'`{s}`' for s in samples)} |"
-        for name, samples in DONE.items()
+        f"| {name} | supported | {'<br>'.join(f'`{s}`' for s in samples)} |"
+        for name, samples in SUPPORTED.items()
     ]
     rows += [
-        f"| {name} | refused by name | {'<br>'.join(f'`{s}`' for s in samples)} |"
+        f"| {name} | not supported | {'<br>'.join(f'`{s}`' for s in samples)} |"
         for name, samples in REFUSED.items()
     ]
     text = [
         "# PTX on the software GPU",
         "",
-        "Every instruction of the PTX manual (ISA 9.0). Generated by `python -m tests.softgpu.ptx_instructions`; a test translates each sample,",
-        "asks NVIDIA's ptxas whether it is PTX, and fails when this page is stale. What the instructions *compute* is tested in",
-        "`tests/softgpu/test_instructions.py`, `test_matrix.py`, `test_random_programs.py` and by the programs in `test_programs.py`.",
+        "This page lists every instruction of the PTX manual (ISA 9.0). It is generated by",
+        "`python -m tests.softgpu.ptx_instructions`. A test translates each sample, validates it",
+        "with NVIDIA's ptxas, and fails if this page is stale. A kernel with an unsupported",
+        "instruction fails to load with an error that names the instruction and its line.",
+        "",
+        "The results of the instructions are tested in `tests/softgpu/test_instructions.py`,",
+        "`test_matrix.py`, `test_random_programs.py` and by the programs in `test_programs.py`.",
         "",
         "| instruction | state | samples |",
         "|---|---|---|",

@@ -1,6 +1,8 @@
-"""Random PTX, and a slow second opinion on it: each lane on its own, in Python integers. It shares no code and no design with the translator.
+"""Generator of random PTX programs and a reference interpreter for them.
 
-Programs are made so that every lane reaches each operation across lanes: those stand between the blocks, never inside them.
+The interpreter runs each lane separately with Python integers. It shares no code and no design with
+the translator. All lanes of a generated program reach each operation across lanes, because these
+are between the blocks and never inside them.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ def bits_of(value: float | np.float32) -> int:
     return 0x7FFFFFFF if np.isnan(r) else int(r.view(np.uint32))
 
 
-def rounded(f: Callable[[float, float], float]) -> Callable[[int, int, int], int]:
-    """Sums and products of two floats are exact enough in doubles to be rounded once."""
+def rounded_once(f: Callable[[float, float], float]) -> Callable[[int, int, int], int]:
+    """Compute in double precision and round once; exact for sums and products of two floats."""
 
     def apply(a: int, b: int, _: int) -> int:
         with np.errstate(all="ignore"):
@@ -83,9 +85,9 @@ THREE: dict[str, Callable[[int, int, int], int]] = {
     "shr.s32": lambda a, b, c: shift(a, b, False, True),
     "min.s32": lambda a, b, c: min(signed(a), signed(b)),
     "max.u32": lambda a, b, c: max(a, b),
-    "add.f32": rounded(lambda a, b: a + b),
-    "sub.f32": rounded(lambda a, b: a - b),
-    "mul.f32": rounded(lambda a, b: a * b),
+    "add.f32": rounded_once(lambda a, b: a + b),
+    "sub.f32": rounded_once(lambda a, b: a - b),
+    "mul.f32": rounded_once(lambda a, b: a * b),
 }
 FOUR: dict[str, Callable[[int, int, int], int]] = {
     "mad.lo.s32": lambda a, b, c: a * b + c,
@@ -116,16 +118,15 @@ COMPARE: dict[str, Callable[[int, int], bool]] = {
 REGISTERS = [f"%r{i}" for i in range(8)]
 
 
-class Maker:
-    """One program: blocks with forward branches and counted loops, and operations across lanes between them."""
+class ProgramGenerator:
+    """Generates one program: blocks with forward branches and counted loops.
+
+    With `lockstep`, operations across lanes are between the blocks.
+    """
 
     def __init__(self, seed: int, lockstep: bool) -> None:
-        self.random, self.lockstep, self.labels, self.lines = (
-            random.Random(seed),
-            lockstep,
-            0,
-            list[str](),
-        )
+        self.random, self.lockstep, self.labels = random.Random(seed), lockstep, 0
+        self.lines: list[str] = []
 
     def register(self) -> str:
         return self.random.choice(REGISTERS)
@@ -141,68 +142,77 @@ class Maker:
         self.labels += 1
         return f"$L{self.labels}"
 
-    def simple(self) -> None:
+    def instruction(self) -> None:
         kind = self.random.random()
+        register = self.register
         guard = self.random.choice(["@%p0 ", "@!%p1 "]) if self.random.random() < 0.2 else ""
         if kind < 0.5:
             op = self.random.choice(list(THREE))
-            if op.endswith("f32"):  # no exponent that could lead to a NaN, whose bits are free
-                self.lines += [f"and.b32 %t{i}, {self.register()}, {0xBFFFFFFF};" for i in (1, 2)]
-            text = (
-                f"{op} {self.register()}, %t1, %t2"
-                if op.endswith("f32")
-                else f"{op} {self.register()}, {self.register()}, {self.operand()}"
-            )
+            if op.endswith("f32"):  # exclude exponents that lead to a NaN with unspecified bits
+                self.lines += [f"and.b32 %t{i}, {register()}, {0xBFFFFFFF};" for i in (1, 2)]
+                text = f"{op} {register()}, %t1, %t2"
+            else:
+                text = f"{op} {register()}, {register()}, {self.operand()}"
         elif kind < 0.65:
-            text = f"{self.random.choice(list(FOUR))} {self.register()}, {self.register()}, {self.register()}, {self.register()}"
+            op = self.random.choice(list(FOUR))
+            text = f"{op} {register()}, {register()}, {register()}, {register()}"
         elif kind < 0.8:
-            text = f"{self.random.choice(list(TWO))} {self.register()}, {self.register()}"
+            text = f"{self.random.choice(list(TWO))} {register()}, {register()}"
         elif kind < 0.85:
-            text = f"lop3.b32 {self.register()}, {self.register()}, {self.register()}, {self.register()}, {self.random.randrange(256)}"
+            operands = f"{register()}, {register()}, {register()}, {register()}"
+            text = f"lop3.b32 {operands}, {self.random.randrange(256)}"
         elif kind < 0.92:
-            text = f"setp.{self.random.choice(list(COMPARE))} %p{self.random.randrange(2)}, {self.register()}, {self.operand()}"
+            op = f"setp.{self.random.choice(list(COMPARE))}"
+            text = f"{op} %p{self.random.randrange(2)}, {register()}, {self.operand()}"
         else:
-            text = f"selp.b32 {self.register()}, {self.register()}, {self.register()}, %p{self.random.randrange(2)}"
+            operands = f"{register()}, {register()}, {register()}"
+            text = f"selp.b32 {operands}, %p{self.random.randrange(2)}"
         self.lines.append(f"{guard}{text};")
 
     def block(self, depth: int) -> None:
         for _ in range(self.random.randrange(2, 7)):
             kind = self.random.random()
-            if depth and kind < 0.2:  # if, sometimes with an else
-                other, end = self.label(), self.label()
-                self.lines.append(
-                    f"setp.{self.random.choice(list(COMPARE))} %p2, {self.register()}, {self.operand()};"
-                )
-                self.lines.append(f"@{self.random.choice(['', '!'])}%p2 bra {other};")
-                self.block(depth - 1)
-                self.lines.append(f"bra {end};")
-                self.lines.append(f"{other}:")
-                if self.random.random() < 0.6:
-                    self.block(depth - 1)
-                self.lines.append(f"{end}:")
-            elif (
-                depth and kind < 0.3
-            ):  # a loop that each lane leaves after a number of turns of its own
-                counter, top = f"%n{depth}", self.label()
-                self.lines.append(f"and.b32 {counter}, {self.register()}, 3;")
-                self.lines.append(f"{top}:")
-                self.block(depth - 1)
-                self.lines += [
-                    f"sub.u32 {counter}, {counter}, 1;",
-                    f"setp.ge.s32 %p3, {counter}, 0;",
-                    f"@%p3 bra {top};",
-                ]
+            if depth and kind < 0.2:
+                self.branch(depth)
+            elif depth and kind < 0.3:
+                self.loop(depth)
             else:
-                self.simple()
+                self.instruction()
+
+    def branch(self, depth: int) -> None:
+        """Emit an if, sometimes with an else."""
+        other, end = self.label(), self.label()
+        comparison = f"setp.{self.random.choice(list(COMPARE))}"
+        self.lines.append(f"{comparison} %p2, {self.register()}, {self.operand()};")
+        self.lines.append(f"@{self.random.choice(['', '!'])}%p2 bra {other};")
+        self.block(depth - 1)
+        self.lines.append(f"bra {end};")
+        self.lines.append(f"{other}:")
+        if self.random.random() < 0.6:
+            self.block(depth - 1)
+        self.lines.append(f"{end}:")
+
+    def loop(self, depth: int) -> None:
+        """Emit a loop with a different number of iterations for each lane."""
+        counter, top = f"%n{depth}", self.label()
+        self.lines.append(f"and.b32 {counter}, {self.register()}, 3;")
+        self.lines.append(f"{top}:")
+        self.block(depth - 1)
+        self.lines += [
+            f"sub.u32 {counter}, {counter}, 1;",
+            f"setp.ge.s32 %p3, {counter}, 0;",
+            f"@%p3 bra {top};",
+        ]
 
     def exchange(self) -> None:
+        """Emit an operation across lanes."""
         kind = self.random.randrange(4)
         a, d = self.register(), self.register()
         if kind == 0:
             mode = self.random.choice(["bfly", "idx", "up", "down"])
-            self.lines.append(
-                f"shfl.sync.{mode}.b32 {d}, {a}, {self.random.randrange(32)}, {0 if mode == 'up' else 31}, -1;"
-            )
+            clamp = 0 if mode == "up" else 31
+            lane = self.random.randrange(32)
+            self.lines.append(f"shfl.sync.{mode}.b32 {d}, {a}, {lane}, {clamp}, -1;")
         elif kind == 1:
             self.lines += [f"setp.lt.s32 %p2, {a}, 0;", f"vote.sync.ballot.b32 {d}, %p2, -1;"]
         elif kind == 2:
@@ -211,6 +221,7 @@ class Maker:
             self.lines.append(f"match.any.sync.b32 {d}, {a}, -1;")
 
     def program(self) -> str:
+        """Return the PTX of a kernel that loads, changes and stores the registers of 32 lanes."""
         for _ in range(3):
             self.block(2)
             if self.lockstep:
@@ -228,7 +239,8 @@ class Maker:
 .visible .entry k(.param .u64 p) {{
 .reg .b32 %r<8>, %n<3>, %t<3>; .reg .b64 %rd<3>; .reg .pred %p<4>;
 ld.param.u64 %rd1, [p]; mov.u32 %t0, %tid.x; mul.wide.u32 %rd2, %t0, 4; add.u64 %rd1, %rd1, %rd2;
-setp.eq.u32 %p0, %t0, 3; setp.ne.u32 %p1, %t0, 5; setp.eq.u32 %p2, %t0, %t0; setp.eq.u32 %p3, %t0, %t0;
+setp.eq.u32 %p0, %t0, 3; setp.ne.u32 %p1, %t0, 5;
+setp.eq.u32 %p2, %t0, %t0; setp.eq.u32 %p3, %t0, %t0;
 {load}
 // begin
 {body}
@@ -245,7 +257,7 @@ WORDS = re.compile(r"[\w.%$+!@-]+")
 def run(
     program: str, registers: np.ndarray[tuple[int, int], np.dtype[np.uint32]]
 ) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
-    """The eight registers of 32 lanes after the program, from those before it (8 x 32)."""
+    """Interpret a program. Return the registers (8 registers x 32 lanes) after it."""
     lines = program.split("// begin\n")[1].split("// end", maxsplit=1)[0].split("\n")
     labels = {line[:-1]: i for i, line in enumerate(lines) if line.endswith(":")}
     lanes: list[Lane] = [
@@ -257,7 +269,7 @@ def run(
     while any(a < len(lines) for a in at):
         at = [advance(lane, lines, labels, a) for lane, a in zip(lanes, at, strict=True)]
         if at[0] < len(lines):
-            assert len(set(at)) == 1, "all lanes meet at an operation across lanes"
+            assert len(set(at)) == 1, "all lanes must reach an operation across lanes"
             exchange(lanes, lines[at[0]])
             at = [a + 1 for a in at]
     return np.array([[lane[r] for lane in lanes] for r in REGISTERS], np.uint32)
@@ -268,23 +280,23 @@ def value(lane: Lane, word: str) -> int:
 
 
 def advance(lane: Lane, lines: list[str], labels: dict[str, int], at: int) -> int:
-    """Runs one lane up to the next operation across lanes, or to the end."""
+    """Run one lane up to the next operation across lanes, or to the end. Return its position."""
     while at < len(lines):
         words = WORDS.findall(lines[at])
         if not words or lines[at].endswith(":"):
             at += 1
             continue
-        on = True
+        active = True
         if words[0].startswith("@"):
             guard = words.pop(0)
-            on = bool(lane[guard.lstrip("@!")]) != ("!" in guard)
+            active = bool(lane[guard.lstrip("@!")]) != ("!" in guard)
         op, *rest = words
         if ".sync" in op:
             return at
-        if op == "bra" and on:
+        if op == "bra" and active:
             at = labels[rest[0]]
             continue
-        if on and op != "bra":
+        if active and op != "bra":
             step(lane, op, rest)
         at += 1
     return at
@@ -309,12 +321,13 @@ def exchange(lanes: list[Lane], line: str) -> None:
     values = [lane[a] for lane in lanes]
     if op.startswith("shfl"):
         n = int(rest[0])
-        source = {
+        sources: dict[str, Callable[[int], int]] = {
             "bfly": lambda i: i ^ n,
             "idx": lambda i: n,
             "up": lambda i: i - n,
             "down": lambda i: i + n,
-        }[op.split(".")[2]]
+        }
+        source = sources[op.split(".")[2]]
         new = [values[source(i)] if 0 <= source(i) < LANES else values[i] for i in range(LANES)]
     elif op.startswith("vote"):
         new = [sum(v << i for i, v in enumerate(values))] * LANES

@@ -1,13 +1,18 @@
-"""The fuzzer of the translator notices what it is there for."""
+"""The fuzzer of the PTX translator finds a planted fault."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.suites.fuzz import build, run
+import pytest
+
+from tests.suites.fuzz import run
+from tests.suites.fuzz_targets import build
+
+pytestmark = pytest.mark.exhaustive
 
 
-def test_an_operand_list_that_forgets_its_length_is_found(tmp_path: Path) -> None:
+def test_unchecked_operand_list_is_found(tmp_path: Path) -> None:
     build("ptx", tmp_path / "fuzz", planted=True)
     done = run("ptx", tmp_path / "fuzz", tmp_path, ["-max_total_time=120"])
     assert done.returncode != 0

@@ -1,4 +1,4 @@
-"""Images as nvcc makes them: fatbins with PTX, plain and compressed, beside machine code; and the compute capability that programs see."""
+"""Images from nvcc: fatbins with PTX and machine code; the configured compute capability."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from tests.remoting.node import direct_environment
 from tests.softgpu.driver import Device
 
 SOURCE = """__constant__ float k[2];
-__global__ void fill(float* p, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) p[i] = k[0] * i + k[1]; }
+__global__ void fill(float* p, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) p[i] = k[0] * i + k[1];
+}
 """
 
 
@@ -34,7 +37,7 @@ def nvcc(folder: Path, *options: str) -> Path:
 
 
 def run_image(path: str) -> None:
-    """In a process of its own: loads the image, writes its constant and launches."""
+    """Load an image, write its constant, launch its kernel and check the result. Child process."""
     device, module, function = Device(), ctypes.c_void_p(), ctypes.c_void_p()
     device.call("cuModuleLoadData", ctypes.byref(module), Path(path).read_bytes())
     k, size, p, n = ctypes.c_uint64(), ctypes.c_size_t(), ctypes.c_uint64(), ctypes.c_int(1000)
@@ -51,7 +54,7 @@ def run_image(path: str) -> None:
     np.testing.assert_array_equal(out, np.arange(1000, dtype=np.float32) * 2 + 3)
 
 
-def child(folder: Path, program: str, **env: str) -> subprocess.CompletedProcess[str]:
+def run_child(folder: Path, program: str, **env: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | direct_environment(folder) | {"PYTHONPATH": str(ROOT)} | env
     return subprocess.run(
         [sys.executable, "-c", program],
@@ -64,7 +67,7 @@ def child(folder: Path, program: str, **env: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize("compression", ["none", "speed", "size"])
-def test_fatbins_of_nvcc_run(compression: str, tmp_path: Path) -> None:
+def test_fatbin_of_nvcc_runs(compression: str, tmp_path: Path) -> None:
     image = nvcc(
         tmp_path,
         "-gencode",
@@ -74,15 +77,15 @@ def test_fatbins_of_nvcc_run(compression: str, tmp_path: Path) -> None:
         "-Xfatbin",
         f"-compress-mode={compression}",
     )
-    done = child(
+    done = run_child(
         tmp_path, f"from tests.softgpu.test_images import run_image; run_image({str(image)!r})"
     )
     assert done.returncode == 0, done.stderr
 
 
-def test_machine_code_alone_is_refused_by_name(tmp_path: Path) -> None:
+def test_image_without_ptx_is_rejected(tmp_path: Path) -> None:
     image = nvcc(tmp_path, "-gencode", "arch=compute_90,code=sm_90")
-    done = child(
+    done = run_child(
         tmp_path, f"from tests.softgpu.test_images import run_image; run_image({str(image)!r})"
     )
     assert done.returncode != 0
@@ -90,14 +93,15 @@ def test_machine_code_alone_is_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("capability", ["7.5", "8.0", "9.0", "12.0"])
-def test_the_compute_capability_is_what_was_configured(capability: str, tmp_path: Path) -> None:
+def test_compute_capability_is_configurable(capability: str, tmp_path: Path) -> None:
     program = """
 import ctypes
 from tests.softgpu.driver import Device
 d, major, minor = Device(), ctypes.c_int(), ctypes.c_int()
-d.call("cuDeviceGetAttribute", ctypes.byref(major), 75, 0); d.call("cuDeviceGetAttribute", ctypes.byref(minor), 76, 0)
+d.call("cuDeviceGetAttribute", ctypes.byref(major), 75, 0)
+d.call("cuDeviceGetAttribute", ctypes.byref(minor), 76, 0)
 name = ctypes.create_string_buffer(64); d.call("cuDeviceGetName", name, 64, 0)
 print(f"{major.value}.{minor.value} {name.value.decode()}")
 """
-    done = child(tmp_path, program, BUSBAR_SOFTGPU_COMPUTE_CAPABILITY=capability)
+    done = run_child(tmp_path, program, BUSBAR_SOFTGPU_COMPUTE_CAPABILITY=capability)
     assert done.stdout == f"{capability} Software GPU\n", done.stderr

@@ -1,4 +1,4 @@
-"""One tiny kernel per instruction, against numpy and Python integers, edges included."""
+"""Integer and float instructions, compared with NumPy and Python integers, including edge cases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.softgpu.driver import in_child
+from tests.softgpu.driver import run_in_child
 
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
 EDGES_32 = [
@@ -83,14 +83,15 @@ def trunc_div(a: int, b: int) -> int:
 
 
 def kernel(body: str, bits: int) -> str:
-    """d[i] = f(a[i], b[i], c[i]) on raw registers of one width."""
+    """Return a kernel that computes d[i] = f(a[i], b[i], c[i]) on registers of one width."""
     size = bits // 8
     load = "".join(f"add.u64 %p1, %{n}p, %off; ld.global.b{bits} %{n}, [%p1];\n" for n in "abc")
     return f""".version 8.0
 .target sm_80
 .address_size 64
 .visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd) {{
-.reg .b{bits} %a, %b, %c, %d, %e; .reg .b32 %t, %u, %v; .reg .b64 %ap, %bp, %cp, %dp, %off, %p1, %w; .reg .pred %q, %q2; .reg .b16 %h; .reg .f64 %fd;
+.reg .b{bits} %a, %b, %c, %d, %e; .reg .b32 %t, %u, %v;
+.reg .b64 %ap, %bp, %cp, %dp, %off, %p1, %w; .reg .pred %q, %q2; .reg .b16 %h; .reg .f64 %fd;
 ld.param.u64 %ap, [pa]; ld.param.u64 %bp, [pb]; ld.param.u64 %cp, [pc]; ld.param.u64 %dp, [pd];
 mov.u32 %t, %tid.x; mul.wide.u32 %off, %t, {size};
 {load}
@@ -275,7 +276,7 @@ FLOAT: dict[str, tuple[str, Callable[[Any, Any, Any], Any]]] = {
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """All kernels in one process: a compile each is the cost of this file."""
+    """Results of all kernels, run in one process."""
     jobs: dict[str, dict[str, Any]] = {}
     for name, (bits, body, _) in INTEGER.items():
         jobs[name] = {
@@ -287,7 +288,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "ptx": kernel(body, 32),
             "arrays": [*float_inputs(), np.zeros(16, np.float32)],
         }
-    out = in_child(
+    out = run_in_child(
         [{"kernel": "k", "grid": 1, "block": 16, **j} for j in jobs.values()],
         tmp_path_factory.mktemp("gpu"),
     )
@@ -304,7 +305,7 @@ def float_inputs() -> list[np.ndarray[Any, Any]]:
 
 
 @pytest.mark.parametrize("name", INTEGER)
-def test_integer_instruction(results: dict[str, Any], name: str) -> None:
+def test_integer_instruction_matches_python(results: dict[str, Any], name: str) -> None:
     bits, _, expected = INTEGER[name]
     assert isinstance(results[name], list), results[name]
     a, b, c = (x.tolist() for x in integer_inputs(bits))
@@ -313,7 +314,7 @@ def test_integer_instruction(results: dict[str, Any], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FLOAT)
-def test_float_instruction(results: dict[str, Any], name: str) -> None:
+def test_float_instruction_matches_numpy(results: dict[str, Any], name: str) -> None:
     assert isinstance(results[name], list), results[name]
     with np.errstate(all="ignore"):
         expected = np.array(
@@ -322,10 +323,10 @@ def test_float_instruction(results: dict[str, Any], name: str) -> None:
     np.testing.assert_array_equal(results[name][3], expected)
 
 
-def test_an_unknown_instruction_is_refused_by_name_and_line(tmp_path: Path) -> None:
+def test_unknown_instruction_is_rejected_with_name_and_line(tmp_path: Path) -> None:
     ptx = kernel("tcgen05.fence::before_thread_sync;\n", 32)
     job = {"ptx": ptx, "kernel": "k", "grid": 1, "block": 1, "arrays": [np.zeros(1, np.uint32)] * 4}
     broken = job | {"ptx": ptx.replace("ret;", "ret; $"), "kernel": "k"}
-    unknown, malformed = in_child([job, broken], tmp_path)
+    unknown, malformed = run_in_child([job, broken], tmp_path)
     assert unknown[:2] == ("error", 801)
     assert malformed[:2] == ("error", 218) and "line" in malformed[2]

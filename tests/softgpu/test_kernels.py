@@ -1,4 +1,4 @@
-"""CUDA C from NVIDIA's own compiler (NVRTC, which needs no GPU): blocks, warps, atomics, calls, faults."""
+"""CUDA C++ kernels compiled with NVRTC: blocks, warps, atomics, calls, faults."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from cuda.bindings import nvrtc
 
-from tests.softgpu.driver import in_child
+from tests.softgpu.driver import run_in_child
 
 SOURCE = r"""
 extern "C" {
 __global__ void block_sum(const float* x, float* out, unsigned n) {
   __shared__ float part[256];
   float v = 0;
-  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) v += x[i];
+  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    v += x[i];
   part[threadIdx.x] = v;
   __syncthreads();
   for (unsigned s = blockDim.x / 2; s > 0; s >>= 1) {
@@ -25,7 +26,7 @@ __global__ void block_sum(const float* x, float* out, unsigned n) {
   }
   if (threadIdx.x == 0) atomicAdd(out, part[0]);
 }
-__global__ void volatile_sum(const int* x, int* out) {      // without __syncwarp, as before Volta
+__global__ void volatile_sum(const int* x, int* out) {  // without __syncwarp, as before Volta
   __shared__ int part[64];
   volatile int* v = part;
   part[threadIdx.x] = x[threadIdx.x];
@@ -43,7 +44,7 @@ __global__ void warp_sum(const int* x, int* out) {
   for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
   if ((threadIdx.x & 31) == 0) out[(blockIdx.x * blockDim.x + threadIdx.x) / 32] = v;
 }
-__global__ void leaders(const int* x, int* out) {           // warp-aggregated increment under divergence
+__global__ void leaders(const int* x, int* out) {  // warp-aggregated increment under divergence
   int v = x[threadIdx.x];
   if (v % 3 == 0) {
     unsigned m = __activemask();
@@ -52,21 +53,31 @@ __global__ void leaders(const int* x, int* out) {           // warp-aggregated i
   }
   out[1 + threadIdx.x] = __ballot_sync(0xffffffff, v & 1);
 }
-__device__ __noinline__ long fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
-__global__ void recursion(const int* x, long* out) { out[threadIdx.x] = fib(x[threadIdx.x]); }
+__device__ __noinline__ long fib(int n) {
+  return n < 2 ? n : fib(n - 1) + fib(n - 2);
+}
+__global__ void recursion(const int* x, long* out) {
+  out[threadIdx.x] = fib(x[threadIdx.x]);
+}
 __constant__ int table[8] = {1, 10, 100, 1000, 7, 70, 700, 7000};
 __global__ void lookup(const int* x, int* out) {
   int local[8];
   for (int i = 0; i < 8; ++i) local[i] = table[i] + i;
   switch (x[threadIdx.x] & 7) {
-  case 0: out[threadIdx.x] = -1; break;
-  case 1: out[threadIdx.x] = -2; break; case 5: out[threadIdx.x] = -3; break;
-  default: out[threadIdx.x] = local[x[threadIdx.x] & 7];
+    case 0: out[threadIdx.x] = -1; break;
+    case 1: out[threadIdx.x] = -2; break;
+    case 5: out[threadIdx.x] = -3; break;
+    default: out[threadIdx.x] = local[x[threadIdx.x] & 7];
   }
 }
-__global__ void ticket_lock(int* lock, int* count) {         // lanes of a warp that spin on each other
+__global__ void ticket_lock(int* lock, int* count) {  // lanes of a warp wait for each other
   for (bool done = false; !done;) {
-    if (atomicCAS(lock, 0, 1) == 0) { *(volatile int*)count += 1; __threadfence(); atomicExch(lock, 0); done = true; }
+    if (atomicCAS(lock, 0, 1) == 0) {
+      *(volatile int*)count += 1;
+      __threadfence();
+      atomicExch(lock, 0);
+      done = true;
+    }
   }
 }
 __global__ void dynamic_shared(int* out) {
@@ -76,16 +87,32 @@ __global__ void dynamic_shared(int* out) {
   out[threadIdx.x] = s[blockDim.x - 1 - threadIdx.x];
 }
 __global__ void vote_barrier(int* out) {
-  out[threadIdx.x] = __syncthreads_count(threadIdx.x % 3 == 0) * 10 + __syncthreads_or(threadIdx.x == 100);
+  out[threadIdx.x] =
+      __syncthreads_count(threadIdx.x % 3 == 0) * 10 + __syncthreads_or(threadIdx.x == 100);
 }
 __global__ void doubles(const double* x, double* out) {
-  int i = threadIdx.x; out[i] = sin(x[i]) + exp(-x[i]) * log(x[i] + 1.0) + pow(x[i], 0.3);
+  int i = threadIdx.x;
+  out[i] = sin(x[i]) + exp(-x[i]) * log(x[i] + 1.0) + pow(x[i], 0.3);
 }
-__global__ void out_of_bounds(int* p) { p[1ull << 40] = 1; }
-__global__ void null_pointer(int* p) { *(int*)(8) = threadIdx.x; }
-__global__ void misaligned(char* p) { *(int*)(p + 1) = 1; }
-__global__ void shared_overrun(int* p) { __shared__ int s[4]; volatile int* q = s; q[threadIdx.x + 4000] = 1; p[0] = q[3]; }
-__global__ void trapped(int* p) { if (threadIdx.x == 3) __trap(); p[0] = 1; }
+__global__ void out_of_bounds(int* p) {
+  p[1ull << 40] = 1;
+}
+__global__ void null_pointer(int* p) {
+  *(int*)(8) = threadIdx.x;
+}
+__global__ void misaligned(char* p) {
+  *(int*)(p + 1) = 1;
+}
+__global__ void shared_overrun(int* p) {
+  __shared__ int s[4];
+  volatile int* q = s;
+  q[threadIdx.x + 4000] = 1;
+  p[0] = q[3];
+}
+__global__ void trapped(int* p) {
+  if (threadIdx.x == 3) __trap();
+  p[0] = 1;
+}
 }
 """
 
@@ -101,7 +128,7 @@ def ptx() -> str:
         nvrtc.nvrtcGetProgramLog(program, log)
         raise AssertionError(log.decode())
     size = nvrtc.nvrtcGetPTXSize(program)[1]
-    text = b" " * size
+    text: bytes = b" " * size
     nvrtc.nvrtcGetPTX(program, text)
     return text.decode().rstrip("\0 ")
 
@@ -115,7 +142,7 @@ def run(
     *arrays: np.ndarray[Any, Any],
     **more: Any,
 ) -> Any:
-    return in_child(
+    return run_in_child(
         [
             {
                 "ptx": ptx,
@@ -130,7 +157,7 @@ def run(
     )[0]
 
 
-def test_a_tree_reduction_in_shared_memory(ptx: str, tmp_path: Path) -> None:
+def test_tree_reduction_in_shared_memory(ptx: str, tmp_path: Path) -> None:
     x = np.arange(10_007, dtype=np.float32)
     _, out = run(ptx, tmp_path, "block_sum", 7, 256, x, np.zeros(1, np.float32), scalars=(x.size,))
     assert out[0] == pytest.approx(x.sum(), rel=1e-5)
@@ -144,12 +171,12 @@ def test_shuffles_of_whole_warps(ptx: str, tmp_path: Path) -> None:
     )
 
 
-def test_a_warp_hands_values_on_through_volatile_shared_memory(ptx: str, tmp_path: Path) -> None:
+def test_warp_exchanges_values_through_volatile_shared_memory(ptx: str, tmp_path: Path) -> None:
     x = np.arange(64, dtype=np.int32) ** 2
     assert run(ptx, tmp_path, "volatile_sum", 1, 32, x, np.zeros(1, np.int32))[1][0] == x.sum()
 
 
-def test_lanes_meet_again_after_divergence(ptx: str, tmp_path: Path) -> None:
+def test_lanes_reconverge_after_divergence(ptx: str, tmp_path: Path) -> None:
     x = np.random.default_rng(3).integers(0, 100, 96).astype(np.int32)
     out = run(ptx, tmp_path, "leaders", 1, 96, x, np.zeros(97, np.int32))[1]
     assert out[0] == (x % 3 == 0).sum()
@@ -182,7 +209,7 @@ def test_constants_local_arrays_and_switches(ptx: str, tmp_path: Path) -> None:
     ].tolist() == [-1, -2, 102, 1003, 11, -3, 706, 7007]
 
 
-def test_lanes_that_spin_on_each_other_get_through(ptx: str, tmp_path: Path) -> None:
+def test_lanes_that_spin_on_each_other_make_progress(ptx: str, tmp_path: Path) -> None:
     assert (
         run(ptx, tmp_path, "ticket_lock", 4, 64, np.zeros(1, np.int32), np.zeros(1, np.int32))[1][0]
         == 256
@@ -195,7 +222,7 @@ def test_dynamic_shared_memory(ptx: str, tmp_path: Path) -> None:
     ].tolist() == [(99 - i) ** 2 for i in range(100)]
 
 
-def test_barriers_that_reduce(ptx: str, tmp_path: Path) -> None:
+def test_reducing_barriers(ptx: str, tmp_path: Path) -> None:
     assert set(run(ptx, tmp_path, "vote_barrier", 1, 128, np.zeros(128, np.int32))[0].tolist()) == {
         43 * 10 + 1
     }
@@ -217,7 +244,7 @@ def test_double_precision_functions(ptx: str, tmp_path: Path) -> None:
         ("trapped", 719),
     ],
 )
-def test_a_fault_is_the_cuda_error_that_a_gpu_gives(
+def test_fault_causes_same_error_as_on_nvidia_gpu(
     ptx: str, tmp_path: Path, kernel: str, code: int
 ) -> None:
     assert run(ptx, tmp_path, kernel, 1, 32, np.zeros(16, np.int32))[:2] == ("error", code)

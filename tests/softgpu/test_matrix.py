@@ -1,4 +1,7 @@
-"""Matrix instructions of a warp, asynchronous copies, fp8 and packed atomics, against NumPy and layouts written out from the PTX manual."""
+"""Matrix instructions, asynchronous copies, fp8 and packed atomics, compared with NumPy.
+
+The layouts of the fragments are transcribed from the PTX manual.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.softgpu.driver import in_child
+from tests.softgpu.driver import run_in_child
 
 HEAD = ".version 8.7\n.target sm_120a\n.address_size 64\n"
 Place = Callable[[int, int], tuple[int, int]]
-"""(lane, element) to (row, column)."""
+"""Maps (lane, element) to (row, column)."""
 
 
 def g(lane: int) -> int:
@@ -26,7 +29,7 @@ def t(lane: int) -> int:
     return lane % 4
 
 
-# As the manual's pages for each shape have it: one function a fragment.
+# Layouts from the manual's page of each shape.
 A16 = {
     "m16n8k8.f16": lambda lane, i: (g(lane) + (8 if i >= 2 else 0), t(lane) * 2 + i % 2),
     "m16n8k16.f16": lambda lane, i: (
@@ -71,21 +74,38 @@ def e5m2(code: int) -> float:
 
 
 ENCODE: dict[str, Callable[[Any], bytes]] = {
-    "f16": lambda v: np.float16(v).tobytes(), "bf16": lambda v: np.float32(v).tobytes()[2:], "tf32": lambda v: np.float32(v).tobytes(),
-    "s8": lambda v: np.int8(v).tobytes(), "u8": lambda v: np.uint8(v).tobytes(), "e4m3": lambda v: bytes([v]), "e5m2": lambda v: bytes([v]),
-}  # fmt: skip
+    "f16": lambda v: np.float16(v).tobytes(),
+    "bf16": lambda v: np.float32(v).tobytes()[2:],
+    "tf32": lambda v: np.float32(v).tobytes(),
+    "s8": lambda v: np.int8(v).tobytes(),
+    "u8": lambda v: np.uint8(v).tobytes(),
+    "e4m3": lambda v: bytes([v]),
+    "e5m2": lambda v: bytes([v]),
+}
 CASES = [
-    ("m16n8k8", "f16", "f16", "f32"), ("m16n8k16", "f16", "f16", "f32"), ("m16n8k16", "f16", "f16", "f16"), ("m16n8k8", "bf16", "bf16", "f32"),
-    ("m16n8k16", "bf16", "bf16", "f32"), ("m16n8k4", "tf32", "tf32", "f32"), ("m16n8k8", "tf32", "tf32", "f32"), ("m16n8k16", "s8", "s8", "s32"),
-    ("m16n8k32", "s8", "u8", "s32"), ("m16n8k32", "u8", "u8", "s32"), ("m8n8k16", "s8", "s8", "s32"), ("m16n8k32", "e4m3", "e4m3", "f32"),
+    ("m16n8k8", "f16", "f16", "f32"),
+    ("m16n8k16", "f16", "f16", "f32"),
+    ("m16n8k16", "f16", "f16", "f16"),
+    ("m16n8k8", "bf16", "bf16", "f32"),
+    ("m16n8k16", "bf16", "bf16", "f32"),
+    ("m16n8k4", "tf32", "tf32", "f32"),
+    ("m16n8k8", "tf32", "tf32", "f32"),
+    ("m16n8k16", "s8", "s8", "s32"),
+    ("m16n8k32", "s8", "u8", "s32"),
+    ("m16n8k32", "u8", "u8", "s32"),
+    ("m8n8k16", "s8", "s8", "s32"),
+    ("m16n8k32", "e4m3", "e4m3", "f32"),
     ("m16n8k32", "e5m2", "e4m3", "f32"),
-]  # fmt: skip
+]
 
 
 def values(
     kind: str, shape: tuple[int, int], rng: np.random.Generator
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """What is encoded, and what it stands for. Small integers in floating types: every order of adding is exact."""
+    """Return encoded values and the numbers they represent.
+
+    Floating-point types hold small integers, so that sums are exact in any order.
+    """
     if kind in ("e4m3", "e5m2"):
         codes = rng.choice([0, 0x38, 0xB8, 0x3C, 0x40, 0xC0, 0x30], shape)
         return codes, np.vectorize(e4m3 if kind == "e4m3" else e5m2)(codes)
@@ -106,25 +126,29 @@ def fragments(
 def mma_program(shape: str, d: str, a: str, b: str, counts: tuple[int, int, int]) -> str:
     names = dict(zip("abc", counts, strict=True))
     loads = "".join(
-        f"ld.param.u64 %rd1, [{x.upper()}]; mul.lo.u32 %r1, %r0, {4 * n}; cvt.u64.u32 %rd2, %r1; add.u64 %rd1, %rd1, %rd2;\n"
+        f"ld.param.u64 %rd1, [{x.upper()}]; mul.lo.u32 %r1, %r0, {4 * n}; cvt.u64.u32 %rd2, %r1; "
+        "add.u64 %rd1, %rd1, %rd2;\n"
         + "".join(f"ld.global.b32 %{x}{i}, [%rd1+{4 * i}];\n" for i in range(n))
         for x, n in names.items()
     )
     vector = {x: "{" + ",".join(f"%{x}{i}" for i in range(n)) + "}" for x, n in names.items()}
     result = "{" + ",".join(f"%d{i}" for i in range(counts[2])) + "}"
     stores = (
-        f"ld.param.u64 %rd1, [D]; mul.lo.u32 %r1, %r0, {4 * counts[2]}; cvt.u64.u32 %rd2, %r1; add.u64 %rd1, %rd1, %rd2;\n"
+        f"ld.param.u64 %rd1, [D]; mul.lo.u32 %r1, %r0, {4 * counts[2]}; cvt.u64.u32 %rd2, %r1; "
+        "add.u64 %rd1, %rd1, %rd2;\n"
         + "".join(f"st.global.b32 [%rd1+{4 * i}], %d{i};\n" for i in range(counts[2]))
-    )  # fmt: skip
+    )
     return (
-        HEAD
-        + ".visible .entry k(.param .u64 A, .param .u64 B, .param .u64 C, .param .u64 D)\n{\n.reg .b32 %r<2>, %a<4>, %b<4>, %c<4>, %d<4>;\n.reg .b64 %rd<3>;\n"
-        f"mov.u32 %r0, %tid.x;\n{loads}mma.sync.aligned.{shape}.row.col.{d}.{a}.{b}.{d} {result}, {vector['a']}, {vector['b']}, {vector['c']};\n{stores}ret;\n}}\n"
+        HEAD + ".visible .entry k(.param .u64 A, .param .u64 B, .param .u64 C, .param .u64 D)\n{\n"
+        ".reg .b32 %r<2>, %a<4>, %b<4>, %c<4>, %d<4>;\n.reg .b64 %rd<3>;\n"
+        "mov.u32 %r0, %tid.x;\n"
+        f"{loads}mma.sync.aligned.{shape}.row.col.{d}.{a}.{b}.{d} {result}, {vector['a']}, "
+        f"{vector['b']}, {vector['c']};\n{stores}ret;\n}}\n"
     )
 
 
 @pytest.mark.parametrize(("shape", "a", "b", "d"), CASES, ids=lambda w: w)
-def test_mma_multiplies_as_numpy_does(tmp_path: Path, shape: str, a: str, b: str, d: str) -> None:
+def test_mma_matches_numpy(tmp_path: Path, shape: str, a: str, b: str, d: str) -> None:
     m, k = int(shape.split("n", maxsplit=1)[0][1:]), int(shape.split("k")[1])
     family = {"bf16": "f16", "u8": "s8", "e4m3": "s8", "e5m2": "s8"}.get(a, a)
     rng = np.random.default_rng(abs(hash((shape, a, b, d))) % 2**32)
@@ -148,29 +172,32 @@ def test_mma_multiplies_as_numpy_does(tmp_path: Path, shape: str, a: str, b: str
         "block": 32,
         "arrays": [frag_a, frag_b, frag_c, np.zeros_like(frag_c)],
     }
-    (result,) = in_child([job], tmp_path)
+    (result,) = run_in_child([job], tmp_path)
     assert not isinstance(result, tuple), result
-    got, wanted = np.zeros((m, 8)), A @ B + C
+    actual, expected = np.zeros((m, 8)), A @ B + C
     for n, v in enumerate(result[3].view(kind)):
-        got[result_place(n // elements, n % elements)] = float(v)
-    np.testing.assert_array_equal(got, wanted.astype(kind).astype(np.float64))
+        actual[result_place(n // elements, n % elements)] = float(v)
+    np.testing.assert_array_equal(actual, expected.astype(kind).astype(np.float64))
 
 
-def test_mma_of_doubles(tmp_path: Path) -> None:
+def test_mma_of_doubles_matches_numpy(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     A, B, C = rng.standard_normal((8, 4)), rng.standard_normal((4, 8)), rng.standard_normal((8, 8))
     fa = np.array([A[g(lane), t(lane)] for lane in range(32)])
     fb = np.array([B[t(lane), g(lane)] for lane in range(32)])
     fc = np.array([C[g(lane), t(lane) * 2 + i] for lane in range(32) for i in range(2)])
     ptx = HEAD + (
-        ".visible .entry k(.param .u64 A, .param .u64 B, .param .u64 C, .param .u64 D)\n{\n.reg .b32 %r<2>; .reg .b64 %rd<9>; .reg .f64 %f<7>;\n"
+        ".visible .entry k(.param .u64 A, .param .u64 B, .param .u64 C, .param .u64 D)\n{\n"
+        ".reg .b32 %r<2>; .reg .b64 %rd<9>; .reg .f64 %f<7>;\n"
         "mov.u32 %r0, %tid.x; mul.wide.u32 %rd1, %r0, 8; mul.wide.u32 %rd2, %r0, 16;\n"
-        "ld.param.u64 %rd3, [A]; add.u64 %rd3, %rd3, %rd1; ld.global.f64 %f0, [%rd3];\nld.param.u64 %rd4, [B]; add.u64 %rd4, %rd4, %rd1; ld.global.f64 %f1, [%rd4];\n"
+        "ld.param.u64 %rd3, [A]; add.u64 %rd3, %rd3, %rd1; ld.global.f64 %f0, [%rd3];\n"
+        "ld.param.u64 %rd4, [B]; add.u64 %rd4, %rd4, %rd1; ld.global.f64 %f1, [%rd4];\n"
         "ld.param.u64 %rd5, [C]; add.u64 %rd5, %rd5, %rd2; ld.global.v2.f64 {%f2, %f3}, [%rd5];\n"
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%f4, %f5}, {%f0}, {%f1}, {%f2, %f3};\n"
-        "ld.param.u64 %rd6, [D]; add.u64 %rd6, %rd6, %rd2; st.global.v2.f64 [%rd6], {%f4, %f5};\nret;\n}\n"
+        "ld.param.u64 %rd6, [D]; add.u64 %rd6, %rd6, %rd2; st.global.v2.f64 [%rd6], {%f4, %f5};\n"
+        "ret;\n}\n"
     )
-    (result,) = in_child(
+    (result,) = run_in_child(
         [
             {
                 "ptx": ptx,
@@ -182,37 +209,46 @@ def test_mma_of_doubles(tmp_path: Path) -> None:
         ],
         tmp_path,
     )
-    got = np.array([[result[3][(r * 4 + c // 2) * 2 + c % 2] for c in range(8)] for r in range(8)])
-    np.testing.assert_allclose(got, A @ B + C, rtol=1e-13)
+    actual = np.array(
+        [[result[3][(r * 4 + c // 2) * 2 + c % 2] for c in range(8)] for r in range(8)]
+    )
+    np.testing.assert_allclose(actual, A @ B + C, rtol=1e-13)
 
 
 @pytest.mark.parametrize(("count", "transposed"), list(itertools.product((1, 2, 4), (False, True))))
-def test_matrices_go_through_shared_memory_and_back(
-    tmp_path: Path, count: int, transposed: bool
-) -> None:
-    """ldmatrix into fragments, which are shown, and stmatrix of the same ones to another place."""
+def test_ldmatrix_and_stmatrix_match_layout(tmp_path: Path, count: int, transposed: bool) -> None:
+    """ldmatrix loads fragments, which are stored; stmatrix writes them to another location."""
     x = np.arange(64 * count, dtype=np.uint16) * 257 + 3
     regs = ",".join(f"%f{i}" for i in range(count))
     how = f"sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"
     ptx = HEAD + (
-        ".visible .entry k(.param .u64 X, .param .u64 F, .param .u64 Y)\n{\n.reg .b32 %r<9>, %f<4>; .reg .b64 %rd<9>; .reg .b16 %h<2>;\n"
+        ".visible .entry k(.param .u64 X, .param .u64 F, .param .u64 Y)\n{\n"
+        ".reg .b32 %r<9>, %f<4>; .reg .b64 %rd<9>; .reg .b16 %h<2>;\n"
         ".shared .align 16 .b8 in[512]; .shared .align 16 .b8 out[512];\n"
-        "mov.u32 %r0, %tid.x; ld.param.u64 %rd1, [X]; ld.param.u64 %rd2, [F]; ld.param.u64 %rd3, [Y]; mov.u32 %r1, in; mov.u32 %r2, out;\n"
+        "mov.u32 %r0, %tid.x; ld.param.u64 %rd1, [X]; ld.param.u64 %rd2, [F]; "
+        "ld.param.u64 %rd3, [Y]; mov.u32 %r1, in; mov.u32 %r2, out;\n"
         + "".join(
-            f"mul.wide.u32 %rd4, %r0, 2; add.u64 %rd5, %rd1, %rd4; ld.global.b16 %h0, [%rd5+{64 * i}]; shl.b32 %r3, %r0, 1; add.u32 %r4, %r1, %r3; st.shared.b16 [%r4+{64 * i}], %h0;\n"
+            "mul.wide.u32 %rd4, %r0, 2; add.u64 %rd5, %rd1, %rd4; "
+            f"ld.global.b16 %h0, [%rd5+{64 * i}]; shl.b32 %r3, %r0, 1; add.u32 %r4, %r1, %r3; "
+            f"st.shared.b16 [%r4+{64 * i}], %h0;\n"
             for i in range(2 * count)
         )
         + "bar.warp.sync 0xffffffff;\n"
-        f"and.b32 %r5, %r0, {8 * count - 1}; shl.b32 %r5, %r5, 4; add.u32 %r6, %r1, %r5; add.u32 %r7, %r2, %r5;\n"
-        f"ldmatrix.{how} {{{regs}}}, [%r6];\nstmatrix.{how} [%r7], {{{regs}}};\nbar.warp.sync 0xffffffff;\n"
-        f"mul.wide.u32 %rd6, %r0, {4 * count}; add.u64 %rd7, %rd2, %rd6;\n" + "".join(f"st.global.b32 [%rd7+{4 * i}], %f{i};\n" for i in range(count))
+        f"and.b32 %r5, %r0, {8 * count - 1}; shl.b32 %r5, %r5, 4; add.u32 %r6, %r1, %r5; "
+        "add.u32 %r7, %r2, %r5;\n"
+        f"ldmatrix.{how} {{{regs}}}, [%r6];\nstmatrix.{how} [%r7], {{{regs}}};\n"
+        "bar.warp.sync 0xffffffff;\n"
+        f"mul.wide.u32 %rd6, %r0, {4 * count}; add.u64 %rd7, %rd2, %rd6;\n"
+        + "".join(f"st.global.b32 [%rd7+{4 * i}], %f{i};\n" for i in range(count))
         + "".join(
-            f"mul.wide.u32 %rd4, %r0, 2; add.u64 %rd5, %rd3, %rd4; shl.b32 %r3, %r0, 1; add.u32 %r4, %r2, %r3; ld.shared.b16 %h1, [%r4+{64 * i}]; st.global.b16 [%rd5+{64 * i}], %h1;\n"
+            "mul.wide.u32 %rd4, %r0, 2; add.u64 %rd5, %rd3, %rd4; shl.b32 %r3, %r0, 1; "
+            f"add.u32 %r4, %r2, %r3; ld.shared.b16 %h1, [%r4+{64 * i}]; "
+            f"st.global.b16 [%rd5+{64 * i}], %h1;\n"
             for i in range(2 * count)
         )
         + "ret;\n}\n"
-    )  # fmt: skip
-    (result,) = in_child(
+    )
+    (result,) = run_in_child(
         [
             {
                 "ptx": ptx,
@@ -227,19 +263,21 @@ def test_matrices_go_through_shared_memory_and_back(
     matrices = x.reshape(count, 8, 8)
     for lane, j in itertools.product(range(32), range(count)):
         m = matrices[j].T if transposed else matrices[j]
-        wanted = int(m[g(lane), t(lane) * 2]) | int(m[g(lane), t(lane) * 2 + 1]) << 16
-        assert int(result[1][lane * count + j]) == wanted, (lane, j)
+        expected = int(m[g(lane), t(lane) * 2]) | int(m[g(lane), t(lane) * 2 + 1]) << 16
+        assert int(result[1][lane * count + j]) == expected, (lane, j)
     np.testing.assert_array_equal(result[2], x)
 
 
 def test_movmatrix_transposes(tmp_path: Path) -> None:
     x = np.arange(64, dtype=np.uint16)
     ptx = HEAD + (
-        ".visible .entry k(.param .u64 X, .param .u64 Y)\n{\n.reg .b32 %r<3>; .reg .b64 %rd<4>;\nmov.u32 %r0, %tid.x; mul.wide.u32 %rd1, %r0, 4;\n"
-        "ld.param.u64 %rd2, [X]; add.u64 %rd2, %rd2, %rd1; ld.global.b32 %r1, [%rd2]; movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r1;\n"
+        ".visible .entry k(.param .u64 X, .param .u64 Y)\n{\n.reg .b32 %r<3>; .reg .b64 %rd<4>;\n"
+        "mov.u32 %r0, %tid.x; mul.wide.u32 %rd1, %r0, 4;\n"
+        "ld.param.u64 %rd2, [X]; add.u64 %rd2, %rd2, %rd1; ld.global.b32 %r1, [%rd2]; "
+        "movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r1;\n"
         "ld.param.u64 %rd3, [Y]; add.u64 %rd3, %rd3, %rd1; st.global.b32 [%rd3], %r2;\nret;\n}\n"
     )
-    (result,) = in_child(
+    (result,) = run_in_child(
         [{"ptx": ptx, "kernel": "k", "grid": 1, "block": 32, "arrays": [x, np.zeros_like(x)]}],
         tmp_path,
     )
@@ -247,47 +285,53 @@ def test_movmatrix_transposes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("bytes_", "read"), [(4, 4), (8, 8), (16, 16), (16, 5), (16, 0)])
-def test_asynchronous_copies_fill_and_zero(tmp_path: Path, bytes_: int, read: int) -> None:
+def test_asynchronous_copy_zero_fills(tmp_path: Path, bytes_: int, read: int) -> None:
     x = np.arange(1, 65, dtype=np.uint8)
     kind = "cg" if bytes_ == 16 else "ca"
     ptx = HEAD + (
-        ".visible .entry k(.param .u64 X, .param .u64 Y)\n{\n.reg .b32 %r<4>; .reg .b64 %rd<4>;\n.shared .align 16 .b8 s[16];\n"
+        ".visible .entry k(.param .u64 X, .param .u64 Y)\n{\n.reg .b32 %r<4>; .reg .b64 %rd<4>;\n"
+        ".shared .align 16 .b8 s[16];\n"
         "ld.param.u64 %rd1, [X]; ld.param.u64 %rd2, [Y]; mov.u32 %r0, s; mov.u32 %r3, 0xdeadbeef;\n"
         + "".join(f"st.shared.b32 [%r0+{i}], %r3;\n" for i in range(0, 16, 4))
-        + f"mov.u32 %r2, {read}; cp.async.{kind}.shared.global [%r0], [%rd1+16], {bytes_}, %r2;\ncp.async.commit_group; cp.async.wait_group 0; cp.async.wait_all;\n"
+        + f"mov.u32 %r2, {read}; cp.async.{kind}.shared.global [%r0], [%rd1+16], {bytes_}, %r2;\n"
+        "cp.async.commit_group; cp.async.wait_group 0; cp.async.wait_all;\n"
         + "".join(
             f"ld.shared.b32 %r1, [%r0+{i}]; st.global.b32 [%rd2+{i}], %r1;\n"
             for i in range(0, 16, 4)
         )
         + "ret;\n}\n"
     )
-    (result,) = in_child(
+    (result,) = run_in_child(
         [{"ptx": ptx, "kernel": "k", "grid": 1, "block": 1, "arrays": [x, np.zeros(16, np.uint8)]}],
         tmp_path,
     )
-    wanted = (bytes(x[16 : 16 + read]) + bytes(bytes_ - read)).ljust(16, b"?")
+    expected = (bytes(x[16 : 16 + read]) + bytes(bytes_ - read)).ljust(16, b"?")
     assert (
-        bytes(result[1])[:bytes_] == wanted[:bytes_]
+        bytes(result[1])[:bytes_] == expected[:bytes_]
         and bytes(result[1])[bytes_:] == (b"\xef\xbe\xad\xde" * 4)[bytes_:]
     )
 
 
 def elementwise(body: str, inputs: int, in_bytes: int, out_bytes: int, registers: str) -> str:
     loads = "".join(
-        f"mul.wide.u32 %rd1, %r0, {in_bytes}; ld.param.u64 %rd2, [P{i}]; add.u64 %rd2, %rd2, %rd1; ld.global.b{8 * in_bytes} %x{i}, [%rd2];\n"
+        f"mul.wide.u32 %rd1, %r0, {in_bytes}; ld.param.u64 %rd2, [P{i}]; "
+        f"add.u64 %rd2, %rd2, %rd1; ld.global.b{8 * in_bytes} %x{i}, [%rd2];\n"
         for i in range(inputs)
     )
     return HEAD + (
-        f".visible .entry k({', '.join(f'.param .u64 P{i}' for i in range(inputs + 1))})\n{{\n.reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .pred %p<3>; {registers}\n"
-        f"mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mad.lo.u32 %r0, %r1, %r2, %r3;\n{loads}{body}\n"
-        f"mul.wide.u32 %rd1, %r0, {out_bytes}; ld.param.u64 %rd2, [P{inputs}]; add.u64 %rd2, %rd2, %rd1; st.global.b{8 * out_bytes} [%rd2], %y;\nret;\n}}\n"
+        f".visible .entry k({', '.join(f'.param .u64 P{i}' for i in range(inputs + 1))})\n{{\n"
+        f".reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .pred %p<3>; {registers}\n"
+        "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; "
+        f"mad.lo.u32 %r0, %r1, %r2, %r3;\n{loads}{body}\n"
+        f"mul.wide.u32 %rd1, %r0, {out_bytes}; ld.param.u64 %rd2, [P{inputs}]; "
+        f"add.u64 %rd2, %rd2, %rd1; st.global.b{8 * out_bytes} [%rd2], %y;\nret;\n}}\n"
     )
 
 
 @pytest.mark.parametrize(
     ("name", "decode", "largest"), [("e4m3", e4m3, 448.0), ("e5m2", e5m2, 57344.0)]
 )
-def test_fp8_is_read_exactly_and_written_to_the_nearest_even(
+def test_fp8_conversion_rounds_to_nearest_even(
     tmp_path: Path, name: str, decode: Callable[[int], float], largest: float
 ) -> None:
     codes = np.arange(256, dtype=np.uint16)
@@ -324,13 +368,13 @@ def test_fp8_is_read_exactly_and_written_to_the_nearest_even(
             "arrays": [floats, floats[::-1].copy(), np.zeros(len(floats), np.uint16)],
         },
     ]
-    wide, narrow = in_child(jobs, tmp_path)
+    wide, narrow = run_in_child(jobs, tmp_path)
     halves = wide[1].view(np.float16).reshape(-1, 2)
     np.testing.assert_array_equal(halves[:, 0].astype(float), numbers)
     np.testing.assert_array_equal(halves[:, 1].astype(float), numbers[::-1])
 
     def nearest(v: float) -> float:
-        """By search: the closest number, of two equally close ones that with an even code."""
+        """Return the code of the closest number by search; of two, the even code."""
         if np.isnan(v):
             return v
         v = max(-largest, min(largest, v))
@@ -344,10 +388,13 @@ def test_fp8_is_read_exactly_and_written_to_the_nearest_even(
         )
 
 
-def test_lop3_may_also_say_whether_anything_is_left(tmp_path: Path) -> None:
+def test_lop3_sets_predicate(tmp_path: Path) -> None:
     x, y = np.arange(64, dtype=np.uint32), np.full(64, 12, np.uint32)
-    body = "setp.eq.u32 %p1, %r0, 3; lop3.or.b32 %r4|%p0, %x0, %x1, 0, 0xc0, %p1; selp.u32 %r5, 100, 0, %p0; add.u32 %y, %r4, %r5;"
-    (result,) = in_child(
+    body = (
+        "setp.eq.u32 %p1, %r0, 3; lop3.or.b32 %r4|%p0, %x0, %x1, 0, 0xc0, %p1; "
+        "selp.u32 %r5, 100, 0, %p0; add.u32 %y, %r4, %r5;"
+    )
+    (result,) = run_in_child(
         [
             {
                 "ptx": elementwise(body, 2, 4, 4, ".reg .b32 %x<2>, %y;"),
@@ -363,13 +410,17 @@ def test_lop3_may_also_say_whether_anything_is_left(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result[2], both + np.where((both != 0) | (x == 3), 100, 0))
 
 
-def test_packed_and_vector_reductions_lose_nothing(tmp_path: Path) -> None:
+def test_packed_and_vector_reductions_are_atomic(tmp_path: Path) -> None:
     ptx = HEAD + (
-        ".visible .entry k(.param .u64 H, .param .u64 F)\n{\n.reg .b32 %r<3>; .reg .b64 %rd<3>; .reg .f32 %f<3>;\n"
-        "ld.param.u64 %rd1, [H]; ld.param.u64 %rd2, [F]; mov.u32 %r0, 0x3c004000; mov.f32 %f0, 0f3F800000; mov.f32 %f1, 0f40000000;\n"
-        "red.global.add.noftz.f16x2 [%rd1], %r0;\natom.global.add.noftz.f16x2 %r1, [%rd1+4], %r0;\nred.global.add.v2.f32 [%rd2], {%f0, %f1};\nret;\n}\n"
+        ".visible .entry k(.param .u64 H, .param .u64 F)\n{\n.reg .b32 %r<3>; .reg .b64 %rd<3>; "
+        ".reg .f32 %f<3>;\n"
+        "ld.param.u64 %rd1, [H]; ld.param.u64 %rd2, [F]; mov.u32 %r0, 0x3c004000; "
+        "mov.f32 %f0, 0f3F800000; mov.f32 %f1, 0f40000000;\n"
+        "red.global.add.noftz.f16x2 [%rd1], %r0;\n"
+        "atom.global.add.noftz.f16x2 %r1, [%rd1+4], %r0;\n"
+        "red.global.add.v2.f32 [%rd2], {%f0, %f1};\nret;\n}\n"
     )
-    (result,) = in_child(
+    (result,) = run_in_child(
         [
             {
                 "ptx": ptx,
@@ -388,21 +439,27 @@ def test_packed_and_vector_reductions_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "instruction",
     [
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0,%r1}, {%r0,%r1,%r0,%r1}, {%r0,%r1}, {%r0,%r1,%r0,%r1};",
-        "mma.sync.aligned.m16n8k999.row.col.f32.f16.f16.f32 {%r0,%r1,%r0,%r1}, {%r0,%r1,%r0,%r1}, {%r0,%r1}, {%r0,%r1,%r0,%r1};",
-        "mma.sync.aligned.m64n8k16.row.col.f32.f16.f16.f32 {%r0,%r1,%r0,%r1}, {%r0,%r1,%r0,%r1}, {%r0,%r1}, {%r0,%r1,%r0,%r1};",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0,%r1}, {%r0,%r1,%r0,%r1}, "
+        "{%r0,%r1}, {%r0,%r1,%r0,%r1};",
+        "mma.sync.aligned.m16n8k999.row.col.f32.f16.f16.f32 {%r0,%r1,%r0,%r1}, "
+        "{%r0,%r1,%r0,%r1}, {%r0,%r1}, {%r0,%r1,%r0,%r1};",
+        "mma.sync.aligned.m64n8k16.row.col.f32.f16.f16.f32 {%r0,%r1,%r0,%r1}, {%r0,%r1,%r0,%r1}, "
+        "{%r0,%r1}, {%r0,%r1,%r0,%r1};",
         "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0,%r1}, [%r0];",
         "cp.async.ca.shared.global [%r0], [%rd0], 5;",
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0], 16, [%r1];",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0], 16, "
+        "[%r1];",
         "wgmma.fence.sync.aligned;",
     ],
 )
-def test_what_is_not_there_is_refused_by_name(tmp_path: Path, instruction: str) -> None:
+def test_unsupported_matrix_instruction_is_rejected_by_name(
+    tmp_path: Path, instruction: str
+) -> None:
     ptx = (
         HEAD
         + f".visible .entry k()\n{{\n.reg .b32 %r<2>; .reg .b64 %rd<1>;\n{instruction}\nret;\n}}\n"
     )
-    (result,) = in_child([{"ptx": ptx}], tmp_path)
+    (result,) = run_in_child([{"ptx": ptx}], tmp_path)
     assert isinstance(result, tuple) and result[0] == "error"
     assert instruction.split(".", maxsplit=1)[0] in result[2] or result[1] in (
         218,

@@ -1,10 +1,10 @@
-"""A part of the suite inside the numba-cuda wheel; all of it runs by `./test --long numba_cuda`."""
+"""Some modules of the test suite in the numba-cuda wheel; `./test --long numba_cuda` runs all."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.suites.numba_cuda import run, surprises
+from tests.suites.numba_cuda import run, unexpected_results
 
 MODULES = [
     "cudadrv.test_cuda_driver",
@@ -17,8 +17,8 @@ MODULES = [
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_numba_cuda(module: str) -> None:
+def test_module_of_numba_suite_passes(module: str) -> None:
     name = f"numba.cuda.tests.{module}"
     report = run([name], 1)
     assert report["counts"]["passed"] > 0, report
-    assert surprises(report, [name]) == [], report["not_passed"]
+    assert unexpected_results(report, [name]) == [], report["not_passed"]

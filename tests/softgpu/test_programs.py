@@ -1,4 +1,4 @@
-"""Programs from real compilers, each in a process of its own on the software GPU: cuda-python with NVRTC and CUB, and Triton's tutorials."""
+"""cuda-python programs with NVRTC and CUB, and Triton's tutorials, on the software GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.remoting.node import direct_environment
 
 
 def programs(module: str) -> list[str]:
-    """The names that a module lists, without importing it: Triton and CUDA stay out of this process."""
+    """Return the program names of a module without importing it (and CUDA or Triton)."""
     tree = ast.parse((ROOT / "tests" / "softgpu" / f"{module}.py").read_text())
     listed = next(
         n
@@ -54,7 +54,7 @@ def run(module: str, name: str, folder: Path) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize("name", programs("cuda_programs"))
-def test_cuda_python(name: str, tmp_path: Path) -> None:
+def test_cuda_python_program_passes(name: str, tmp_path: Path) -> None:
     done = run("cuda_programs", name, tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     if name == "assertion":
@@ -62,6 +62,6 @@ def test_cuda_python(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", programs("triton_programs"))
-def test_triton(name: str, tmp_path: Path) -> None:
+def test_triton_program_passes(name: str, tmp_path: Path) -> None:
     done = run("triton_programs", name, tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]

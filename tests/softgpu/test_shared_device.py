@@ -1,4 +1,4 @@
-"""One software GPU is one object for all processes of the machine."""
+"""One software GPU that several processes of the machine share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.softgpu.driver import status
 DEMO = str(BUILD / "demo" / "gpu_demo")
 
 
-def start(folder: Path, seconds: int) -> subprocess.Popen[str]:
+def start_demo(folder: Path, seconds: int) -> subprocess.Popen[str]:
+    """Start the demo program and block until its first result is correct."""
     env = direct_environment(folder) | {"BUSBAR_SOFTGPU_DEVICES": "1"}
     process = subprocess.Popen(
         [DEMO, "work", str(seconds)],
@@ -28,8 +29,8 @@ def start(folder: Path, seconds: int) -> subprocess.Popen[str]:
     return process
 
 
-def test_processes_take_turns_and_are_both_right(tmp_path: Path) -> None:
-    both = [start(tmp_path, 3), start(tmp_path, 3)]
+def test_processes_take_turns_and_compute_correctly(tmp_path: Path) -> None:
+    both = [start_demo(tmp_path, 3), start_demo(tmp_path, 3)]
     wait_for(
         "turns",
         lambda: sum(p["turns"] > 10 for p in status(tmp_path)["processes"]) == 2,
@@ -38,25 +39,26 @@ def test_processes_take_turns_and_are_both_right(tmp_path: Path) -> None:
     )
     for process in both:
         out, err = process.communicate(timeout=30)
-        assert process.returncode == 0 and "right after" in out, err
+        assert process.returncode == 0 and "correct after" in out, err
     assert status(tmp_path)["processes"] == []
 
 
-def test_the_share_of_a_killed_process_comes_back(tmp_path: Path) -> None:
-    doomed, survivor = start(tmp_path, 60), start(tmp_path, 3)
+def test_share_of_killed_process_is_released(tmp_path: Path) -> None:
+    doomed, survivor = start_demo(tmp_path, 60), start_demo(tmp_path, 3)
     assert len(status(tmp_path)["processes"]) == 2
     os.kill(doomed.pid, signal.SIGKILL)
     doomed.wait()
     out, err = survivor.communicate(timeout=30)
-    assert survivor.returncode == 0 and "right after" in out, err
+    assert survivor.returncode == 0 and "correct after" in out, err
     assert status(tmp_path)["processes"] == []
 
 
-def test_nvml_sees_every_process(tmp_path: Path) -> None:
-    process = start(tmp_path, 60)
+def test_nvml_lists_every_process(tmp_path: Path) -> None:
+    process = start_demo(tmp_path, 60)
     code = "import pynvml as n; n.nvmlInit(); h=n.nvmlDeviceGetHandleByIndex(0); "
-    code += "print([p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(h)], n.nvmlDeviceGetMemoryInfo(h).used)"
-    seen = subprocess.run(
+    code += "print([p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(h)], "
+    code += "n.nvmlDeviceGetMemoryInfo(h).used)"
+    output = subprocess.run(
         [sys.executable, "-c", code],
         env=direct_environment(tmp_path) | {"BUSBAR_SOFTGPU_DEVICES": "1"},
         capture_output=True,
@@ -65,4 +67,4 @@ def test_nvml_sees_every_process(tmp_path: Path) -> None:
     ).stdout
     process.kill()
     process.wait()
-    assert f"[{process.pid}]" in seen and int(seen.split()[-1]) >= 2 * (1 << 18)
+    assert f"[{process.pid}]" in output and int(output.split()[-1]) >= 2 * (1 << 18)

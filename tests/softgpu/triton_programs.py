@@ -1,9 +1,10 @@
-"""Kernels after Triton's tutorials, launched by Triton's own compiled launcher without torch; device and stream come from cuda-python.
+"""Kernels from Triton's tutorials, launched by Triton's compiled launcher without torch.
 
-Run as `python -m tests.softgpu.triton_programs NAME`: prints nothing and exits 0 when the numbers match NumPy's.
+Device and stream come from cuda-python. `python -m tests.softgpu.triton_programs NAME` exits with 0
+if the results match NumPy's. Parameters of kernels have no annotations, because Triton interprets
+them.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import sys
@@ -14,56 +15,51 @@ import triton.language as tl
 from cuda.bindings import driver as cuda
 from triton.backends.nvidia.driver import CudaDriver
 
-# A global that a kernel reads must be named in the annotations; the kernels below read none.
+from tests.softgpu.cuda_python import Array, ok
+
 RNG = np.random.default_rng(7)
 
 
-def checked(result):
-    error, *values = result
-    assert error == cuda.CUresult.CUDA_SUCCESS, error
-    return values[0] if len(values) == 1 else values
-
-
 class SoftwareDriver(CudaDriver):
-    """Triton's driver with device and stream from cuda-python, where a torch installation would give its own."""
+    """Triton's driver with device and stream from cuda-python instead of torch."""
 
     def __init__(self) -> None:
         super().__init__()
-        checked(cuda.cuInit(0))
-        self.device = checked(cuda.cuDeviceGet(0))
-        self.context = checked(cuda.cuDevicePrimaryCtxRetain(self.device))
-        checked(cuda.cuCtxSetCurrent(self.context))
-        self.stream = checked(cuda.cuStreamCreate(0))
+        ok(cuda.cuInit(0))
+        self.device = ok(cuda.cuDeviceGet(0))
+        self.context = ok(cuda.cuDevicePrimaryCtxRetain(self.device))
+        ok(cuda.cuCtxSetCurrent(self.context))
+        self.stream = ok(cuda.cuStreamCreate(0))
         self.get_current_device = lambda: int(self.device)
         self.get_current_stream = lambda _: int(self.stream)
 
 
 class Tensor:
-    """What Triton asks of an argument: `data_ptr()` and `dtype`."""
+    """Device memory with the attributes that Triton requires: `data_ptr()` and `dtype`."""
 
-    def __init__(self, values: np.ndarray, dtype: str = "") -> None:
+    def __init__(self, values: Array, dtype: str = "") -> None:
         self.values = np.ascontiguousarray(values)
         self.dtype = dtype or str(values.dtype)
-        self.address = int(checked(cuda.cuMemAlloc(max(values.nbytes, 1))))
-        checked(cuda.cuMemcpyHtoD(self.address, self.values.ctypes.data, values.nbytes))
+        self.address = int(ok(cuda.cuMemAlloc(max(values.nbytes, 1))))
+        ok(cuda.cuMemcpyHtoD(self.address, self.values.ctypes.data, values.nbytes))
 
     def data_ptr(self) -> int:
         return self.address
 
-    def numpy(self) -> np.ndarray:
-        checked(cuda.cuStreamSynchronize(triton.runtime.driver.active.stream))
+    def numpy(self) -> Array:
+        ok(cuda.cuStreamSynchronize(triton.runtime.driver.active.stream))
         out = np.empty_like(self.values)
-        checked(cuda.cuMemcpyDtoH(out.ctypes.data, self.address, out.nbytes))
+        ok(cuda.cuMemcpyDtoH(out.ctypes.data, self.address, out.nbytes))
         return out
 
 
-def bfloat16(values: np.ndarray) -> np.ndarray:
-    """Nearest bfloat16 bits of float32 values, as uint16."""
+def bfloat16(values: Array) -> Array:
+    """Return the nearest bfloat16 bits of float32 values as uint16."""
     bits = values.astype(np.float32).view(np.uint32)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
-def widened(bits: np.ndarray) -> np.ndarray:
+def widen_bfloat16(bits: Array) -> Array:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
@@ -151,7 +147,7 @@ def matmul_kernel(
 
 def multiply(
     a: Tensor, b: Tensor, out: Tensor, shape: tuple[int, int, int], leaky: bool = False
-) -> np.ndarray:
+) -> Array:
     m, n, k = shape
     grid = (triton.cdiv(m, 64) * triton.cdiv(n, 64),)
     matmul_kernel[grid](
@@ -181,30 +177,34 @@ def matmul() -> None:
     shape = m, n, k = 200, 136, 97
     a, b = RNG.standard_normal((m, k)), RNG.standard_normal((k, n))
     exact = a.astype(np.float16).astype(np.float64) @ b.astype(np.float16).astype(np.float64)
-    got = multiply(
+    actual = multiply(
         Tensor(a.astype(np.float16)),
         Tensor(b.astype(np.float16)),
         Tensor(np.zeros((m, n), np.float16)),
         shape,
         leaky=True,
     )
-    np.testing.assert_allclose(got, np.where(exact >= 0, exact, 0.01 * exact), rtol=1e-3, atol=2e-3)
-    exact = widened(bfloat16(a)).astype(np.float64) @ widened(bfloat16(b)).astype(np.float64)
-    got = multiply(
+    np.testing.assert_allclose(
+        actual, np.where(exact >= 0, exact, 0.01 * exact), rtol=1e-3, atol=2e-3
+    )
+    exact = widen_bfloat16(bfloat16(a)).astype(np.float64) @ widen_bfloat16(bfloat16(b)).astype(
+        np.float64
+    )
+    actual = multiply(
         Tensor(bfloat16(a), "bfloat16"),
         Tensor(bfloat16(b), "bfloat16"),
         Tensor(np.zeros((m, n), np.float32)),
         shape,
     )
-    np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-4)
-    exact = a @ b  # tf32 keeps ten bits of each factor
-    got = multiply(
+    np.testing.assert_allclose(actual, exact, rtol=1e-4, atol=1e-4)
+    exact = a @ b  # tf32 has ten mantissa bits for each factor
+    actual = multiply(
         Tensor(a.astype(np.float32)),
         Tensor(b.astype(np.float32)),
         Tensor(np.zeros((m, n), np.float32)),
         shape,
     )
-    np.testing.assert_allclose(got, exact, rtol=2e-2, atol=5e-2)
+    np.testing.assert_allclose(actual, exact, rtol=2e-2, atol=5e-2)
 
 
 @triton.jit
@@ -309,8 +309,11 @@ def dropout_kernel(x, out, n, p, seed, BLOCK: tl.constexpr):
     tl.store(out + at, tl.where(keep, tl.load(x + at, mask=inside) / (1 - p), 0.0), mask=inside)
 
 
-def philox(seed: int, n: int) -> np.ndarray:
-    """First word of Philox 4x32-10 (Salmon et al., 2011) with the counter in the first word, as Triton's `rand` defines it."""
+def philox(seed: int, n: int) -> Array:
+    """Return the first word of Philox 4x32-10 (Salmon et al., 2011) for counters 0 to n - 1.
+
+    The counter is in the first word, as in Triton's `rand`.
+    """
     c = [np.arange(n, dtype=np.uint64), *(np.zeros(n, np.uint64) for _ in range(3))]
     low, k = np.uint64(0xFFFFFFFF), [seed & 0xFFFFFFFF, seed >> 32]
     for _ in range(10):

@@ -1,7 +1,8 @@
-"""The test-suite inside the numba-cuda wheel, module by module, each in a process of its own.
+"""The test suite of the numba-cuda wheel; each module runs in its own process.
 
-`./test --long numba_cuda [--remoted] [MODULE…]` prints one JSON object: each test that did not pass with its last line, and the counts. It fails when
-the tests that fail are not those of numba_remainder.toml. It runs on the software GPU itself, or through a node of its own with `--remoted`.
+`./test --long numba_cuda [--remoted] [MODULE…]` prints one JSON object with the counts and the
+tests that did not pass. It fails if the failed tests differ from numba_remainder.toml. The tests
+run directly on the software GPU, or with `--remoted` through a node.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from tests.remoting.node import LocalNode, direct_environment, gpu_uuids, softgp
 REMAINDER = Path(__file__).with_name("numba_remainder.toml")
 
 NODE: list[LocalNode] = []
-"""The node that the modules are remoted to; none when they run on the GPU itself."""
+"""The node that runs the modules; empty if they run directly on the software GPU."""
 MODULE_SECONDS = 1500
 MEMORY_BYTES = 4 << 30
-# The fixture of these modules is pytest's; unittest needs what it would set.
+# unittest does not run the pytest fixture of these modules, which sets this attribute.
 FILECHECK_ATTRIBUTE = "_dump_failed_filechecks"
 
 
 class Record(unittest.TestResult):
-    """Outcome and last line of every test; a sub-test that fails fails its test."""
+    """Outcome and reason of every test. A failed subtest fails its test."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,28 +45,28 @@ class Record(unittest.TestResult):
         super().startTest(test)
         print(test.id(), file=sys.stderr, flush=True)
 
-    def put(self, test: Any, outcome: str, reason: str = "") -> None:
+    def record(self, test: Any, outcome: str, reason: str = "") -> None:
         name = getattr(test, "test_case", test).id() if not isinstance(test, str) else test
         if self.outcomes.get(name, ("",))[0] != "failed":
             self.outcomes[name] = (outcome, reason)
 
     def addSuccess(self, test: unittest.TestCase) -> None:
-        self.put(test, "passed")
+        self.record(test, "passed")
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:
-        self.put(test, "skipped", reason)
+        self.record(test, "skipped", reason)
 
     def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
-        self.put(test, "passed")
+        self.record(test, "passed")
 
     def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
-        self.put(test, "failed", "passed although it is expected to fail")
+        self.record(test, "failed", "passed although it is expected to fail")
 
     def addError(self, test: Any, err: Any) -> None:
         if err[0].__name__ == "Skipped":  # pytest's, raised by importorskip
-            self.put(test, "skipped", str(err[1]))
+            self.record(test, "skipped", str(err[1]))
             return
-        self.put(test, "failed", f"{err[0].__name__}: {err[1]}"[-1500:])
+        self.record(test, "failed", f"{err[0].__name__}: {err[1]}"[-1500:])
 
     addFailure = addError
 
@@ -81,7 +82,7 @@ def run_module(name: str) -> dict[str, tuple[str, str]]:
     record = Record()
     try:
         module = importlib.import_module(name)
-    except BaseException as e:  # pytest's importorskip leaves by one
+    except BaseException as e:  # pytest.importorskip raises Skipped
         if type(e).__name__ != "Skipped":
             raise
         return {name: ("skipped", str(e))}
@@ -97,7 +98,7 @@ def module_names() -> list[str]:
     )
 
 
-def in_process(name: str) -> dict[str, tuple[str, str]]:
+def run_in_process(name: str) -> dict[str, tuple[str, str]]:
     command = [sys.executable, "-m", "tests.suites.numba_cuda", "--one", name]
     try:
         done = subprocess.run(
@@ -109,10 +110,12 @@ def in_process(name: str) -> dict[str, tuple[str, str]]:
             env=environment(),
         )
     except subprocess.TimeoutExpired:
-        return {name: ("failed", f"did not end within {MODULE_SECONDS} s")}
+        return {name: ("failed", f"no result within {MODULE_SECONDS} s")}
     line = next((x for x in reversed(done.stdout.splitlines()) if x.startswith('{"outcomes"')), "")
     if not line:
-        return {name: ("failed", f"the process ended with {done.returncode}: {done.stderr[-600:]}")}
+        return {
+            name: ("failed", f"the process exited with {done.returncode}: {done.stderr[-600:]}")
+        }
     outcomes: dict[str, tuple[str, str]] = json.loads(line)["outcomes"]
     return outcomes
 
@@ -125,7 +128,8 @@ def environment() -> dict[str, str]:
     }
 
 
-def remainder() -> dict[str, str]:
+def expected_failures() -> dict[str, str]:
+    """Return the reasons of numba_remainder.toml by test."""
     groups = tomllib.loads(REMAINDER.read_text())
     return {
         f"numba.cuda.tests.{name}": reason
@@ -134,17 +138,17 @@ def remainder() -> dict[str, str]:
     }
 
 
-def surprises(report: dict[str, Any], names: list[str]) -> list[str]:
-    """Tests that failed and are not listed, and tests of these modules that are listed and did not fail."""
+def unexpected_results(report: dict[str, Any], names: list[str]) -> list[str]:
+    """Return failed tests that are not listed, and listed tests that did not fail."""
     failed = {n for n, (state, _) in report["not_passed"].items() if state == "failed"}
-    listed = {n for n in remainder() if any(n.startswith(m + ".") for m in names)}
+    listed = {n for n in expected_failures() if any(n.startswith(m + ".") for m in names)}
     return sorted(failed ^ listed)
 
 
 def run(names: list[str], workers: int) -> dict[str, Any]:
     outcomes: dict[str, tuple[str, str]] = {}
     with ThreadPoolExecutor(workers) as pool:
-        for name, found in zip(names, pool.map(in_process, names), strict=True):
+        for name, found in zip(names, pool.map(run_in_process, names), strict=True):
             outcomes.update(found)
             print(
                 f"{name}: {sum(o[0] == 'passed' for o in found.values())} of {len(found)}",
@@ -165,7 +169,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         print("\n" + json.dumps({"outcomes": run_module(sys.argv[2])}))
         sys.stdout.flush()
-        os._exit(0)  # some tests leave threads or a poisoned context behind
+        os._exit(0)  # some tests leave threads or a context with a sticky error
     names = [a for a in sys.argv[1:] if a != "--remoted"] or module_names()
     if "--remoted" in sys.argv:
         gpu = gpu_uuids(softgpu_environment(Path(tempfile.mkdtemp(prefix="busbar-numba-"))))[0]
@@ -178,8 +182,8 @@ def main() -> None:
         for node in NODE:
             node.stop()
     print(json.dumps(report, indent=1))
-    if unexpected := surprises(report, names):
-        raise SystemExit("Not as numba_remainder.toml says:\n" + "\n".join(unexpected))
+    if unexpected := unexpected_results(report, names):
+        raise SystemExit("Different from numba_remainder.toml:\n" + "\n".join(unexpected))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""PyCUDA's own tests, directly on the software GPU and through remoting: `./test --long pycuda [pytest arguments]`.
+"""PyCUDA's tests, directly on the software GPU and through remoting.
 
-PyCUDA calls the driver as CUDA 3 did and compiles with nvcc, here to PTX. Fails when a test that passes directly does not pass remoted; prints both counts
-and what does not pass directly.
+`./test --long pycuda [pytest arguments]` prints both counts and the tests that fail directly. It
+fails if a test passes directly and fails remoted. PyCUDA uses the driver API of CUDA 3 and compiles
+with nvcc, here to PTX.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ CUDA = FOLDER / "cuda"
 FILES = ("test_driver.py", "test_gpuarray.py", "test_cumath.py")
 SUITE_SECONDS = 3600
 GPU_MEMORY_BYTES = 4 << 30
-"""Tests of arrays beyond 2**32 elements skip themselves: emulated, they take hours."""
+"""With this size, tests of arrays above 2**32 elements are skipped; emulated, they take hours."""
 
-# The software GPU runs PTX, not machine code.
+# Wrapper that compiles to PTX, because the software GPU does not run machine code.
 NVCC = """#!/bin/sh
 for a do shift; [ "$a" = --cubin ] && {{ a=--ptx; named=1; }}; set -- "$@" "$a"; done
 [ -z "${{named:-}}" ] || set -- "$@" -o kernel.cubin
@@ -55,16 +56,16 @@ def pip(*arguments: str | Path) -> None:
     )
 
 
-def locked() -> tuple[str, str]:
-    """PyCUDA's own lines, and the others'."""
+def split_lock() -> tuple[str, str]:
+    """Return the lock's requirements of PyCUDA itself, and the other requirements."""
     blocks = re.findall(r"^\S.*(?:\n\s.*)*", LOCK.read_text(), re.M)
     return "\n".join(b for b in blocks if b.startswith("pycuda==")), "\n".join(
         b for b in blocks if not b.startswith("pycuda==")
     )
 
 
-def lay_out_cuda() -> None:
-    """A toolkit as PyCUDA looks for one, of the wheels' files."""
+def create_toolkit_folder() -> None:
+    """Create a CUDA toolkit folder with the layout that PyCUDA expects from the wheels' files."""
     toolkit = next((FOLDER / "lib").glob("python*/site-packages/nvidia/cu13"))
     (CUDA / "bin").mkdir(parents=True)
     (CUDA / "include").symlink_to(toolkit / "include")
@@ -72,22 +73,22 @@ def lay_out_cuda() -> None:
     nvcc = CUDA / "bin" / "nvcc"
     nvcc.write_text(NVCC.format(nvcc=toolkit / "bin" / "nvcc"))
     nvcc.chmod(0o755)
-    for library in (toolkit / "lib").glob("*.so.*"):  # wheels lack the name that linkers look for
+    for library in (toolkit / "lib").glob("*.so.*"):  # wheels lack the unversioned name
         link = library.with_name(library.name.split(".so")[0] + ".so")
         if not link.exists():
             link.symlink_to(library.name)
 
 
 def install() -> Path:
-    """Once for each content of the lock. The folder with PyCUDA's source and tests."""
+    """Install PyCUDA unless the lock is unchanged. Return the folder of its source and tests."""
     mark = FOLDER / "installed"
     if not mark.exists() or mark.read_text() != LOCK.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER], check=True)
-        own, others = FOLDER / "own.txt", FOLDER / "others.txt"
-        own.write_text(locked()[0])
-        others.write_text(locked()[1])
+        pycuda, others = FOLDER / "pycuda.txt", FOLDER / "others.txt"
+        for path, requirements in zip((pycuda, others), split_lock(), strict=True):
+            path.write_text(requirements)
         pip("install", "-q", "--require-hashes", "-r", others)
-        lay_out_cuda()
+        create_toolkit_folder()
         pip(
             "download",
             "-q",
@@ -99,11 +100,11 @@ def install() -> Path:
             "-d",
             FOLDER / "source",
             "-r",
-            own,
+            pycuda,
         )
         with tarfile.open(next((FOLDER / "source").glob("*.tar.gz"))) as archive:
             archive.extractall(FOLDER / "source", filter="data")
-        configure = [
+        configure: list[str | Path] = [
             FOLDER / "bin" / "python",
             "configure.py",
             f"--cuda-root={CUDA}",
@@ -126,7 +127,7 @@ def source() -> Path:
 
 
 def outcomes(env: dict[str, str], tests: Path, arguments: list[str]) -> dict[str, str]:
-    """passed, failed or skipped, by test."""
+    """Run the tests. Return passed, failed or skipped by test name."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
         command = [
             FOLDER / "bin" / "python",
@@ -165,9 +166,13 @@ def main() -> None:
     (FOLDER / "cache").mkdir(exist_ok=True)
     (FOLDER / "pytest.ini").write_text("[pytest]\nmarkers = cuda\n")
     folder = Path(tempfile.mkdtemp(prefix="busbar-pycuda-"))
-    memory = {"BUSBAR_SOFTGPU_MEMORY_BYTES": str(GPU_MEMORY_BYTES)}
-    directly = outcomes(direct_environment(folder) | memory, tests, sys.argv[1:])
-    node = LocalNode(**memory)
+    memory_bytes = str(GPU_MEMORY_BYTES)
+    directly = outcomes(
+        direct_environment(folder) | {"BUSBAR_SOFTGPU_MEMORY_BYTES": memory_bytes},
+        tests,
+        sys.argv[1:],
+    )
+    node = LocalNode(BUSBAR_SOFTGPU_MEMORY_BYTES=memory_bytes)
     try:
         remoted = outcomes(node.remote_environment(), tests, sys.argv[1:])
     finally:
@@ -187,7 +192,7 @@ def main() -> None:
         if (outcome == "passed" and remoted.get(name) == "failed") or name not in remoted
     )
     if lost or not directly:
-        raise SystemExit("passes directly and not through remoting:\n" + "\n".join(lost))
+        raise SystemExit("Passes directly and fails remoted:\n" + "\n".join(lost))
 
 
 if __name__ == "__main__":

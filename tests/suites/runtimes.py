@@ -1,7 +1,8 @@
-"""Every release of NVIDIA's runtime, live, over the null driver: `./test --long runtimes`.
+"""Every release of NVIDIA's runtime library on the null driver: `./test --long runtimes`.
 
-One program is built against each release's own headers and libcudart and runs through shared memory, over TLS, and without arenas. What is held: its
-self-test, its private tables, the entry points of its time, and that no call fails. Kernels compute nothing here.
+One program is built against the headers and libcudart of each release. It runs over shared memory,
+over TLS and without arenas. It checks the self-test, the private tables, the entry points of the
+release, and that no call fails. Kernels compute nothing on the null driver.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def toolkit() -> Path:
     )
 
 
-def installed(line: str) -> Path:
-    """The folder of one locked release, fetched if it is not here yet."""
+def install(line: str) -> Path:
+    """Install the release of a line of the lock if necessary. Return its folder."""
     folder = FOLDER / line.split(maxsplit=1)[0].split("==")[1]
     if not folder.exists():
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirement:
@@ -49,7 +50,7 @@ def installed(line: str) -> Path:
     return folder
 
 
-def program(release: Path, kernels: Path, folder: Path) -> Path:
+def compile_program(release: Path, kernels: Path, folder: Path) -> Path:
     include = next(p.parent for p in release.rglob("cuda_runtime_api.h"))
     library = next(p for p in release.rglob("libcudart.so.*") if "static" not in p.name)
     target = folder / f"program-{release.name}"
@@ -71,8 +72,8 @@ def program(release: Path, kernels: Path, folder: Path) -> Path:
     return target
 
 
-def wrong(node: LocalNode, binary: Path, more: dict[str, str]) -> str:
-    """An empty string, or what the program says."""
+def check(node: LocalNode, binary: Path, more: dict[str, str]) -> str:
+    """Run the program. Return its output if it is not as expected, otherwise an empty string."""
     done = subprocess.run(
         [binary],
         env=node.remote_environment(**more),
@@ -106,16 +107,16 @@ def main() -> None:
     node, failed = LocalNode(NULL_DRIVER), 0
     try:
         for line in LOCK.read_text().splitlines():
-            release = installed(line)
-            binary = program(release, kernels, folder)
+            release = install(line)
+            binary = compile_program(release, kernels, folder)
             for mode, more in MODES.items():
-                problem = wrong(node, binary, more)
+                problem = check(node, binary, more)
                 failed += bool(problem)
-                print(f"{release.name} {mode}: {problem or 'right'}", flush=True)
+                print(f"{release.name} {mode}: {problem or 'passed'}", flush=True)
     finally:
         node.stop()
     if failed:
-        raise SystemExit(f"{failed} runs were not right")
+        raise SystemExit(f"{failed} runs failed")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Sessions of eight threads under random kills: `./test --long soak [SECONDS]`, ten minutes when nothing is said.
+"""Sessions of eight threads under random kills: `./test --long soak [SECONDS]`, 10 min by default.
 
-One program works the whole time and must end with every number right, through every restart of the launcher. Others come and go beside it: they end, or
-they are killed, or their session server is. Afterwards nothing may be left: no session, process, descriptor, file or byte of GPU memory.
+One steady program runs the whole time, through every restart of the launcher, and must compute
+correct results. Short programs run beside it; they end, or they or their session servers are
+killed. Afterwards no session, process, descriptor, file or GPU memory may be left.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from tests.remoting.node import LocalNode, gpu_memory_bytes
 
 SECONDS = 600
 THREADS = 8
-PASSING_PROGRAMS = 2
-KILL_EVERY_SECONDS = (0.5, 3.0)
-WARM_SECONDS = 30
+SHORT_PROGRAMS = 2
+KILL_INTERVAL_SECONDS = (0.5, 3.0)
+WARM_UP_SECONDS = 30
 GROWTH_BYTES = 16 << 20
-"""What a process may gain after the first half minute: allocators keep what several threads gave back."""
+"""Permitted growth of a process after the warm-up; allocators keep memory that threads freed."""
 
 
-def compiled(folder: Path) -> Path:
+def compile_program(folder: Path) -> Path:
     target = folder / "soak"
     flags = ["-O1", f"-I{cuda_include()}", f"-I{PROGRAMS}"]
     subprocess.run(
@@ -52,6 +53,8 @@ def compiled(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Footprint:
+    """Resources of a process."""
+
     descriptors: int
     resident_bytes: int
     threads: int
@@ -67,40 +70,32 @@ class Footprint:
             int(status["Threads"]),
         )
 
-    def grew_to(self, later: Footprint) -> list[str]:
-        problems = (
-            [f"{later.descriptors - self.descriptors} descriptors"]
-            if later.descriptors > self.descriptors + 2
-            else []
-        )
-        problems += (
-            [f"{later.threads - self.threads} threads"]
-            if later.threads > self.threads + THREADS
-            else []
-        )  # streams come and go
-        return problems + (
-            [f"{later.resident_bytes - self.resident_bytes} bytes"]
-            if later.resident_bytes > self.resident_bytes + GROWTH_BYTES
-            else []
-        )
+    def growth(self, later: Footprint) -> list[str]:
+        """Return the resources that grew beyond their tolerance; the number of streams varies."""
+        problems = []
+        if later.descriptors > self.descriptors + 2:
+            problems.append(f"{later.descriptors - self.descriptors} descriptors")
+        if later.threads > self.threads + THREADS:
+            problems.append(f"{later.threads - self.threads} threads")
+        if later.resident_bytes > self.resident_bytes + GROWTH_BYTES:
+            problems.append(f"{later.resident_bytes - self.resident_bytes} bytes")
+        return problems
 
 
 def processes(node: LocalNode) -> Iterator[int]:
-    """Session servers of this node that run, the spare one too."""
+    """Yield the ids of the node's running session servers, including the spare one."""
+    variable = b"BUSBAR_SOFTGPU_DIR=" + bytes(node.folder / "gpu")
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
-            ours = (
-                b"BUSBAR_SOFTGPU_DIR=" + bytes(node.folder / "gpu")
-                in (entry / "environ").read_bytes()
-            )
-            if ours and (entry / "cmdline").read_bytes().split(b"\0")[0].endswith(
+            program = (entry / "cmdline").read_bytes().split(b"\0")[0]
+            if variable in (entry / "environ").read_bytes() and program.endswith(
                 b"/busbar-session"
             ):
                 yield int(entry.name)
 
 
-def left_over(node: LocalNode) -> list[str]:
-    """What is there though no program runs any more."""
+def find_leftovers(node: LocalNode) -> list[str]:
+    """Return the resources that remain although no program runs."""
     running = [s for s in node.sessions() if s.state != "closed"]
     found = [f"session {s.session_id} is {s.state}" for s in running]
     found += [
@@ -125,10 +120,12 @@ def kill(pid: int) -> None:
 
 @dataclass
 class Soak:
+    """One run of the test and the problems that it found."""
+
     node: LocalNode
     program: Path
     seconds: float
-    passing: list[subprocess.Popen[str]] = field(default_factory=list)
+    short_programs: list[subprocess.Popen[str]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -142,32 +139,32 @@ class Soak:
             text=True,
         )
 
-    def count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def count(self, event: str) -> None:
+        self.counts[event] = self.counts.get(event, 0) + 1
 
     def server_of(self, pid: int) -> int:
         return next(
             (s.pid for s in self.node.sessions() if s.client_pid == pid and s.state == "running"), 0
         )
 
-    def settle_passing(self, killed: set[int]) -> None:
-        """Programs that ended: one that nobody killed must have been right."""
-        for p in [p for p in self.passing if p.poll() is not None]:
+    def replace_ended(self, killed: set[int]) -> None:
+        """Replace programs that ended. One that was not killed must have succeeded."""
+        for p in [p for p in self.short_programs if p.poll() is not None]:
             out, err = p.communicate()
-            self.count("ended by itself" if p.pid not in killed else "ended by a kill")
+            self.count("ended normally" if p.pid not in killed else "ended by a kill")
             if p.pid not in killed and p.returncode:
                 self.problems.append(
-                    f"a program that nobody killed ended with {p.returncode}: {out}{err[-2000:]}"
+                    f"a program exited with {p.returncode} without a kill: {out}{err[-2000:]}"
                 )
-            self.passing.remove(p)
-        while len(self.passing) < PASSING_PROGRAMS:
-            self.passing.append(
+            self.short_programs.remove(p)
+        while len(self.short_programs) < SHORT_PROGRAMS:
+            self.short_programs.append(
                 self.start(random.uniform(1, 10), BUSBAR_TRANSPORT=random.choice(["tls", "shm"]))
             )
 
-    def strike(self, killed: set[int]) -> None:
-        """Kills something that is not the steady program or its server."""
-        victim = random.choice(self.passing)
+    def kill_one(self, killed: set[int]) -> None:
+        """Kill a short program, its session server or the launcher."""
+        victim = random.choice(self.short_programs)
         match random.choice(["client", "client", "server", "server", "launcher"]):
             case "client":
                 killed.add(victim.pid)
@@ -178,9 +175,8 @@ class Soak:
                 kill(server)
                 self.count("session server killed")
             case "launcher":
-                killed.update(
-                    p.pid for p in self.passing
-                )  # one of them may be opening its session just now
+                # Any of them may be opening its session.
+                killed.update(p.pid for p in self.short_programs)
                 self.node.restart()
                 self.count("launcher killed")
 
@@ -192,58 +188,54 @@ class Soak:
             self.node.folder / "launcher.log",
             30,
         )
-        server, killed, begun = self.server_of(steady.pid), set[int](), time.monotonic()
+        server, killed, started = self.server_of(steady.pid), set[int](), time.monotonic()
         early: tuple[Footprint, Footprint] | None = None
         late: tuple[Footprint, Footprint] | None = None
-        while (now := time.monotonic()) < begun + self.seconds - 2 and steady.poll() is None:
-            if now > begun + min(WARM_SECONDS, self.seconds / 4):
+        while (now := time.monotonic()) < started + self.seconds - 2 and steady.poll() is None:
+            if now > started + min(WARM_UP_SECONDS, self.seconds / 4):
                 late = Footprint.of(steady.pid), Footprint.of(server)
                 early = early or late
-            self.settle_passing(killed)
-            time.sleep(
-                random.uniform(*KILL_EVERY_SECONDS)
-            )  # the pace of the kills, not a wait for something
-            self.strike(killed)
+            self.replace_ended(killed)
+            time.sleep(random.uniform(*KILL_INTERVAL_SECONDS))
+            self.kill_one(killed)
         self.finish(steady)
         for name, before, after in zip(("program", "server"), early or (), late or (), strict=True):
             print(f"{name}: {before} -> {after}", flush=True)
             self.problems += [
-                f"the steady session's {name} gained {what}" for what in before.grew_to(after)
+                f"the steady session's {name} gained {growth}" for growth in before.growth(after)
             ]
 
     def finish(self, steady: subprocess.Popen[str]) -> None:
-        for p in self.passing:
+        for p in self.short_programs:
             p.kill()
             p.communicate()
         out, err = steady.communicate(timeout=120)
-        print(
-            f"steady: {out.strip()}, {err.strip().splitlines()[-1] if err.strip() else ''}; {self.counts}",
-            flush=True,
-        )
+        last_error = err.strip().splitlines()[-1] if err.strip() else ""
+        print(f"steady: {out.strip()}, {last_error}; {self.counts}", flush=True)
         if steady.returncode:
             self.problems.append(
-                f"the steady program ended with {steady.returncode}: {out}{err[-2000:]}"
+                f"the steady program exited with {steady.returncode}: {out}{err[-2000:]}"
             )
 
 
 def soak(seconds: float) -> list[str]:
-    """What went wrong or was left."""
+    """Run the test. Return failures and remaining resources."""
     node = LocalNode()
-    run = Soak(node, compiled(Path(tempfile.mkdtemp(prefix="busbar-soak-"))), seconds)
+    run = Soak(node, compile_program(Path(tempfile.mkdtemp(prefix="busbar-soak-"))), seconds)
     try:
         before = Footprint.of(node.launcher.pid).descriptors
         run.run()
-        with suppress(SystemExit):  # what is left is named below
+        with suppress(SystemExit):  # remaining resources are reported below
             wait_for(
                 "the end of every session",
-                lambda: not left_over(node),
+                lambda: not find_leftovers(node),
                 node.folder / "launcher.log",
                 20,
             )
-        run.problems += left_over(node)
+        run.problems += find_leftovers(node)
         if (after := Footprint.of(node.launcher.pid).descriptors) > before:
             run.problems.append(
-                f"the launcher has {after - before} descriptors more than at the start"
+                f"the launcher has {after - before} more descriptors than at the start"
             )
     finally:
         node.stop()
@@ -255,7 +247,7 @@ def main() -> None:
     problems = soak(float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS)
     if problems:
         raise SystemExit("\n".join(problems))
-    print("nothing was wrong and nothing was left")
+    print("soak: passed, no resources left")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""PyTorch's wheel over the null driver: `./test --long torch [PART…]`. Several GB are installed into build/torch first.
+"""PyTorch's wheel on the null driver: `./test --long torch [PART…]`.
 
-Kernels compute nothing there, so what is tested is the protocol: every call of the wheel, of its private runtimes, of cuBLAS, cuDNN and Triton finds
-an answer; also those of the workloads that `./bench gpu` times. Prints one line a part and fails when one does.
+Installs several GB into build/torch first. Kernels compute nothing on the null driver, so this
+tests the protocol: every call of the wheel, its private runtimes, cuBLAS, cuDNN and Triton
+succeeds. It includes the workloads of `./bench gpu`. Prints one line for each part.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from deploy.supervisor import ROOT
@@ -27,7 +29,7 @@ MEMORY_BYTES = 8 << 30
 
 
 def python() -> Path:
-    """Installed once for each content of the lock."""
+    """Install the wheels unless the lock is unchanged. Return the path of the interpreter."""
     interpreter, mark = FOLDER / "bin" / "python", FOLDER / "installed"
     if not mark.exists() or mark.read_text() != LOCK.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER], check=True)
@@ -56,16 +58,16 @@ def parts() -> list[str]:
 
 
 def workloads() -> dict[str, list[str | Path]]:
-    """Those of `./bench gpu`: each with what runs it, one step."""
+    """Return the commands of the workloads of `./bench gpu`, one step each."""
     setting = Setting(str(python()), lambda source: source, 1)
     return {
         p.name: p.command(setting) for p in PARTS if p.torch and not p.name.startswith("torch ")
     }
 
 
-def run(node: LocalNode, name: str, command: list[str | Path], allocator: str = "") -> bool:
+def run(node: LocalNode, name: str, command: Sequence[str | Path], allocator: str = "") -> bool:
     more = {"PYTORCH_CUDA_ALLOC_CONF": allocator} if allocator else {}
-    began = time.monotonic()
+    started = time.monotonic()
     done = subprocess.run(
         command,
         env=node.remote_environment(**more),
@@ -75,26 +77,28 @@ def run(node: LocalNode, name: str, command: list[str | Path], allocator: str = 
         check=False,
     )
     last = done.stdout.splitlines()[-1:]
-    fine = (
+    passed = (
         done.returncode == 0
         and bool(last)
         and "digests" in json.loads(last[0])
         and "busbar:" not in done.stderr
     )
-    print(
-        f"{name:12} {allocator:26} {'passed' if fine else 'FAILED'} {time.monotonic() - began:6.1f} s",
-        flush=True,
-    )
-    if not fine:
+    duration = time.monotonic() - started
+    verdict = "passed" if passed else "FAILED"
+    print(f"{name:12} {allocator:26} {verdict} {duration:6.1f} s", flush=True)
+    if not passed:
         print(done.stdout[-500:] + done.stderr[-3000:], file=sys.stderr)
-    return fine
+    return passed
 
 
 def main() -> int:
     python()
     node = LocalNode(NULL_DRIVER, partitions=[Partition(NULL_DRIVER_GPUS[0], MEMORY_BYTES, 100)])
     try:
-        commands = {part: [python(), PROGRAM, part] for part in parts()} | workloads()
+        commands: dict[str, Sequence[str | Path]] = {
+            **{part: [python(), PROGRAM, part] for part in parts()},
+            **workloads(),
+        }
         results = [run(node, name, commands[name]) for name in sys.argv[1:] or commands]
         if not sys.argv[1:]:
             results += [run(node, "operations", commands["operations"], a) for a in ALLOCATORS]

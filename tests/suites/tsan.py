@@ -1,5 +1,10 @@
-"""Everything of the data plane under ThreadSanitizer: `./test --long tsan`. Client, session server, launcher and software GPU are built with it,
-and so are the programs: the conformance body and the soak, over both transports. Any report fails, and a planted race must be one."""
+"""The data plane under ThreadSanitizer: `./test --long tsan`.
+
+Client library, session server, launcher, software GPU, conformance programs and soak program are
+built with it. The programs run over both transports. Those of tests/softgpu run directly on the
+software GPU: a session server calls its driver from few threads. Any report fails; a planted race
+must be reported.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +21,19 @@ from tests.remoting.conftest import cuda_include
 from tests.remoting.test_conformance import PROGRAMS
 
 BUILD = ROOT / "build" / "tsan"
+DIRECT_SOURCES = ROOT / "tests" / "softgpu"
 SOAK_SECONDS = 20
 TRANSPORTS = ("shm", "tls")
+DIRECT_PROGRAMS = ("capture_threads",)
 REPORT = "WARNING: ThreadSanitizer"
 
 
 def build() -> None:
-    """The window of the software GPU and the arenas lie elsewhere than usual: ThreadSanitizer's own memory is there."""
-    script = '. "$ROOT/deploy/setup.sh"; LOGS="$ROOT/build/log"; build_remoting "$ROOT/build/tsan" -DSANITIZE=thread -DCMAKE_BUILD_TYPE=Release'
+    """Build with ThreadSanitizer; window and arenas move, because it uses their addresses."""
+    script = (
+        '. "$ROOT/deploy/setup.sh"; LOGS="$ROOT/build/log"; build_remoting "$ROOT/build/tsan" '
+        "-DSANITIZE=thread -DCMAKE_BUILD_TYPE=Release"
+    )
     subprocess.run(
         ["bash", "-c", script],
         cwd=ROOT,
@@ -32,7 +42,7 @@ def build() -> None:
     )
 
 
-def compiled(name: str, folder: Path) -> Path:
+def compile_program(name: str, folder: Path) -> Path:
     flags = ["-O1", "-g", "-fsanitize=thread", f"-I{cuda_include()}", f"-I{SOURCES}"]
     subprocess.run(
         [
@@ -40,7 +50,7 @@ def compiled(name: str, folder: Path) -> Path:
             *flags,
             "-o",
             folder / name,
-            SOURCES / f"{name}.c",
+            next(p for p in (SOURCES / f"{name}.c", DIRECT_SOURCES / f"{name}.c") if p.exists()),
             f"-L{BUILD / 'client'}",
             "-lcuda",
             "-lpthread",
@@ -50,17 +60,10 @@ def compiled(name: str, folder: Path) -> Path:
     return folder / name
 
 
-def program(
-    node: local.LocalNode, folder: Path, name: str, *arguments: str, **environment: str
-) -> tuple[int, str]:
-    env = node.remote_environment(**environment) | {
-        "LD_LIBRARY_PATH": str(BUILD / "client"),
-        "BUSBAR_ARENA": "0",
-        "TSAN_OPTIONS": "exitcode=66:second_deadlock_stack=1",
-    }
+def run_program(folder: Path, name: str, *arguments: str, env: dict[str, str]) -> tuple[int, str]:
     done = subprocess.run(
-        [compiled(name, folder), *arguments],
-        env=env,
+        [compile_program(name, folder), *arguments],
+        env=env | {"TSAN_OPTIONS": "exitcode=66:second_deadlock_stack=1"},
         capture_output=True,
         text=True,
         timeout=900,
@@ -69,14 +72,28 @@ def program(
     return done.returncode, done.stderr
 
 
+def remote_environment(node: local.LocalNode, **environment: str) -> dict[str, str]:
+    return node.remote_environment(**environment) | {
+        "LD_LIBRARY_PATH": str(BUILD / "client"),
+        "BUSBAR_ARENA": "0",
+    }
+
+
+def report(name: str, how: str, *arguments: str, folder: Path, env: dict[str, str]) -> list[str]:
+    """Run a program. Return a problem if it fails or ThreadSanitizer reports a race."""
+    code, err = run_program(folder, name, *arguments, env=env)
+    print(f"{name} {how}: exit {code}, {err.count(REPORT)} reports", flush=True)
+    return [f"{name} {how}:\n{err[-6000:]}"] if code or REPORT in err else []
+
+
 def reports(node: local.LocalNode, folder: Path) -> list[str]:
     found = []
     for transport in TRANSPORTS:
+        env = remote_environment(node, BUSBAR_TRANSPORT=transport)
         for name, *arguments in [*([p] for p in PROGRAMS), ["soak", str(SOAK_SECONDS), "8"]]:
-            code, err = program(node, folder, name, *arguments, BUSBAR_TRANSPORT=transport)
-            print(f"{name} over {transport}: exit {code}, {err.count(REPORT)} reports", flush=True)
-            if code or REPORT in err:
-                found.append(f"{name} over {transport}:\n{err[-6000:]}")
+            found += report(name, f"over {transport}", *arguments, folder=folder, env=env)
+    for name in DIRECT_PROGRAMS:
+        found += report(name, "directly", folder=folder, env=local.direct_environment(folder))
     return found
 
 
@@ -87,15 +104,16 @@ def main() -> None:
         os.environ["BUSBAR_SOFTGPU_CACHE"] = f"{folder}/kernels"
         node = local.LocalNode(BUILD / "softgpu" / "libcuda.so.1")
         problems = reports(node, Path(folder))
-        if REPORT not in program(node, Path(folder), "threads", BUSBAR_FAILPOINT_RACE="1")[1]:
-            problems.append("the planted race went unnoticed")
+        planted = remote_environment(node, BUSBAR_FAILPOINT_RACE="1")
+        if REPORT not in run_program(Path(folder), "threads", env=planted)[1]:
+            problems.append("the planted race was not reported")
         try:
             node.stop()
         except AssertionError as log:
             problems.append(f"on the node:\n{log}")
     if problems:
         raise SystemExit("\n".join(problems))
-    print("no race was reported but the planted one")
+    print("tsan: passed, only the planted race was reported")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The whole stack, as `./run` starts it, and programs under it."""
+"""Fixtures that start the whole stack, as `./run` does, and run programs on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from deploy.supervisor import BUILD, ROOT, Stack, wait_for
-from remoting.cli.api import Api, Away, Context, save_context
+from remoting.cli.api import Api, ApplianceUnreachable, Context, save_context
+from tests.ports import port
 
 DEMO = str(BUILD / "demo" / "gpu_demo")
 HOLD_SECONDS = "8"
@@ -24,7 +25,7 @@ HOLD_SECONDS = "8"
 
 @dataclass
 class Pool:
-    """A running stack, and what a user does with it."""
+    """A running stack with an administrator's context and the programs started on it."""
 
     stack: Stack
     context: Path
@@ -32,9 +33,11 @@ class Pool:
 
     @property
     def api(self) -> Api:
+        """A new connection with the token of the context."""
         return Api(Context(**json.loads(self.context.read_text())))
 
     def start(self, percent: int, *command: str, **environment: str) -> subprocess.Popen[str]:
+        """Start a program under `busbar run` without waiting for it."""
         line = [
             sys.executable,
             "-m",
@@ -59,30 +62,33 @@ class Pool:
         return process
 
     def start_working(self, percent: int, seconds: float) -> subprocess.Popen[str]:
-        """Returns once the program's first result was right."""
+        """Start the demo program and block until its first result is correct."""
         process = self.start(percent, DEMO, "work", str(seconds))
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "working", process.communicate()[1]
         return process
 
     def finish(self, process: subprocess.Popen[str]) -> tuple[int, str, str]:
+        """Wait for the process. Return exit code, stdout and stderr."""
         out, err = process.communicate(timeout=120)
         return process.returncode, out, err
 
     def sessions(self, **parameters: str) -> list[dict[str, Any]]:
         return self.api.items("sessions", **parameters)
 
-    def wait(self, what: str, done: Callable[[], bool], seconds: float = 30) -> None:
-        def patient() -> bool:
+    def wait(self, description: str, done: Callable[[], bool], seconds: float = 30) -> None:
+        """Poll until `done` returns True. An unreachable appliance counts as False."""
+
+        def poll() -> bool:
             try:
                 return done()
-            except Away:
+            except ApplianceUnreachable:
                 return False
 
-        wait_for(what, patient, self.stack.logs / "appliance.log", seconds)
+        wait_for(description, poll, self.stack.logs / "appliance.log", seconds)
 
     def kill(self, *names: str) -> None:
-        """kill -9, and wait until the supervisor has started each again."""
+        """Send SIGKILL to processes and block until the supervisor has restarted each."""
         parts = [
             p
             for p in (self.stack.node.agent, self.stack.node.launcher, self.stack.appliance)
@@ -95,14 +101,14 @@ class Pool:
         self.wait("the restart", lambda: all(p.starts > before[p.name] for p in parts))
 
     def settle(self) -> None:
-        """Everything that a test started is over, in every book."""
+        """Kill all programs; block until allocations are released and sessions closed."""
         for process in self.running:
             if process.poll() is None:
                 process.kill()
             process.communicate()
         self.running.clear()
         self.wait(
-            "the release of all",
+            "the release of all allocations",
             lambda: (
                 all(a["state"] == "released" for a in self.api.items("allocations"))
                 and not self.sessions(state="running")
@@ -112,9 +118,15 @@ class Pool:
 
 
 @contextmanager
-def started(folder: Path, base_port: int, nodes: dict[str, int] | None = None) -> Iterator[Pool]:
-    """A stack with its own node, or with these: name to number of software GPUs. Ready to be used by an administrator."""
-    stack = Stack(folder / "data", base_port=base_port)
+def started(
+    folder: Path, base_port: int, nodes: dict[str, int] | None = None, **environment: str
+) -> Iterator[Pool]:
+    """Run a stack whose nodes are reachable.
+
+    `nodes` maps node names to numbers of software GPUs; the default is one node of this machine.
+    The appliance also gets the variables of `environment`.
+    """
+    stack = Stack(folder / "data", base_port=base_port, environment=environment)
     try:
         stack.start_appliance()
         token = stack.manage(
@@ -146,13 +158,13 @@ def started(folder: Path, base_port: int, nodes: dict[str, int] | None = None) -
 
 
 @pytest.fixture(scope="session")
-def pool_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    os.environ["BUSBAR_HOLD_SECONDS"] = HOLD_SECONDS
-    with started(tmp_path_factory.mktemp("stack"), 28443) as pool:
+def session_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    folder = tmp_path_factory.mktemp("stack")
+    with started(folder, port(0), BUSBAR_HOLD_SECONDS=HOLD_SECONDS) as pool:
         yield pool
 
 
 @pytest.fixture
-def pool(pool_of_the_session: Pool) -> Iterator[Pool]:
-    yield pool_of_the_session
-    pool_of_the_session.settle()
+def pool(session_pool: Pool) -> Iterator[Pool]:
+    yield session_pool
+    session_pool.settle()

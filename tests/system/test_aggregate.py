@@ -1,4 +1,4 @@
-"""One `busbar run` with two GPUs: of one node, and of two nodes with one free GPU each."""
+"""`busbar run` with two GPUs on one node and on two nodes with one free GPU each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.supervisor import ROOT
+from tests.ports import port
 from tests.remoting.conftest import compiled  # noqa: F401 - a fixture
 from tests.system.conftest import Pool, started
 
@@ -19,8 +20,8 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture
 def two_nodes(tmp_path: Path) -> Iterator[Pool]:
-    """Two agents and two launchers on this machine, one GPU each."""
-    with started(tmp_path, 53443, {"east": 1, "west": 1}) as pool:
+    """A stack with two nodes on this machine, one GPU each."""
+    with started(tmp_path, port(100), {"east": 1, "west": 1}) as pool:
         yield pool
 
 
@@ -45,23 +46,25 @@ def run(pool: Pool, program: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def places(pool: Pool) -> list[tuple[str, str]]:
-    """Node and GPU of each partition of the newest allocation, as its event tells after its release."""
+def partition_gpus(pool: Pool) -> list[tuple[str, str]]:
+    """Return node and GPU id of each partition."""
     return [(p["node"], p["gpu_id"]) for p in pool.api.items("partitions")]
 
 
-def test_two_partitions_of_one_node_are_on_two_gpus(
-    pool: Pool, compiled: Callable[[str], Path]
-) -> None:  # noqa: F811
+def test_program_sees_two_devices_of_one_node(
+    pool: Pool,
+    compiled: Callable[[str], Path],  # noqa: F811
+) -> None:
     done = run(pool, compiled("two_devices"))
     assert done.returncode == 0 and "devices 2" in done.stdout and done.stdout.endswith("done\n"), (
         done.stdout + done.stderr
     )
 
 
-def test_two_nodes_with_one_free_gpu_each_serve_one_program(
-    two_nodes: Pool, compiled: Callable[[str], Path]
-) -> None:  # noqa: F811
+def test_program_uses_one_gpu_of_each_of_two_nodes(
+    two_nodes: Pool,
+    compiled: Callable[[str], Path],  # noqa: F811
+) -> None:
     allocation = two_nodes.api.request("POST", "allocations", {"gpu_count": 2, "percent": 50})
     two_nodes.wait(
         "the allocation",
@@ -69,12 +72,10 @@ def test_two_nodes_with_one_free_gpu_each_serve_one_program(
             two_nodes.api.request("GET", f"allocations/{allocation['id']}")["state"] == "active"
         ),
     )
-    held = places(two_nodes)
-    assert (
-        len(held) == 2
-        and len({node for node, _ in held}) == 2
-        and len({gpu for _, gpu in held}) == 2
-    )
+    held = partition_gpus(two_nodes)
+    assert len(held) == 2
+    assert len({node for node, _ in held}) == 2
+    assert len({gpu for _, gpu in held}) == 2
     done = run(two_nodes, compiled("two_devices"))
     assert (
         done.returncode == 0

@@ -1,4 +1,7 @@
-"""Every operation of the OpenAPI file, asked for what its description allows and for what it does not: never a 5xx, never an answer that is not described."""
+"""Generated valid and invalid requests for every operation of the OpenAPI description.
+
+No response has a 5xx status, and each one conforms to the description (Schemathesis).
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from deploy.supervisor import ROOT, Stack
 from remoting.cli.api import Api, Context
+from tests.ports import port
 
 pytestmark = pytest.mark.system
 
@@ -30,42 +34,61 @@ document = yaml.load(
     (ROOT / "docs" / "openapi.yaml").read_text(),
     Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader),
 )
-document["paths"].pop("/api/v1/watch")  # its answer has no end; test_watch.py asks it
+document["paths"].pop("/api/v1/watch")  # an endless stream, covered by test_watch.py
 schema = schemathesis.openapi.from_dict(document)
-schema.config.generation.update(
-    allow_x00=False
-)  # no text of ours has a NUL, and no schema can say so shortly
-RULES_BETWEEN_FIELDS = {
-    *(f"GET /api/v1/{kind}/{{object_id}}/metrics" for kind in ("gpus", "partitions", "projects", "sessions")),
-    "PATCH /api/v1/nodes/{node_id}", "PATCH /api/v1/projects/{project_id}", "PATCH /api/v1/quotas/{quota_id}",
-    "POST /api/v1/nodes/enrol-ssh", "POST /api/v1/reservations", "POST /api/v1/quotas",
-}  # fmt: skip
-"""What is right field by field may still be refused here: one of three credentials, an end after its start, a quota below its limit, a name of something."""
+# PostgreSQL and our texts reject NUL, which schemas cannot express concisely.
+schema.config.generation.update(allow_x00=False)
+OPERATIONS_WITH_CROSS_FIELD_RULES = {
+    *(
+        f"GET /api/v1/{kind}/{{object_id}}/metrics"
+        for kind in ("gpus", "partitions", "projects", "sessions")
+    ),
+    "PATCH /api/v1/nodes/{node_id}",
+    "PATCH /api/v1/projects/{project_id}",
+    "PATCH /api/v1/quotas/{quota_id}",
+    "POST /api/v1/nodes/enrol-ssh",
+    "POST /api/v1/reservations",
+    "POST /api/v1/quotas",
+}
+"""Operations that may reject a body whose single fields are valid.
+
+Examples: exactly one of three credentials, an end after the start, a quota below the limit, or the
+name of an existing object.
+"""
 KINDS = {
-    "node_id": "nodes", "gpu_id": "gpus", "pool_id": "pools", "project_id": "projects", "allocation_id": "allocations", "quota_id": "quotas",
-    "reservation_id": "reservations", "task_id": "tasks", "session_id": "sessions",
-}  # fmt: skip
+    "node_id": "nodes",
+    "gpu_id": "gpus",
+    "pool_id": "pools",
+    "project_id": "projects",
+    "allocation_id": "allocations",
+    "quota_id": "quotas",
+    "reservation_id": "reservations",
+    "task_id": "tasks",
+    "session_id": "sessions",
+}
 existing: dict[str, list[str]] = {}
-"""Ids by the name of the parameter that takes them."""
+"""Ids of existing objects by path parameter."""
 
 
-class Asked:
+class Target:
+    """A running appliance. `disposable_token` is used for requests that revoke their token."""
+
     def __init__(self, stack: Stack) -> None:
         self.url, self.ca = stack.url, str(stack.appliance_data / "ca.pem")
-        made = [
+        tokens = [
             stack.manage("create_token", "--role", "administrator", "--hours", "1").splitlines()[-1]
             for _ in range(2)
         ]
-        self.token, self.ending = made
+        self.token, self.disposable_token = tokens
         self.session = requests.Session()
         self.session.verify = self.ca
         self.session.trust_env = False
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    folder = tmp_path_factory.mktemp("asked")
-    stack = Stack(folder, base_port=28743)
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    folder = tmp_path_factory.mktemp("target")
+    stack = Stack(folder, base_port=port(200))
     environment = (
         os.environ
         | stack.appliance_environment()
@@ -80,21 +103,21 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     os.environ["BUSBAR_SSH_SECONDS"] = "0.5"
     try:
         stack.start_appliance()
-        found = Asked(stack)
-        api = Api(Context(stack.url, found.token, (stack.appliance_data / "ca.pem").read_text()))
-        fill(api)
+        target = Target(stack)
+        api = Api(Context(stack.url, target.token, (stack.appliance_data / "ca.pem").read_text()))
+        create_objects(api)
         existing.update(
             {name: [row["id"] for row in api.items(kind)][:20] for name, kind in KINDS.items()}
         )
         existing["object_id"] = existing["gpu_id"] + existing["project_id"]
-        yield found
+        yield target
     finally:
         del os.environ["BUSBAR_SSH_SECONDS"]
         stack.stop()
 
 
-def fill(api: Api) -> None:
-    """One of each at least."""
+def create_objects(api: Api) -> None:
+    """Create an object of each kind that the population lacks."""
     api.request("POST", "allocations", {"percent": 10, "project": "team0"})
     api.request("POST", "quotas", {"subject_kind": "project", "subject": "team0", "quota_gpus": 1})
     api.request("POST", "departments", {"name": "lab"})
@@ -102,10 +125,10 @@ def fill(api: Api) -> None:
 
 @schema.hook
 def map_case(context: Any, case: Any) -> Any:
-    """Half of the ids of requests that are right are those of something that is there."""
+    """Replace half of the ids of valid requests by ids of existing objects."""
     if case.meta is None or case.meta.generation.mode is GenerationMode.POSITIVE:
-        for name, made in (case.path_parameters or {}).items():
-            ids, chance = existing.get(name), zlib.crc32(repr(made).encode())
+        for name, generated in (case.path_parameters or {}).items():
+            ids, chance = existing.get(name), zlib.crc32(repr(generated).encode())
             if ids and chance % 2:
                 case.path_parameters[name] = ids[chance // 2 % len(ids)]
     return case
@@ -126,33 +149,33 @@ def map_query(context: Any, query: dict[str, Any] | None) -> dict[str, Any] | No
     phases=[Phase.explicit, Phase.generate],
     derandomize=True,
 )
-def test_any_request_is_answered_as_described(case: schemathesis.Case[Any], asked: Asked) -> None:
-    token = asked.ending if case.path.endswith("browser-login") else asked.token
-    unsaid: Any = (
-        [positive_data_acceptance] if f"{case.method} {case.path}" in RULES_BETWEEN_FIELDS else []
-    )
+def test_response_to_any_request_conforms_to_openapi(
+    case: schemathesis.Case[Any], target: Target
+) -> None:
+    revokes = case.path.endswith("browser-login")
+    token = target.disposable_token if revokes else target.token
+    cross_field = f"{case.method} {case.path}" in OPERATIONS_WITH_CROSS_FIELD_RULES
     case.call_and_validate(
-        excluded_checks=unsaid,
-        base_url=asked.url,
-        session=asked.session,
-        verify=asked.ca,
+        excluded_checks=[positive_data_acceptance] if cross_field else [],
+        base_url=target.url,
+        session=target.session,
+        verify=target.ca,
         headers={"Authorization": f"Bearer {token}"},
     )
 
 
-def test_an_answer_that_is_not_described_is_noticed(asked: Asked) -> None:
-    """Planted: the description forgets that a pool may not be there."""
+def test_undocumented_response_is_detected(target: Target) -> None:
+    """Planted fault: the description lacks the 404 response of a pool."""
     operation = {**document["paths"]["/api/v1/pools/{pool_id}"]["get"]}
     operation["responses"] = {
-        status: answer for status, answer in operation["responses"].items() if status != "404"
+        status: response for status, response in operation["responses"].items() if status != "404"
     }
-    forgetful = schemathesis.openapi.from_dict(
+    incomplete = schemathesis.openapi.from_dict(
         {**document, "paths": {"/api/v1/pools/{pool_id}": {"get": operation}}}
     )
-    case = forgetful["/api/v1/pools/{pool_id}"]["GET"].Case(
+    case = incomplete["/api/v1/pools/{pool_id}"]["GET"].Case(
         path_parameters={"pool_id": str(uuid.uuid4())}
     )
+    headers = {"Authorization": f"Bearer {target.token}"}
     with pytest.raises(FailureGroup, match="Undocumented"):
-        case.call_and_validate(
-            base_url=asked.url, verify=asked.ca, headers={"Authorization": f"Bearer {asked.token}"}
-        )
+        case.call_and_validate(base_url=target.url, verify=target.ca, headers=headers)

@@ -1,4 +1,4 @@
-"""The busbar command as a new user meets it."""
+"""The busbar command: login, run, lists, quotas and preemption notices."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ def busbar(context: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_first_login_changes_the_one_time_password_and_lets_one_run(
+def test_first_login_replaces_initial_password_and_permits_run(
     pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     password = (pool.stack.appliance_data / "initial-admin-password").read_text().strip()
-    answers = iter([password, "fjord-lamp-9031-quilt"])
+    passwords = iter([password, "fjord-lamp-9031-quilt"])
     context = tmp_path / "context.json"
     monkeypatch.setenv("BUSBAR_CONTEXT", str(context))
-    monkeypatch.setattr("getpass.getpass", lambda _: next(answers))
+    monkeypatch.setattr("getpass.getpass", lambda _: next(passwords))
     command.login(pool.stack.url, "admin", pool.stack.ca_fingerprint())
     assert context.stat().st_mode & 0o777 == 0o600
     done = busbar(context, "run", "-p", "25", "--", DEMO, "add")
-    assert done.returncode == 0 and "are right" in done.stdout, done.stderr
+    assert done.returncode == 0 and "are correct" in done.stdout, done.stderr
     assert not (pool.stack.appliance_data / "initial-admin-password").exists()
     assert password not in "".join(p.read_text(errors="replace") for p in pool.stack.logs.iterdir())
 
 
-def test_a_wrong_fingerprint_stops_the_login_before_the_password(
+def test_login_with_wrong_fingerprint_fails_before_password_prompt(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("getpass.getpass", lambda _: pytest.fail("the password was asked for"))
-    with pytest.raises(rest.ApiError, match="another fingerprint"):
+    monkeypatch.setattr("getpass.getpass", lambda _: pytest.fail("prompted for the password"))
+    with pytest.raises(rest.ApiError, match="fingerprint mismatch"):
         command.login(pool.stack.url, "admin", "00" * 32)
 
 
 @pytest.mark.parametrize(
-    "what",
+    "arguments",
     [("node", "list"), ("gpu", "list"), ("pool", "list"), ("allocation", "list"), ("ps",)],
     ids=" ".join,
 )
-def test_lists_come_as_tables_and_as_json(pool: Pool, what: tuple[str, ...]) -> None:
-    assert busbar(pool.context, *what).returncode == 0
-    assert isinstance(json.loads(busbar(pool.context, *what, "-o", "json").stdout), list)
+def test_list_prints_table_and_json(pool: Pool, arguments: tuple[str, ...]) -> None:
+    assert busbar(pool.context, *arguments).returncode == 0
+    assert isinstance(json.loads(busbar(pool.context, *arguments, "-o", "json").stdout), list)
 
 
 @pytest.mark.parametrize(
@@ -74,19 +74,24 @@ def test_lists_come_as_tables_and_as_json(pool: Pool, what: tuple[str, ...]) -> 
         (("run", "-p", "5", "--", "sh", "-c", "exit 42"), 42),
     ],
 )
-def test_exit_codes(pool: Pool, arguments: tuple[str, ...], code: int) -> None:
+def test_failure_has_documented_exit_code(
+    pool: Pool, arguments: tuple[str, ...], code: int
+) -> None:
     done = busbar(pool.context, *arguments)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_two_gpus_are_two_devices(pool: Pool) -> None:
-    count = "import ctypes; l = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(); assert l.cuInit(0) == 0; l.cuDeviceGetCount(ctypes.byref(n)); print(n.value)"
+def test_two_gpus_appear_as_two_devices(pool: Pool) -> None:
+    count = (
+        "import ctypes; l = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(); "
+        "assert l.cuInit(0) == 0; l.cuDeviceGetCount(ctypes.byref(n)); print(n.value)"
+    )
     done = busbar(pool.context, "run", "-n", "2", "-p", "50", "--", sys.executable, "-c", count)
     assert done.stdout.strip() == "2", done.stderr
 
 
-def test_pools_quotas_and_explanations_from_the_command_line(pool: Pool) -> None:
+def test_pools_and_quotas_are_created_and_changed(pool: Pool) -> None:
     for arguments in (
         ("pool", "create", "spare", "--policy", "model_affinity", "--policy", "spread"),
         ("pool", "set", "default", "--fallback", "spare", "--max-lifetime", "0"),
@@ -119,10 +124,10 @@ def test_pools_quotas_and_explanations_from_the_command_line(pool: Pool) -> None
     )
     assert default["fallbacks"] == ["spare"]
     done = busbar(pool.context, "run", "-m", "256MiB", "--lifetime", "600", "--", DEMO, "add")
-    assert done.returncode == 0 and "are right" in done.stdout, done.stderr
+    assert done.returncode == 0 and "are correct" in done.stdout, done.stderr
     assert busbar(pool.context, "run", "-m", "8 gulps", "--", "true").returncode == 2
     allocations = json.loads(busbar(pool.context, "allocation", "list", "-o", "json").stdout)
-    assert "does not wait" in busbar(pool.context, "explain", allocations[0]["id"]).stdout
+    assert "is not queued" in busbar(pool.context, "explain", allocations[0]["id"]).stdout
     for arguments in (
         ("pool", "set", "default", "--fallback", "default"),
         ("quota", "delete", "project/default"),
@@ -130,7 +135,7 @@ def test_pools_quotas_and_explanations_from_the_command_line(pool: Pool) -> None
         assert busbar(pool.context, *arguments).returncode == 0
 
 
-def test_a_holder_gets_notice_before_its_allocation_is_taken_back(pool: Pool) -> None:
+def test_run_prints_notice_before_preemption(pool: Pool) -> None:
     env = os.environ | {"BUSBAR_CONTEXT": str(pool.context), "PYTHONPATH": str(ROOT)}
     program = ["sh", "-c", "echo started; exec sleep 120"]
     command_line = [
@@ -168,5 +173,5 @@ def test_a_holder_gets_notice_before_its_allocation_is_taken_back(pool: Pool) ->
         )
     finally:
         low.terminate()
-    _, said = low.communicate(timeout=30)
-    assert "notice: this allocation ends at" in said and "better claim" in said, said
+    _, errors = low.communicate(timeout=30)
+    assert "notice: this allocation ends at" in errors and "preempted by" in errors, errors

@@ -1,4 +1,7 @@
-"""An agent that is enrolled and speaks nonsense, repeats itself or speaks for others: nothing of anybody else's changes, and the appliance goes on."""
+"""An enrolled agent that sends malformed, repeated or foreign data.
+
+Rows of other nodes do not change, and the appliance continues to work.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import queue
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import grpc
@@ -22,7 +26,7 @@ SECONDS = 15.0
 
 
 class Agent:
-    """Speaks to the real servicer with a certificate of its own; what it sends are bytes."""
+    """An enrolled node with its own certificate that sends raw bytes to the gateway."""
 
     def __init__(self, pool: Pool) -> None:
         token = pool.api.request("POST", "enrolment-tokens")["token"]
@@ -33,17 +37,17 @@ class Agent:
             "agent_csr": agent_csr,
             "launcher_csr": new_key_and_csr()[1],
         }
-        self.pool, self.answer, self.key = pool, pool.api.request("POST", "enrol", body), key
-        self.node_id = self.answer["node_id"]
-        self.address = self.answer["fleet_address"]
+        self.pool, self.enrolment, self.key = pool, pool.api.request("POST", "enrol", body), key
+        self.node_id = self.enrolment["node_id"]
+        self.address = self.enrolment["fleet_address"]
         self.gpu = uuid.uuid4()
         self.channels: list[grpc.Channel] = []
 
     def connect(self, key: bytes | None = None, certificate: str | None = None) -> Stream:
         credentials = grpc.ssl_channel_credentials(
-            self.answer["ca_pem"].encode(),
+            self.enrolment["ca_pem"].encode(),
             key or self.key,
-            (certificate or self.answer["agent_pem"]).encode(),
+            (certificate or self.enrolment["agent_pem"]).encode(),
         )
         channel = grpc.secure_channel(
             self.address,
@@ -53,21 +57,23 @@ class Agent:
         self.channels.append(channel)
         return Stream(channel)
 
-    def inventory(self, sequence: int, **changes: Any) -> fleet_pb2.AgentMessage:
-        gpu = {
+    def inventory(
+        self, sequence: int, boot_id: str = "b", **changes: Any
+    ) -> fleet_pb2.AgentMessage:
+        gpu: dict[str, Any] = {
             "uuid": self.gpu.bytes,
             "index": 0,
             "model": "Odd GPU",
             "memory_bytes": 1 << 30,
             "compute_capability": "9.0",
         } | changes
-        listed = fleet_pb2.Inventory(
+        inventory = fleet_pb2.Inventory(
             agent_version="odd",
             driver_version="1",
             endpoints=[fleet_pb2.Endpoint(address="127.0.0.1", port=1)],
         )
-        listed.gpus.append(fleet_pb2.Gpu(**gpu))
-        return fleet_pb2.AgentMessage(boot_id="b", sequence=sequence, inventory=listed)
+        inventory.gpus.append(fleet_pb2.Gpu(**gpu))
+        return fleet_pb2.AgentMessage(boot_id=boot_id, sequence=sequence, inventory=inventory)
 
     def row(self) -> dict[str, Any]:
         return self.pool.api.request("GET", f"nodes/{self.node_id}")
@@ -77,34 +83,44 @@ class Agent:
             g["model"] for g in self.pool.api.items("gpus", node_id=self.node_id, present="true")
         ]
 
+    def has_model(self, model: str) -> bool:
+        return self.models() == [model]
+
     def close(self) -> None:
         for channel in self.channels:
             channel.close()
 
 
-def odd_session() -> fleet_pb2.Session:
-    most = (1 << 64) - 1
+def session_with_extreme_values() -> fleet_pb2.Session:
+    maximum = (1 << 64) - 1
     return fleet_pb2.Session(
-        id=bytes(16), allocation_id=bytes(16), memory_bytes=most, launches=most, bytes_in=most, bytes_out=most, opened_seconds=(1 << 63) - 1,
-        partition_bytes=[most], refused_calls=["x" * 1000] * 1000,
-    )  # fmt: skip
+        id=bytes(16),
+        allocation_id=bytes(16),
+        memory_bytes=maximum,
+        launches=maximum,
+        bytes_in=maximum,
+        bytes_out=maximum,
+        opened_seconds=(1 << 63) - 1,
+        partition_bytes=[maximum],
+        refused_calls=["x" * 1000] * 1000,
+    )
 
 
 class Stream:
     def __init__(self, channel: grpc.Channel) -> None:
         self.sent: queue.Queue[bytes] = queue.Queue()
-        self.answers = channel.stream_stream(CONNECT)(
+        self.replies = channel.stream_stream(CONNECT, None, None)(
             iter(self.sent.get, b"end"), timeout=2 * SECONDS
         )
 
-    def say(self, *messages: fleet_pb2.AgentMessage | bytes) -> None:
+    def send(self, *messages: fleet_pb2.AgentMessage | bytes) -> None:
         for m in messages:
             self.sent.put(m if isinstance(m, bytes) else m.SerializeToString())
 
     def error(self) -> grpc.StatusCode:
-        """How the appliance ends it."""
+        """Block until the appliance ends the stream and return its status code."""
         try:
-            for _ in self.answers:
+            for _ in self.replies:
                 pass
         except grpc.RpcError as error:
             return error.code()
@@ -113,32 +129,36 @@ class Stream:
 
 @pytest.fixture
 def agent(pool: Pool) -> Iterator[Agent]:
-    made = Agent(pool)
-    yield made
-    made.close()
-    pool.wait("its silence", lambda: pool.api.request("DELETE", f"nodes/{made.node_id}") == {}, 60)
+    agent = Agent(pool)
+    yield agent
+    agent.close()
+    pool.wait(
+        "the removal of the node",
+        lambda: pool.api.request("DELETE", f"nodes/{agent.node_id}") == {},
+        60,
+    )
 
 
-def settled(agent: Agent, stream: Stream) -> None:
-    """All that was said has been taken: the node's inventory says what was said last."""
+def wait_until_processed(agent: Agent, stream: Stream) -> None:
+    """Send an inventory and block until the appliance shows it; earlier messages are then done."""
     marker = f"marker {time.time_ns()}"
-    stream.say(agent.inventory(time.time_ns(), model=marker))
+    stream.send(agent.inventory(time.time_ns(), model=marker))
     agent.pool.wait("the marker", lambda: agent.models() == [marker], SECONDS)
 
 
-def test_bytes_that_are_no_message_end_the_stream_and_nothing_else(agent: Agent) -> None:
+def test_malformed_message_ends_only_its_stream(agent: Agent) -> None:
     for garbage in (b"\xff" * 100, b"\x0a\xff\xff\xff\xff\x0f", bytes(range(256)) * 50):
         stream = agent.connect()
-        stream.say(garbage)
+        stream.send(garbage)
         assert stream.error() != grpc.StatusCode.DEADLINE_EXCEEDED
     stream = agent.connect()
-    stream.say(bytes(9 << 20))
+    stream.send(bytes(9 << 20))
     assert stream.error() == grpc.StatusCode.RESOURCE_EXHAUSTED
-    settled(agent, agent.connect())
+    wait_until_processed(agent, agent.connect())
 
 
-def test_messages_out_of_bounds_are_dropped_and_the_stream_goes_on(agent: Agent) -> None:
-    wrong = [
+def test_message_with_invalid_values_is_dropped_and_stream_continues(agent: Agent) -> None:
+    invalid = [
         agent.inventory(1, uuid=b"short"),
         fleet_pb2.AgentMessage(
             boot_id="b",
@@ -166,45 +186,46 @@ def test_messages_out_of_bounds_are_dropped_and_the_stream_goes_on(agent: Agent)
             boot_id="b", sequence=7, report=fleet_pb2.Report(generation=(1 << 64) - 1)
         ),
         fleet_pb2.AgentMessage(
-            boot_id="b", sequence=8, report=fleet_pb2.Report(generation=1, sessions=[odd_session()])
+            boot_id="b",
+            sequence=8,
+            report=fleet_pb2.Report(generation=1, sessions=[session_with_extreme_values()]),
         ),
         fleet_pb2.AgentMessage(),
     ]
-    for n, message in enumerate(wrong):
+    for n, message in enumerate(invalid):
         stream = agent.connect()
-        stream.say(message, agent.inventory(1 << 50, model=f"after {n}"))
-        agent.pool.wait(f"turn {n}", lambda n=n: agent.models() == [f"after {n}"], SECONDS)
+        stream.send(message, agent.inventory(1 << 50, model=f"after {n}"))
+        agent.pool.wait(f"turn {n}", partial(agent.has_model, f"after {n}"), SECONDS)
     assert agent.pool.api.request("GET", "appliance")
 
 
-def test_what_is_repeated_or_comes_late_changes_nothing(agent: Agent) -> None:
+def test_repeated_or_late_message_is_ignored(agent: Agent) -> None:
     stream = agent.connect()
-    stream.say(
+    stream.send(
         agent.inventory(10, model="ten"),
         agent.inventory(9, model="nine"),
         agent.inventory(10, model="ten again"),
     )
     agent.pool.wait("the first", lambda: agent.models() == ["ten"], SECONDS)
-    stream.say(
-        fleet_pb2.AgentMessage(boot_id="b", sequence=11, report=fleet_pb2.Report(generation=10**9))
-    )  # of a generation that is still to come
-    stream.say(agent.inventory(12, model="twelve"), agent.inventory(11, model="eleven"))
+    future = fleet_pb2.Report(generation=10**9)  # greater than the node's generation
+    stream.send(fleet_pb2.AgentMessage(boot_id="b", sequence=11, report=future))
+    stream.send(agent.inventory(12, model="twelve"), agent.inventory(11, model="eleven"))
     agent.pool.wait("the last", lambda: agent.models() == ["twelve"], SECONDS)
     row = agent.row()
     assert row["applied_generation"] <= row["generation"] < 10**9
-    again = agent.connect()  # of the same boot: its numbers go on, and the older stream ends
-    again.say(agent.inventory(13, model="thirteen"))
+    again = agent.connect()  # same boot id: sequence numbers continue, the older stream ends
+    again.send(agent.inventory(13, model="thirteen"))
     agent.pool.wait("the newer stream", lambda: agent.models() == ["thirteen"], SECONDS)
 
 
-def test_an_agent_speaks_for_its_own_rows_only(agent: Agent, pool: Pool) -> None:
+def test_agent_cannot_change_rows_of_other_nodes(agent: Agent, pool: Pool) -> None:
     process = pool.start_working(10, 20)
     pool.wait("the session", lambda: bool(pool.sessions(state="running")))
     theirs = pool.sessions(state="running")[0]
     others = next(n for n in pool.api.items("nodes") if n["id"] != agent.node_id and n["reachable"])
     gpus = pool.api.items("gpus", node_id=others["id"])
     stream = agent.connect()
-    stream.say(agent.inventory(1, uuid=uuid.UUID(gpus[0]["uuid"]).bytes, model="stolen"))
+    stream.send(agent.inventory(1, uuid=uuid.UUID(gpus[0]["uuid"]).bytes, model="stolen"))
     claimed = [
         fleet_pb2.Session(
             id=uuid.UUID(i).bytes,
@@ -215,12 +236,12 @@ def test_an_agent_speaks_for_its_own_rows_only(agent: Agent, pool: Pool) -> None
         )
         for i in (theirs["id"], str(uuid.uuid4()))
     ]
-    stream.say(
+    stream.send(
         fleet_pb2.AgentMessage(
             boot_id="b", sequence=2, report=fleet_pb2.Report(generation=1, sessions=claimed)
         )
     )
-    settled(agent, stream)
+    wait_until_processed(agent, stream)
     now = pool.api.request("GET", f"sessions/{theirs['id']}")
     assert (now["state"], now["program"], now["end_reason"]) == ("running", theirs["program"], "")
     assert len(pool.sessions(allocation_id=theirs["allocation_id"])) == 1
@@ -230,28 +251,60 @@ def test_an_agent_speaks_for_its_own_rows_only(agent: Agent, pool: Pool) -> None
     process.kill()
 
 
-def test_who_has_no_certificate_of_ours_is_not_heard(agent: Agent) -> None:
+def test_agent_without_valid_certificate_is_rejected(agent: Agent) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
     ours = x509.load_pem_x509_certificate(
-        agent.answer["agent_pem"].split("-----END")[0].encode() + b"-----END CERTIFICATE-----\n"
+        agent.enrolment["agent_pem"].split("-----END")[0].encode() + b"-----END CERTIFICATE-----\n"
     )
     forged = (
-        x509.CertificateBuilder(ours.issuer, ours.subject, key.public_key(), ours.serial_number, ours.not_valid_before_utc, ours.not_valid_after_utc)
+        x509.CertificateBuilder(
+            ours.issuer,
+            ours.subject,
+            key.public_key(),
+            ours.serial_number,
+            ours.not_valid_before_utc,
+            ours.not_valid_after_utc,
+        )
         .sign(key, hashes.SHA256())
         .public_bytes(serialization.Encoding.PEM)
         .decode()
-    )  # fmt: skip
+    )
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     stream = agent.connect(private, forged)
-    stream.say(agent.inventory(1))
+    stream.send(agent.inventory(1))
     assert stream.error() == grpc.StatusCode.UNAVAILABLE  # the handshake fails
     bare = grpc.insecure_channel(agent.address)
     agent.channels.append(bare)
     assert Stream(bare).error() == grpc.StatusCode.UNAVAILABLE
     assert agent.models() == []
+
+
+def test_alternating_agents_with_one_identity_lock_the_node(agent: Agent) -> None:
+    for n, boot_id in enumerate(("first", "second", "first", "second")):
+        stream = agent.connect()
+        stream.send(agent.inventory(n, boot_id=boot_id, model=f"{boot_id} {n}"))
+        agent.pool.wait(
+            "the inventory or the lock",
+            lambda seen=f"{boot_id} {n}": (
+                agent.models() == [seen] or bool(agent.row()["locked_at"])
+            ),  # type: ignore[misc]
+            SECONDS,
+        )
+    assert "two agents" in agent.row()["lock_reason"]
+    assert agent.connect().error() == grpc.StatusCode.PERMISSION_DENIED
+    agent.pool.api.request("POST", f"nodes/{agent.node_id}/unlock")
+    wait_until_processed(agent, agent.connect())
+
+
+def test_restarted_agents_do_not_lock_the_node(agent: Agent) -> None:
+    for n in range(6):
+        stream = agent.connect()
+        stream.send(agent.inventory(n, boot_id=f"boot {n // 2}", model=f"model {n}"))
+        agent.pool.wait("the inventory", partial(agent.has_model, f"model {n}"), SECONDS)
+    assert agent.row()["locked_at"] is None

@@ -1,4 +1,4 @@
-"""The appliance's own helpers die: it goes on, starts them again, and nobody's work is lost."""
+"""Kills of the gateway and the HTTP server: the controller restarts them and no work is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.system
 
 
 def children(pool: Pool, module: str) -> list[int]:
-    """Of the appliance, those that run this module."""
+    """Return the ids of the appliance's child processes that run this module."""
     assert pool.stack.appliance.process is not None
     pid = pool.stack.appliance.process.pid
     found = [
@@ -28,7 +28,7 @@ def children(pool: Pool, module: str) -> list[int]:
 
 
 def kill(pool: Pool, module: str) -> None:
-    """Returns when there is another."""
+    """Kill the process of a module and block until its successor runs."""
     (old,) = children(pool, module)
     os.kill(old, signal.SIGKILL)
     pool.wait(
@@ -36,41 +36,43 @@ def kill(pool: Pool, module: str) -> None:
     )
 
 
-def test_the_gateway_dies_and_agents_come_back_to_another(pool: Pool) -> None:
+def test_agents_reconnect_after_gateway_is_killed(pool: Pool) -> None:
     working = pool.start_working(10, 6)
     kill(pool, "appliance.fleet.gateway")
-    made = pool.api.request("POST", "allocations", {"percent": 5}, wait="30")
-    assert made["state"] == "active", "the node was not told, or did not report"
-    pool.api.request("DELETE", f"allocations/{made['id']}", None, wait="30")
+    allocation = pool.api.request("POST", "allocations", {"percent": 5}, wait="30")
+    assert allocation["state"] == "active", "the node received no desired state or sent no report"
+    pool.api.request("DELETE", f"allocations/{allocation['id']}", None, wait="30")
     status, _, err = pool.finish(working)
     assert status == 0, err
 
 
-def test_the_web_dies_and_another_knows_who_was_heard_while_programs_go_on(pool: Pool) -> None:
+def test_restarted_http_server_has_heartbeats_and_metrics(pool: Pool) -> None:
     working = pool.start_working(10, 6)
-    kill(pool, "appliance.web")
-    pool.wait("pages", lambda: bool(pool.api.items("nodes")))
+    kill(pool, "appliance.http.server")
+    pool.wait("the REST API", lambda: bool(pool.api.items("nodes")))
     assert pool.api.items("nodes")[0]["reachable"]
-    pool.wait("readings", lambda: all(g["metrics"] for g in pool.api.items("gpus")))
-    made = pool.api.request("POST", "allocations", {"percent": 5}, wait="30")
-    assert made["state"] == "active"
-    pool.api.request("DELETE", f"allocations/{made['id']}", None, wait="30")
+    pool.wait("metrics", lambda: all(g["metrics"] for g in pool.api.items("gpus")))
+    allocation = pool.api.request("POST", "allocations", {"percent": 5}, wait="30")
+    assert allocation["state"] == "active"
+    pool.api.request("DELETE", f"allocations/{allocation['id']}", None, wait="30")
     status, _, err = pool.finish(working)
     assert status == 0, err
 
 
-def test_what_a_change_answers_has_readings_that_only_the_web_knows(pool: Pool) -> None:
-    pool.wait("readings", lambda: all(g["metrics"] for g in pool.api.items("gpus")))
+def test_response_to_patch_includes_metrics_of_http_server(pool: Pool) -> None:
+    pool.wait("metrics", lambda: all(g["metrics"] for g in pool.api.items("gpus")))
     gpu = pool.api.items("gpus")[0]
     assert (
-        pool.api.request("PATCH", f"gpus/{gpu['id']}", {"notes": "looked at"})["metrics"].keys()
+        pool.api.request("PATCH", f"gpus/{gpu['id']}", {"notes": "inspected"})["metrics"].keys()
         == gpu["metrics"].keys()
     )
 
 
-def test_they_end_with_the_appliance(pool: Pool) -> None:
-    old = children(pool, "appliance.web") + children(pool, "appliance.fleet.gateway")
+def test_child_processes_end_with_controller(pool: Pool) -> None:
+    old = children(pool, "appliance.http.server") + children(pool, "appliance.fleet.gateway")
     assert len(old) == 2
     pool.kill("appliance")
-    pool.wait("their end", lambda: not any(Path(f"/proc/{p}").exists() for p in old))
-    pool.wait("the next", lambda: bool(pool.api.items("nodes")))
+    pool.wait(
+        "the end of the child processes", lambda: not any(Path(f"/proc/{p}").exists() for p in old)
+    )
+    pool.wait("the restarted appliance", lambda: bool(pool.api.items("nodes")))

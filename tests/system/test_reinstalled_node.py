@@ -1,4 +1,4 @@
-"""A node's machine is installed anew: with a token of that node it is the same node again, and programs run on it."""
+"""Reinstallation of a node's machine: a token for that node restores its identity."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import port
 from tests.system.conftest import DEMO, started
 
 pytestmark = pytest.mark.system
 
 
-def test_it_keeps_its_name_its_labels_and_its_gpus(tmp_path: Path) -> None:
-    with started(tmp_path, 28543) as pool:
+def test_reinstalled_node_keeps_name_labels_and_gpus(tmp_path: Path) -> None:
+    with started(tmp_path, port(300)) as pool:
         (before,) = pool.api.items("nodes")
         gpus = {g["id"] for g in pool.api.items("gpus")}
         pool.api.request("PATCH", f"nodes/{before['id']}", {"labels": {"rack": "7"}})

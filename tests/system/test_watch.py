@@ -1,4 +1,4 @@
-"""GET /api/v1/watch: changes as server-sent events, resumed without a gap."""
+"""GET /api/v1/watch: changes as server-sent events, resumed without loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.system.conftest import Pool
 pytestmark = pytest.mark.system
 
 
-def made_token(pool: Pool, user: str, role: str = "operator") -> str:
+def create_token(pool: Pool, user: str, role: str = "operator") -> str:
     return pool.stack.manage(
         "create_token", "--user", user, "--role", role, "--hours", "1"
     ).splitlines()[-1]
@@ -29,16 +29,16 @@ class Stream:
         self.response, self.lines = response, response.iter_lines()
 
     def next(self, kind: str) -> tuple[str, dict[str, Any]]:
-        """Token and data of the next one of this kind."""
-        found: dict[str, str] = {}
+        """Return id and data of the next event of this kind. Raises EOFError at the end."""
+        fields: dict[str, str] = {}
         for line in self.lines:
             if line:
                 name, _, value = line.partition(": ")
-                found[name] = value
+                fields[name] = value
                 continue
-            if found.get("event") == kind:
-                return found.get("id", ""), json.loads(found["data"])
-            found = {}
+            if fields.get("event") == kind:
+                return fields.get("id", ""), json.loads(fields["data"])
+            fields = {}
         raise EOFError
 
 
@@ -60,8 +60,8 @@ def watching(pool: Pool, token: str, **query: str) -> Iterator[Stream]:
         yield Stream(response)
 
 
-def test_changes_come_and_who_comes_back_has_missed_nothing(pool: Pool) -> None:
-    token = made_token(pool, "watch-operator")
+def test_resumed_stream_contains_all_missed_changes(pool: Pool) -> None:
+    token = create_token(pool, "watch-operator")
     names = [f"watched-{time.time_ns()}-{i}" for i in range(3)]
     with watching(pool, token) as one, watching(pool, token, kinds="event") as other:
         one.next("hello")
@@ -74,7 +74,7 @@ def test_changes_come_and_who_comes_back_has_missed_nothing(pool: Pool) -> None:
             and at.endswith(f".{change['sequence']}")
         )
         with watching(pool, token, kinds="event", since=at) as again:
-            assert again.next("hello")[0] == at, "who breaks now must come back to the same place"
+            assert again.next("hello")[0] == at, "hello must repeat the id of the resume position"
         for name in names[1:]:
             pool.api.request("POST", "pools", {"name": name})
         for name in names:
@@ -85,14 +85,14 @@ def test_changes_come_and_who_comes_back_has_missed_nothing(pool: Pool) -> None:
             ] == names[1:]
 
 
-def test_who_breaks_before_the_first_change_came_has_missed_nothing(pool: Pool) -> None:
+def test_stream_closed_before_first_change_resumes_without_loss(pool: Pool) -> None:
     token, names = (
-        made_token(pool, "watch-operator"),
+        create_token(pool, "watch-operator"),
         [f"unbroken-{time.time_ns()}-{i}" for i in range(2)],
     )
     with watching(pool, token, kinds="event") as one:
         at, _ = one.next("hello")
-    for name in names:  # nobody listens meanwhile
+    for name in names:  # without a subscriber
         pool.api.request("POST", "pools", {"name": name})
     for _ in range(2):
         with watching(pool, token, kinds="event", since=at) as again:
@@ -102,12 +102,14 @@ def test_who_breaks_before_the_first_change_came_has_missed_nothing(pool: Pool) 
             assert name in again.next("event")[1]["row"]["message"]
 
 
-def test_what_is_not_kept_or_not_known_is_refused(pool: Pool) -> None:
-    token = made_token(pool, "watch-operator")
+def test_expired_or_invalid_query_is_rejected(pool: Pool) -> None:
+    token = create_token(pool, "watch-operator")
     for query, status, code in (
-        ({"since": "0123456789abcdef.5"}, 410, "gone"), ({"since": "x"}, 400, "invalid"), ({"kinds": "colour"}, 400, "invalid"),
+        ({"since": "0123456789abcdef.5"}, 410, "gone"),
+        ({"since": "x"}, 400, "invalid"),
+        ({"kinds": "colour"}, 400, "invalid"),
         ({"colour": "red"}, 400, "invalid"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ApiError) as refused, watching(pool, token, **query):
             pass
         assert refused.value.exit_code == status and f'"code":"{code}"' in str(
@@ -115,8 +117,8 @@ def test_what_is_not_kept_or_not_known_is_refused(pool: Pool) -> None:
         ).replace(": ", ":")
 
 
-def test_a_stream_ends_soon_after_its_token(pool: Pool) -> None:
-    token = made_token(pool, "watch-leaver")
+def test_stream_ends_after_token_is_revoked(pool: Pool) -> None:
+    token = create_token(pool, "watch-leaver")
     context = ssl.create_default_context(cafile=str(pool.stack.appliance_data / "ca.pem"))
     with watching(pool, token) as stream:
         stream.next("hello")
@@ -130,7 +132,7 @@ def test_a_stream_ends_soon_after_its_token(pool: Pool) -> None:
             ).status_code
             == 204
         )
-        begun = time.monotonic()
+        started = time.monotonic()
         with pytest.raises(EOFError):
             stream.next("never")
-        assert time.monotonic() - begun < 6
+        assert time.monotonic() - started < 6

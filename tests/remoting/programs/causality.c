@@ -1,4 +1,5 @@
-/* Who knows that something is done knows it of everything before it, in whichever stream that was.
+/* Completion is causal: when work is complete, all work that it depends on is complete in any
+ * stream.
  */
 #include "check.h"
 
@@ -19,7 +20,7 @@ static void fetch(CUstream s) {
   OK(cuStreamSynchronize(s));
 }
 
-static void by_an_event(void) {
+static void via_event(void) {
   work(before);
   OK(cuEventRecord(event, before));
   OK(cuStreamWaitEvent(behind, event, 0));
@@ -27,20 +28,20 @@ static void by_an_event(void) {
   late[0] += cuEventQuery(event) || cuStreamQuery(before);
 }
 
-static void by_the_legacy_stream(void) {
+static void via_legacy_stream(void) {
   work(before);
   fetch(0);
   late[1] += cuStreamQuery(before) != CUDA_SUCCESS;
 }
 
-static void by_a_graph(CUgraphExec graph) {
+static void via_graph(CUgraphExec graph) {
   OK(cuGraphLaunch(graph, before));
   OK(cuStreamWaitEvent(behind, event, 0));
   fetch(behind);
   late[2] += cuEventQuery(event) != CUDA_SUCCESS;
 }
 
-static CUgraphExec graph_that_records(void) {
+static CUgraphExec create_recording_graph(void) {
   CUgraph g;
   CUgraphExec e;
   CUgraphNode n;
@@ -51,19 +52,19 @@ static CUgraphExec graph_that_records(void) {
 }
 
 int main(void) {
-  begin();
+  create_context();
   OK(cuMemAlloc(&p, N * 4));
   OK(cuMemsetD32(p, 0, N));
   OK(cuStreamCreate(&before, CU_STREAM_DEFAULT));
   OK(cuStreamCreate(&behind, CU_STREAM_NON_BLOCKING));
   OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-  CUgraphExec graph = graph_that_records();
+  CUgraphExec graph = create_recording_graph();
   for (int i = 0; i < ROUNDS; ++i) {
-    by_an_event();
-    by_the_legacy_stream();
-    by_a_graph(graph);
+    via_event();
+    via_legacy_stream();
+    via_graph(graph);
   }
-  printf("not known in time: by an event %d, by the legacy stream %d, by a graph %d\n", late[0],
-         late[1], late[2]);
+  printf("incomplete: via event %d, via legacy stream %d, via graph %d\n", late[0], late[1],
+         late[2]);
   return 0;
 }

@@ -1,5 +1,4 @@
-/* Copies of two and three dimensions, arrays, managed and mapped memory, pools, the program's own
- * virtual memory. */
+/* Copies of two and three dimensions, arrays, managed memory, virtual memory management, pools. */
 #include <stdlib.h>
 #include <string.h>
 #include "check.h"
@@ -57,7 +56,7 @@ static void rows(void) {
   OK(cuMemcpy3D(&r));
   printf("3D out %u\n", sum(b, PITCH * H * D));
   r.WidthInBytes = 600;
-  SAY(cuMemcpy3D(&r));
+  SHOW(cuMemcpy3D(&r));
   OK(cuMemFree(p));
   free(a);
   free(b);
@@ -130,21 +129,21 @@ static void arrays(void) {
   OK(cuArrayGetDescriptor(&seen, array));
   printf("descriptor %zu %zu %d %u\n", seen.Width, seen.Height, seen.Format, seen.NumChannels);
   c.WidthInBytes = 300;
-  SAY(cuMemcpy2D(&c));
+  SHOW(cuMemcpy2D(&c));
   OK(cuArrayDestroy(array));
-  SAY(cuArrayDestroy(array));
+  SHOW(cuArrayDestroy(array));
 }
 
 static void managed(void) {
   CUdeviceptr m, plain;
   size_t n = 3u << 20;
-  SAY(cuMemAllocManaged(&m, 0, CU_MEM_ATTACH_GLOBAL));
-  CUresult made = cuMemAllocManaged(&m, n, CU_MEM_ATTACH_GLOBAL);
-  if (getenv("BUSBAR_ARENA") && made) {
+  SHOW(cuMemAllocManaged(&m, 0, CU_MEM_ATTACH_GLOBAL));
+  CUresult result = cuMemAllocManaged(&m, n, CU_MEM_ATTACH_GLOBAL);
+  if (getenv("BUSBAR_ARENA") && result) {
     printf("managed 7 7 9 7 9\n");
     return;
-  } /* it needs addresses that both sides choose */
-  OK(made);
+  } /* managed memory requires arenas */
+  OK(result);
   unsigned char* h = (unsigned char*)m;
   memset(h, 7, n);
   OK(cuMemAlloc(&plain, n));
@@ -154,14 +153,14 @@ static void managed(void) {
   unsigned char back[4];
   OK(cuMemcpyDtoH(back, plain + n - 4, 4));
   printf("managed %d %d %d %d", h[0], h[n / 2 - 1], h[n / 2], h[n - 1]);
-  h[5] = 42; /* a write after the GPU's: both are there */
+  h[5] = 42; /* a write of the host after the GPU's write must not discard it */
   OK(cuMemcpyDtoH(back, m + n / 2, 1));
   printf(" %d\n", back[0]);
   OK(cuMemFree(plain));
   OK(cuMemFree(m));
 }
 
-static void own_memory(void) {
+static void virtual_memory(void) {
   CUmemAllocationProp prop = {0};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -184,17 +183,17 @@ static void own_memory(void) {
   unsigned char b[2];
   OK(cuMemcpyDtoH(b, range + n - 1, 2));
   printf("mapped %d %d\n", b[0], b[1]);
-  SAY(cuMemAddressFree(range, 4 * n));
+  SHOW(cuMemAddressFree(range, 4 * n));
   for (int i = 0; i < 2; ++i) {
     OK(cuMemUnmap(range + (size_t)i * n, n));
     OK(cuMemRelease(h[i]));
   }
   OK(cuMemAddressFree(range, 4 * n));
-  SAY(cuMemRelease(h[0]));
+  SHOW(cuMemRelease(h[0]));
   OK(cuMemGetInfo(&after, &total));
-  printf("given back %d\n", after == before);
+  printf("released %d\n", after == before);
   size_t all = total / n * n + n;
-  SAY(cuMemCreate(&h[0], all, &prop, 0));
+  SHOW(cuMemCreate(&h[0], all, &prop, 0));
 }
 
 static void pools(void) {
@@ -214,7 +213,7 @@ static void pools(void) {
   OK(cuStreamSynchronize(s));
   OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
   printf(" %llu\n", (unsigned long long)used);
-  SAY(cuMemFreeAsync(p, s));
+  SHOW(cuMemFreeAsync(p, s));
 }
 
 int main(void) {
@@ -226,7 +225,7 @@ int main(void) {
   large_rows();
   arrays();
   managed();
-  own_memory();
+  virtual_memory();
   pools();
   return 0;
 }

@@ -1,4 +1,4 @@
-/* Immediate errors are immediate; a fault of a kernel is sticky. */
+/* Invalid arguments are reported by the call itself; a fault of a kernel is sticky. */
 #include "check.h"
 
 int main(void) {
@@ -9,33 +9,34 @@ int main(void) {
   char log[512] = "";
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void* values[] = {log, (void*)sizeof log};
-  SAY(cuDeviceGetCount((int*)&d));
-  begin();
-  SAY(cuInit(1));
-  SAY(cuDeviceGet(&d, 99));
-  SAY(cuModuleGetFunction(&f, module, "absent"));
-  SAY(cuModuleGetFunction(&f, (CUmodule)0x55, "bump"));
-  SAY(cuModuleLoadDataEx(
+  SHOW(cuDeviceGetCount((int*)&d));
+  create_context();
+  SHOW(cuInit(1));
+  SHOW(cuDeviceGet(&d, 99));
+  SHOW(cuModuleGetFunction(&f, module, "absent"));
+  SHOW(cuModuleGetFunction(&f, (CUmodule)0x55, "bump"));
+  SHOW(cuModuleLoadDataEx(
       &m,
-      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k() { frobnicate.u32 %r1; }\n@",
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k() { frobnicate.u32 %r1; "
+      "}\n@",
       2, options, values));
   printf("the log names a line: %d\n", strstr(log, "line") != 0);
   OK(cuMemAlloc(&p, 4096));
   unsigned n = 16, v = 1, rounds = 1;
   void* params[] = {&p, &n, &v, &rounds};
-  SAY(cuLaunchKernel(bump, 0, 1, 1, 32, 1, 1, 0, 0, params, 0));
-  SAY(cuLaunchKernel(bump, 1, 1, 1, 2048, 1, 1, 0, 0, params, 0));
-  SAY(cuLaunchKernel(bump, 1, 70000, 1, 32, 1, 1, 0, 0, params, 0));
-  SAY(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 1 << 20, 0, params, 0));
-  SAY(cuLaunchKernel((CUfunction)0x77, 1, 1, 1, 32, 1, 1, 0, 0, params, 0));
-  SAY(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 0, (CUstream)0x99, params, 0));
-  SAY(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 0, 0, params, 0));
-  SAY(cuCtxSynchronize());
+  SHOW(cuLaunchKernel(bump, 0, 1, 1, 32, 1, 1, 0, 0, params, 0));
+  SHOW(cuLaunchKernel(bump, 1, 1, 1, 2048, 1, 1, 0, 0, params, 0));
+  SHOW(cuLaunchKernel(bump, 1, 70000, 1, 32, 1, 1, 0, 0, params, 0));
+  SHOW(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 1 << 20, 0, params, 0));
+  SHOW(cuLaunchKernel((CUfunction)0x77, 1, 1, 1, 32, 1, 1, 0, 0, params, 0));
+  SHOW(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 0, (CUstream)0x99, params, 0));
+  SHOW(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 0, 0, params, 0));
+  SHOW(cuCtxSynchronize());
   unsigned long long nowhere = 0x200000000000ull + (15ull << 40);
   void* wild_params[] = {&nowhere};
-  SAY(cuLaunchKernel(wild, 1, 1, 1, 1, 1, 1, 0, 0, wild_params, 0));
-  SAY(cuCtxSynchronize());
-  SAY(cuCtxSynchronize());
-  SAY(cuMemAlloc(&p, 16));
+  SHOW(cuLaunchKernel(wild, 1, 1, 1, 1, 1, 1, 0, 0, wild_params, 0));
+  SHOW(cuCtxSynchronize());
+  SHOW(cuCtxSynchronize());
+  SHOW(cuMemAlloc(&p, 16));
   return 0;
 }

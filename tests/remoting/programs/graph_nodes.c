@@ -1,25 +1,29 @@
-/* Nodes beyond kernels and copies: conditions (IF, WHILE, SWITCH, one within another), words,
- * events inside and outside of captures. */
+/* Conditional nodes (IF, WHILE, SWITCH, nested), batch memory operation nodes and event nodes, also
+ * in captures. */
 #include "check.h"
 
 static const char* COUNT =
     ".version 8.4\n.target sm_80\n.address_size 64\n"
     ".extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);\n"
     /* p[0] += 1; the condition is whether p[0] is below `end` */
-    ".visible .entry again(.param .u64 p, .param .u32 end, .param .u64 h)\n{\n.reg .pred q;\n.reg .b32 r<4>;\n.reg .b64 d<3>;\n"
+    ".visible .entry again(.param .u64 p, .param .u32 end, .param .u64 h)\n{\n.reg .pred q;\n"
+    ".reg .b32 r<4>;\n.reg .b64 d<3>;\n"
     "ld.param.u64 d1, [p];\nld.param.u32 r1, [end];\nld.param.u64 d2, [h];\n"
-    "ld.global.u32 r2, [d1];\nadd.u32 r2, r2, 1;\nst.global.u32 [d1], r2;\nsetp.lt.u32 q, r2, r1;\nselp.u32 r3, 1, 0, q;\n"
-    "{\n.param .b64 a;\n.param .b32 b;\nst.param.b64 [a], d2;\nst.param.b32 [b], r3;\ncall.uni cudaGraphSetConditional, (a, b);\n}\nret;\n}\n"
+    "ld.global.u32 r2, [d1];\nadd.u32 r2, r2, 1;\nst.global.u32 [d1], r2;\n"
+    "setp.lt.u32 q, r2, r1;\nselp.u32 r3, 1, 0, q;\n"
+    "{\n.param .b64 a;\n.param .b32 b;\nst.param.b64 [a], d2;\nst.param.b32 [b], r3;\n"
+    "call.uni cudaGraphSetConditional, (a, b);\n}\nret;\n}\n"
     /* the condition is p[0] */
     ".visible .entry choose(.param .u64 p, .param .u64 h)\n{\n.reg .b32 r<2>;\n.reg .b64 d<3>;\n"
     "ld.param.u64 d1, [p];\nld.param.u64 d2, [h];\nld.global.u32 r1, [d1];\n"
-    "{\n.param .b64 a;\n.param .b32 b;\nst.param.b64 [a], d2;\nst.param.b32 [b], r1;\ncall.uni cudaGraphSetConditional, (a, b);\n}\nret;\n}\n";
+    "{\n.param .b64 a;\n.param .b32 b;\nst.param.b64 [a], d2;\nst.param.b32 [b], r1;\n"
+    "call.uni cudaGraphSetConditional, (a, b);\n}\nret;\n}\n";
 
 static CUstream s;
 static CUdeviceptr p, q;
 static CUfunction again, choose;
 
-/* NVIDIA's driver wants the device runtime linked in; it lies beside the toolkit. */
+/* NVIDIA's driver requires the device runtime library of the toolkit to be linked. */
 static void load(CUmodule* m) {
   const char* home = getenv("CUDA_HOME");
   char library[512];
@@ -72,17 +76,17 @@ static CUgraphNode conditional(CUgraph g, CUgraphNode after, CUgraphConditionalH
   return n;
 }
 
-static void launch(CUgraphExec e, const char* what) {
+static void launch(CUgraphExec e, const char* name) {
   unsigned v[2];
   OK(cuGraphLaunch(e, s));
   OK(cuMemcpyDtoHAsync(v, p, 4, s));
   OK(cuMemcpyDtoHAsync(v + 1, q, 4, s));
   OK(cuStreamSynchronize(s));
-  printf("%s: %u %u\n", what, v[0], v[1]);
+  printf("%s: %u %u\n", name, v[0], v[1]);
 }
 
-/* While p < 5 count; within each round, an IF that the default lets run sets q and copies it to the
- * program. */
+/* Count while p < 5. In each round an IF, which the default value enables, sets q and copies it to
+ * host memory. */
 static void loops(void) {
   CUgraph g, body, inner;
   CUgraphExec e;
@@ -112,8 +116,8 @@ static void loops(void) {
   OK(cuMemsetD32Async(q, 0, 1, s));
   launch(e, "while, five rounds");
   printf("copied within: %u\n", *pinned);
-  launch(e, "while, one round of those that were done");
-#if CUDA_VERSION >= 13020 /* the call is that new */
+  launch(e, "while, one more round");
+#if CUDA_VERSION >= 13020 /* first version with this call */
   CUgraphNodeParams about;
   OK(cuGraphNodeGetParams(loop, &about));
   printf("about: type %d, kind %d, size %u, same graph %d\n", (int)about.type,
@@ -128,7 +132,7 @@ static void loops(void) {
   OK(cuMemFreeHost(pinned));
 }
 
-/* A condition that never lets its copy run leaves the program's memory alone. */
+/* A copy in a branch that is not taken does not change host memory. */
 static void branches(void) {
   CUgraph g, bodies[2], cases[3];
   CUgraphExec e;
@@ -160,20 +164,20 @@ static void branches(void) {
     OK(cuMemsetD32Async(p, v, 1, s));
     OK(cuMemsetD32Async(q, 1, 1, s));
     launch(e, "branch");
-    printf("the program's word: %u\n", *pinned);
+    printf("host word: %u\n", *pinned);
   }
   OK(cuGraphExecDestroy(e));
-  OK(cuGraphInstantiate(&e, g,
-                        0)); /* the bodies are the graph's, not the first executable graph's */
+  /* The bodies belong to the graph, not to the first executable graph. */
+  OK(cuGraphInstantiate(&e, g, 0));
   OK(cuMemsetD32Async(p, 9, 1, s));
   launch(e, "branch again");
-  printf("the program's word: %u\n", *pinned);
+  printf("host word: %u\n", *pinned);
   OK(cuGraphExecDestroy(e));
   OK(cuGraphDestroy(g));
   OK(cuMemFreeHost(pinned));
 }
 
-static void words(void) {
+static void batch_memory_operations(void) {
   CUgraph g;
   CUgraphExec e;
   CUgraphNode n;
@@ -197,7 +201,7 @@ static void words(void) {
   OK(cuMemsetD32Async(q, 0, 1, s));
   OK(cuStreamSynchronize(s));
   OK(cuGraphLaunch(e, s));
-  SAY(cuStreamQuery(s)); /* it waits for the word */
+  SHOW(cuStreamQuery(s)); /* waits for the word */
   CUstream other;
   OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
   OK(cuStreamWriteValue32(other, p, 9, 0));
@@ -206,10 +210,10 @@ static void words(void) {
   OK(cuGraphExecBatchMemOpNodeSetParams(e, n, &b));
   launch(e, "words");
   w[0].operation = 99;
-  SAY(cuGraphAddBatchMemOpNode(&n, g, 0, 0, &b));
+  SHOW(cuGraphAddBatchMemOpNode(&n, g, 0, 0, &b));
   w[0].operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
   w[0].waitValue.address = p + 1;
-  SAY(cuGraphAddBatchMemOpNode(&n, g, 0, 0, &b));
+  SHOW(cuGraphAddBatchMemOpNode(&n, g, 0, 0, &b));
   OK(cuStreamDestroy(other));
   OK(cuGraphExecDestroy(e));
   OK(cuGraphDestroy(g));
@@ -233,7 +237,7 @@ static void events(void) {
   printf("record node: same event %d\n", seen == a);
   OK(cuGraphEventWaitNodeGetEvent(waited, &seen));
   printf("wait node: same event %d\n", seen == b);
-  SAY(cuGraphEventRecordNodeGetEvent(waited, &seen));
+  SHOW(cuGraphEventRecordNodeGetEvent(waited, &seen));
 #if CUDA_VERSION >= 13020
   CUgraphNodeParams about;
   OK(cuGraphNodeGetParams(recorded, &about));
@@ -244,10 +248,10 @@ static void events(void) {
   OK(cuStreamWaitEvent(other, a, 0));
   OK(cuMemcpyDtoHAsync(&v, p, 4, other));
   OK(cuStreamSynchronize(other));
-  printf("behind the graph's event: %u\n", v);
+  printf("after the graph's event: %u\n", v);
   OK(cuEventQuery(a));
 
-  /* captured: an external record and an external wait are nodes, not edges */
+  /* In a capture, an external record and an external wait become nodes, not edges. */
   OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   OK(launch_bump(p, 1, 3, 1, s));
   OK(cuEventRecordWithFlags(b, s, CU_EVENT_RECORD_EXTERNAL));
@@ -281,7 +285,7 @@ static void events(void) {
 
 int main(void) {
   CUmodule m;
-  begin();
+  create_context();
   load(&m);
   OK(cuModuleGetFunction(&again, m, "again"));
   OK(cuModuleGetFunction(&choose, m, "choose"));
@@ -290,9 +294,9 @@ int main(void) {
   q = p + 1024;
   loops();
   branches();
-  words();
+  batch_memory_operations();
   events();
-  /* what is wrong is said */
+  /* Invalid parameters are errors. */
   CUgraph g;
   CUgraphConditionalHandle h;
   CUgraphNode n;
@@ -305,12 +309,12 @@ int main(void) {
   c.conditional.type = CU_GRAPH_COND_TYPE_IF;
   c.conditional.size = 1;
   c.conditional.ctx = context;
-  SAY(cuGraphAddNode(&n, g, 0, 0, 0, &c));
+  SHOW(cuGraphAddNode(&n, g, 0, 0, 0, &c));
   c.conditional.handle = h;
   c.conditional.size = 3;
-  SAY(cuGraphAddNode(&n, g, 0, 0, 0, &c));
+  SHOW(cuGraphAddNode(&n, g, 0, 0, 0, &c));
   c.conditional.size = 0;
-  SAY(cuGraphAddNode(&n, g, 0, 0, 0, &c));
+  SHOW(cuGraphAddNode(&n, g, 0, 0, 0, &c));
   OK(cuGraphDestroy(g));
   OK(cuModuleUnload(m));
   OK(cuMemFree(p));

@@ -1,18 +1,20 @@
-/* Graphs whose copies read and write host memory, with host functions between them; captures across
- * threads; changes of parameters. */
+/* Graphs with copies of host memory and host functions; parameter changes, child graphs, clones. */
 #include "check.h"
 
 static const char* ADD =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry add(.param .u64 p, .param .u32 k, .param .u32 n)\n{\n.reg .pred q;\n.reg .b32 r<6>;\n.reg .b64 d<4>;\n"
-    "ld.param.u64 d1, [p];\nld.param.u32 r1, [k];\nld.param.u32 r2, [n];\nmov.u32 r3, %tid.x;\nsetp.ge.u32 q, r3, r2;\n@q bra END;\n"
-    "mul.wide.u32 d2, r3, 4;\nadd.u64 d3, d1, d2;\nld.global.u32 r4, [d3];\nadd.u32 r4, r4, r1;\nst.global.u32 [d3], r4;\nEND:\nret;\n}\n";
+    ".visible .entry add(.param .u64 p, .param .u32 k, .param .u32 n)\n{\n.reg .pred q;\n"
+    ".reg .b32 r<6>;\n.reg .b64 d<4>;\n"
+    "ld.param.u64 d1, [p];\nld.param.u32 r1, [k];\nld.param.u32 r2, [n];\nmov.u32 r3, %tid.x;\n"
+    "setp.ge.u32 q, r3, r2;\n@q bra END;\n"
+    "mul.wide.u32 d2, r3, 4;\nadd.u64 d3, d1, d2;\nld.global.u32 r4, [d3];\nadd.u32 r4, r4, r1;\n"
+    "st.global.u32 [d3], r4;\nEND:\nret;\n}\n";
 
 enum { N = 1000 };
 static unsigned in[N], out[N], big[300000], big_out[300000];
 static int called;
 
-/* Reads what the copy before it brought, and changes what the copy after it reads. */
+/* Read the result of the preceding copy and change the source of the following copy. */
 static void CUDA_CB between(void* data) {
   (void)data;
   ++called;
@@ -56,8 +58,7 @@ int main(void) {
   OK(cuGraphInstantiate(&e, g, 0));
   for (int round = 0; round < 3; ++round) {
     for (unsigned i = 0; i < N; ++i)
-      in[i] =
-          i + 100 * (unsigned)round; /* read when the graph is launched, not when it was captured */
+      in[i] = i + 100 * (unsigned)round; /* the launch reads this, not the capture */
     OK(cuGraphLaunch(e, s));
     OK(cuStreamSynchronize(s));
     printf("round %d: %u %u %u, called %d\n", round, out[0], out[1], out[999 < N ? 999 : 0],
@@ -65,8 +66,8 @@ int main(void) {
   }
   OK(cuGraphExecDestroy(e));
 
-  /* explicit nodes: a large copy in, a kernel, a large copy out; then other parameters in the
-   * executable graph */
+  /* Explicit nodes: large copy in, kernel, large copy out; then changed parameters in the
+   * executable graph. */
   OK(cuGraphCreate(&clone, 0));
   CUDA_MEMCPY3D copy = {0};
   copy.srcMemoryType = CU_MEMORYTYPE_HOST;
@@ -113,7 +114,7 @@ int main(void) {
   OK(cuGraphMemcpyNodeGetParams(third, &shown));
   printf("copy: same host %d, width %zu\n", shown.dstHost == (void*)big_out, shown.WidthInBytes);
 
-  /* a child graph, and a clone of the whole */
+  /* A child graph, and a clone of the whole graph. */
   CUgraph whole, again;
   CUgraphNode child;
   OK(cuGraphCreate(&whole, 0));
@@ -126,17 +127,17 @@ int main(void) {
   OK(cuStreamSynchronize(s));
   printf("child: %u %u\n", big_out[1], big_out[299999]);
 
-  /* what is wrong is said at once */
-  SAY(cuGraphLaunch((CUgraphExec)0x1234, s));
-  SAY(cuGraphDestroy((CUgraph)0x1234));
-  SAY(cuGraphAddDependencies(whole, &child, &child, 0, 1));
+  /* Errors are reported immediately. */
+  SHOW(cuGraphLaunch((CUgraphExec)0x1234, s));
+  SHOW(cuGraphDestroy((CUgraph)0x1234));
+  SHOW(cuGraphAddDependencies(whole, &child, &child, 0, 1));
   OK(cuGraphExecDestroy(e));
-  SAY(cuGraphLaunch(e, s));
+  SHOW(cuGraphLaunch(e, s));
   OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  SAY(cuStreamSynchronize(s));
+  SHOW(cuStreamSynchronize(s));
   CUgraph lost = 0;
-  SAY(cuStreamEndCapture(s, &lost));
-  SAY(cuStreamEndCapture(s, &lost));
+  SHOW(cuStreamEndCapture(s, &lost));
+  SHOW(cuStreamEndCapture(s, &lost));
   OK(cuGraphDestroy(whole));
   OK(cuGraphDestroy(again));
   OK(cuGraphDestroy(g));

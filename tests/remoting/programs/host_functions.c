@@ -1,5 +1,4 @@
-/* A host function holds its stream; what it writes is what a later copy reads; other streams go on.
- */
+/* A host function blocks its stream, a later copy reads what it wrote, other streams continue. */
 #include <pthread.h>
 #include "check.h"
 
@@ -29,7 +28,7 @@ int main(void) {
   CUstream s, other;
   unsigned value = 42, result[N];
   int seen = 0;
-  begin();
+  create_context();
   OK(cuMemHostAlloc((void**)&pinned, N * 4, 0));
   OK(cuMemAlloc(&p, N * 4));
   OK(cuMemAlloc(&q, N * 4));
@@ -43,12 +42,12 @@ int main(void) {
   OK(launch_bump(p, N, 1, 1, s));
   OK(cuStreamSynchronize(s));
   OK(cuMemcpyDtoH(result, p, sizeof result));
-  printf("the copy read what the host function wrote: %u %u\n", result[0], result[N - 1]);
+  printf("copied after the host function: %u %u\n", result[0], result[N - 1]);
   OK(cuLaunchHostFunc(s, wait_at_gate, 0));
   OK(launch_bump(p, N, 1000, 1, s));
   OK(launch_bump(q, N, 7, 1, other));
   OK(cuStreamSynchronize(other));
-  printf("the held stream is not done: %d\n", cuStreamQuery(s) == CUDA_ERROR_NOT_READY);
+  printf("the blocked stream is not ready: %d\n", cuStreamQuery(s) == CUDA_ERROR_NOT_READY);
   pthread_mutex_lock(&mutex);
   open_gate = 1;
   pthread_cond_broadcast(&changed);
@@ -56,10 +55,10 @@ int main(void) {
   OK(cuStreamSynchronize(s));
   printf("the gate was reached: %d\n", called);
   OK(cuMemcpyDtoH(result, p, sizeof result));
-  printf("behind the gate: %u\n", result[5]);
+  printf("after the gate: %u\n", result[5]);
   OK(cuMemcpyDtoH(result, q, sizeof result));
-  printf("beside the gate: %u\n", result[5]);
-  CUstream blocking; /* the legacy stream must wait for a held blocking stream */
+  printf("other stream: %u\n", result[5]);
+  CUstream blocking; /* the legacy stream waits for a blocked blocking stream */
   OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
   open_gate = 0;
   OK(cuLaunchHostFunc(blocking, wait_at_gate, 0));

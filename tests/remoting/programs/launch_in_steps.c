@@ -1,5 +1,5 @@
-/* Contexts and launches as CUDA 3 knew them: attach and detach, shape, parameters and grid one by
- * one. */
+/* The context and launch API of CUDA 3: attach and detach; shape, parameters and grid separately.
+ */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include "check.h"
 
@@ -21,8 +21,8 @@ int main(void) {
   CUcontext c, again;
   CUstream s;
   CUdeviceptr p;
-  begin();
-  SAY(cuCtxDetach(context)); /* a primary context is not detached */
+  create_context();
+  SHOW(cuCtxDetach(context)); /* a primary context cannot be detached */
   OK(cuCtxCreate(&c, 0, 0, 0));
   OK(cuModuleLoadData(&module, PTX));
   OK(cuModuleGetFunction(&bump, module, "bump"));
@@ -42,16 +42,16 @@ int main(void) {
   OK(cuParamSetf(bump, 12, 1.0f));
   OK(cuLaunchGrid(bump, 2, 2));
   printf("a float's bits %x\n", first(p));
-  SAY(cuFuncSetBlockShape(bump, 0, 1, 1));
-  SAY(cuParamSetv(bump, -4, &p, 8));
-  SAY(cuParamSetSize(bump, 40000));
-  SAY(cuLaunchGrid(bump, 0, 1));
+  SHOW(cuFuncSetBlockShape(bump, 0, 1, 1));
+  SHOW(cuParamSetv(bump, -4, &p, 8));
+  SHOW(cuParamSetSize(bump, 40000));
+  SHOW(cuLaunchGrid(bump, 0, 1));
   OK(cuCtxAttach(&again, 0));
   printf("the same context %d\n", again == c);
-  SAY(cuCtxAttach(&again, 1));
+  SHOW(cuCtxAttach(&again, 1));
   OK(cuCtxDetach(c));
-  printf("still there %u\n", first(p) != 0);
+  printf("still attached %u\n", first(p) != 0);
   OK(cuCtxDetach(c));
-  SAY(cuCtxDetach(c));
+  SHOW(cuCtxDetach(c));
   return 0;
 }

@@ -1,5 +1,4 @@
-/* Options of the compiler reach it: a limit of registers by the linker and by a load, and what it
- * says of a wrong program. */
+/* Compiler options reach the compiler: a register limit via linker and load, and the error log. */
 #include "check.h"
 
 static int registers(const void* image, unsigned n, CUjit_option* options, void** values) {
@@ -22,7 +21,7 @@ int main(void) {
                with_log[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_MAX_REGISTERS,
                              CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void *sixteen[] = {(void*)16}, *logged[] = {log, (void*)16, (void*)sizeof log};
-  begin();
+  create_context();
   OK(cuLinkCreate(1, limit, sixteen, &l));
   OK(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void*)PTX, strlen(PTX) + 1, "bump", 0, 0, 0));
   OK(cuLinkComplete(l, &image, &bytes));
@@ -31,9 +30,9 @@ int main(void) {
   printf("loaded: no more than without a limit %d\n",
          registers(PTX, 1, limit, sixteen) <= registers(PTX, 0, 0, 0));
   CUmodule m;
-  SAY(cuModuleLoadDataEx(
+  SHOW(cuModuleLoadDataEx(
       &m, ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry bad( { ret }\n", 3,
       with_log, logged));
-  printf("the compiler said something: %d\n", log[0] != 0);
+  printf("the log has a message: %d\n", log[0] != 0);
   return 0;
 }

@@ -1,12 +1,12 @@
-/* Copies of every size there and back, pinned and pageable; fills; what a pointer is; what is
- * refused at once. */
+/* Copies of many sizes in both directions, pinned and pageable; fills; pointer attributes; errors.
+ */
 #include "check.h"
 
 int main(void) {
   static const size_t sizes[] = {1, 3, 4095, 4096, 4097, 65536, 1 << 20, (4 << 20) + 5, 9 << 20};
   CUdeviceptr p;
   CUstream s;
-  begin();
+  create_context();
   OK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
   for (int pinned = 0; pinned < 2; ++pinned)
     for (unsigned k = 0; k < sizeof sizes / sizeof sizes[0]; ++k) {
@@ -23,13 +23,13 @@ int main(void) {
       memset(to, 0, n);
       OK(cuMemAlloc(&p, n));
       OK(cuMemcpyHtoDAsync(p, from, n, s));
-      if (!pinned) memset(from, 0xee, n); /* pageable bytes are taken before the call returns */
+      if (!pinned) memset(from, 0xee, n); /* pageable memory is copied before the call returns */
       OK(cuMemcpyDtoHAsync(to, p, n, s));
       OK(cuStreamSynchronize(s));
-      int right = 1;
+      int correct = 1;
       for (size_t i = 0; i < n; ++i)
-        right &= to[i] == (unsigned char)(i * 131 + n + (unsigned)pinned);
-      printf("%zu bytes, pinned %d: %s\n", n, pinned, right ? "right" : "WRONG");
+        correct &= to[i] == (unsigned char)(i * 131 + n + (unsigned)pinned);
+      printf("%zu bytes, pinned %d: %s\n", n, pinned, correct ? "correct" : "WRONG");
       OK(cuMemFree(p));
       if (pinned) {
         OK(cuMemFreeHost(from));
@@ -49,26 +49,26 @@ int main(void) {
   unsigned type = 0;
   CUdeviceptr base = 0;
   size_t bytes = 0;
-  SAY(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 17));
+  SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 17));
   printf("memory type %u\n", type);
-  SAY(cuMemGetAddressRange(&base, &bytes, p + 100));
+  SHOW(cuMemGetAddressRange(&base, &bytes, p + 100));
   printf("range %d %zu\n", base == p, bytes);
-  SAY(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)words));
-  SAY(cuMemAlloc(&base, 0));
-  SAY(cuMemAlloc(0, 16));
-  SAY(cuMemFree(p + 8));
-  SAY(cuMemFree(p));
-  SAY(cuMemFree(p));
-  SAY(cuMemcpyHtoD(0x10, words, 4));
-  SAY(cuMemsetD32(0x10, 1, 1));
-  SAY(cuMemFreeHost(words));
+  SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)words));
+  SHOW(cuMemAlloc(&base, 0));
+  SHOW(cuMemAlloc(0, 16));
+  SHOW(cuMemFree(p + 8));
+  SHOW(cuMemFree(p));
+  SHOW(cuMemFree(p));
+  SHOW(cuMemcpyHtoD(0x10, words, 4));
+  SHOW(cuMemsetD32(0x10, 1, 1));
+  SHOW(cuMemFreeHost(words));
   CUdeviceptr global;
-  SAY(cuModuleGetGlobal(&global, &bytes, module, "counter"));
+  SHOW(cuModuleGetGlobal(&global, &bytes, module, "counter"));
   OK(cuMemcpyDtoH(words, global, 4));
   printf("global %u of %zu bytes\n", words[0], bytes);
-  SAY(cuModuleGetGlobal(&global, &bytes, module, "absent"));
+  SHOW(cuModuleGetGlobal(&global, &bytes, module, "absent"));
 
-  /* what the forms without a stream write to host memory is there when they return */
+  /* Calls without a stream have written host memory when they return. */
   unsigned char* mapped;
   CUdeviceptr seen;
   OK(cuMemHostAlloc((void**)&mapped, 4096, CU_MEMHOSTALLOC_DEVICEMAP));

@@ -1,5 +1,5 @@
-// A program of any runtime of NVIDIA's: it registers its kernels as nvcc's output does, since one
-// nvcc does not make programs of all runtimes.
+// A program for any release of NVIDIA's runtime. It registers its kernels itself, as nvcc's output
+// does, because one nvcc does not support all releases.
 #include <cuda_runtime_api.h>
 
 #include "vector_types.h"

@@ -1,4 +1,4 @@
-// A program on NVIDIA's runtime, as nvcc makes them. Its kernels do nothing on the null driver;
+// A program with NVIDIA's runtime, compiled by nvcc. Its kernels do nothing on the null driver;
 // every call must succeed.
 #include <cuda_runtime.h>
 

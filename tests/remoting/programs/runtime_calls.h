@@ -1,5 +1,4 @@
-// What runtime.cu and registered.cc call. Both say how their kernels are launched and where their
-// variables are.
+// The runtime calls of runtime.cu and registered.cc, which define launch functions and variables.
 #include <cstdio>
 #include <cstring>
 
@@ -13,11 +12,11 @@ static int failures = 0;
     }                                                                 \
   } while (0)
 
-static void CUDART_CB told(void* p) {
+static void CUDART_CB set_flag(void* p) {
   *(int*)p = 1;
 }
 
-static void memory_of_other_kinds(float* p, cudaStream_t stream) {
+static void other_memory_kinds(float* p, cudaStream_t stream) {
   static float pageable[4096];
   float *pitched = nullptr, *mapped = nullptr, *managed = nullptr, *from_pool = nullptr;
   size_t pitch = 0;
@@ -54,7 +53,7 @@ static void memory_of_other_kinds(float* p, cudaStream_t stream) {
   CHECK(cudaFree(managed));
 }
 
-static void questions() {
+static void device_queries() {
   int value = 0, least = 0, greatest = 0;
   size_t bytes = 0;
   CHECK(cudaDriverGetVersion(&value));
@@ -104,8 +103,8 @@ int main() {
   CHECK(cudaMallocAsync((void**)&q, 4096, stream));
   CHECK(cudaMemsetAsync(q, 1, 4096, stream));
   CHECK(cudaFreeAsync(q, stream));
-  int seen = 0;
-  CHECK(cudaLaunchHostFunc(stream, told, &seen));
+  int called = 0;
+  CHECK(cudaLaunchHostFunc(stream, set_flag, &called));
   CHECK(cudaEventRecord(end, stream));
   CHECK(cudaEventSynchronize(end));
   float ms = -1;
@@ -126,8 +125,8 @@ int main() {
   CHECK(cudaFuncGetAttributes(&function, SCALE));
   int blocks = 0;
   CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, SCALE, 128, 0));
-  memory_of_other_kinds(p, stream);
-  questions();
+  other_memory_kinds(p, stream);
+  device_queries();
   size_t free_bytes = 0, total = 0;
   CHECK(cudaMemGetInfo(&free_bytes, &total));
   CHECK(cudaMemcpy(back, p, sizeof back, cudaMemcpyDeviceToHost));
@@ -136,7 +135,7 @@ int main() {
   CHECK(cudaStreamDestroy(stream));
   CHECK(cudaDeviceReset());
   std::printf("devices %d, %s, counter %d, host function %d, copies %s, failures %d\n", count,
-              properties.name, values[0], seen,
+              properties.name, values[0], called,
               !std::memcmp(host, back, sizeof host) ? "equal" : "differ", failures);
   return failures != 0;
 }

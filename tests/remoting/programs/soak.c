@@ -1,5 +1,5 @@
-/* Threads that do a little of everything, with numbers that must be right, for some seconds: soak
- * SECONDS THREADS [shared|leak]. Says what is left. */
+/* Threads that use many parts of the API and check all results: soak SECONDS THREADS [shared|leak].
+ * Prints the number of wrong results and the memory that was not released. */
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,12 +13,13 @@ static double now(void) {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
-#define expect(values, n, wanted) expect_at(__func__, __LINE__, values, n, wanted)
-static void expect_at(const char* what, int line, const unsigned* values, unsigned n,
-                      unsigned wanted) {
+#define expect(values, n, expected) expect_at(__func__, __LINE__, values, n, expected)
+static void expect_at(const char* function, int line, const unsigned* values, unsigned n,
+                      unsigned expected) {
   for (unsigned i = 0; i < n; ++i)
-    if (values[i] != wanted) {
-      fprintf(stderr, "%s:%d: value %u is %u, wanted %u\n", what, line, i, values[i], wanted);
+    if (values[i] != expected) {
+      fprintf(stderr, "%s:%d: value %u is %u, expected %u\n", function, line, i, values[i],
+              expected);
       __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
       return;
     }
@@ -142,7 +143,7 @@ int main(int n, char** v) {
   int threads = n > 2 ? atoi(v[2]) : 8;
   pthread_t t[64];
   size_t before, after, total;
-  begin();
+  create_context();
   OK(cuMemGetInfo(&before, &total));
   end_at = now() + (n > 1 ? atof(v[1]) : 1);
   for (long i = 0; i < threads; ++i) pthread_create(&t[i], 0, work, (void*)i);
@@ -157,10 +158,8 @@ int main(int n, char** v) {
                      0));
   OK(cuMemGetInfo(&after, &total));
   fprintf(stderr, "%ld rounds\n", rounds_done);
-  long long kept =
-      n > 3 && !strcmp(v[3], "shared")
-          ? 0
-          : (long long)(before - after);  // of an allocation that no other program uses
-  printf("wrong %ld, bytes not given back %lld\n", wrong, kept);
+  /* With "shared", other programs use the same allocation. */
+  long long kept = n > 3 && !strcmp(v[3], "shared") ? 0 : (long long)(before - after);
+  printf("wrong %ld, bytes not released %lld\n", wrong, kept);
   return wrong != 0 || kept;
 }

@@ -15,7 +15,7 @@ int main(void) {
   CUdeviceptr p, q;
   CUstream a, b, free_stream;
   CUevent first, second;
-  begin();
+  create_context();
   OK(cuMemAlloc(&p, sizeof out));
   OK(cuMemAlloc(&q, sizeof out));
   OK(cuMemsetD32(p, 0, N));
@@ -32,24 +32,24 @@ int main(void) {
   OK(launch_bump(q, N, 5, 1, b));
   OK(cuStreamSynchronize(b));
   printf("after the event: %lu\n", sum(q));
-  SAY(cuEventQuery(second));
+  SHOW(cuEventQuery(second));
   float ms = -1;
   OK(cuEventElapsedTime(&ms, first, second));
-  printf("time went forward: %d\n", ms > 0);
+  printf("elapsed time is positive: %d\n", ms > 0);
   for (int i = 0; i < 50; ++i) {
     OK(launch_bump(p, N, 1, 20, a));
     OK(launch_bump(q, N, 1, 20, b));
     OK(launch_bump(p, N, 1, 1, 0));
   }
   OK(cuCtxSynchronize());
-  printf("legacy joined: %lu %lu\n", sum(p), sum(q));
+  printf("after the legacy stream: %lu %lu\n", sum(p), sum(q));
   OK(launch_bump(p, N, 1, 1, free_stream));
   OK(cuStreamSynchronize(free_stream));
-  SAY(cuStreamQuery(free_stream));
+  SHOW(cuStreamQuery(free_stream));
   printf("non-blocking: %lu\n", sum(p));
   OK(cuStreamDestroy(a));
-  SAY(cuStreamQuery((CUstream)0x1234567890));
-  SAY(cuEventDestroy(first));
-  SAY(cuEventDestroy(first));
+  SHOW(cuStreamQuery((CUstream)0x1234567890));
+  SHOW(cuEventDestroy(first));
+  SHOW(cuEventDestroy(first));
   return 0;
 }

@@ -1,5 +1,4 @@
-/* Four threads on one context: each result right, and the order between threads is the order of the
- * calls. */
+/* Four threads on one context: results are correct, and calls of several threads stay in order. */
 #include <pthread.h>
 #include "check.h"
 
@@ -22,8 +21,8 @@ static void* own_stream(void* wrong) {
   return 0;
 }
 
-static void* take_turns(
-    void* index) { /* thread B reads what thread A launched before the barrier, 64 times */
+/* 64 times, thread 1 reads the result of thread 0's launch before the barrier. */
+static void* take_turns(void* index) {
   long me = (long)index, wrong = 0;
   unsigned value;
   OK(cuCtxSetCurrent(context));
@@ -43,7 +42,7 @@ int main(void) {
   pthread_t t[4];
   int wrong[4] = {0};
   void* result;
-  begin();
+  create_context();
   for (int i = 0; i < 4; ++i) pthread_create(&t[i], 0, own_stream, &wrong[i]);
   for (int i = 0; i < 4; ++i) pthread_join(t[i], 0);
   printf("wrong: %d %d %d %d\n", wrong[0], wrong[1], wrong[2], wrong[3]);
@@ -53,6 +52,6 @@ int main(void) {
   for (long i = 0; i < 2; ++i) pthread_create(&t[i], 0, take_turns, (void*)i);
   pthread_join(t[0], 0);
   pthread_join(t[1], &result);
-  printf("reads that came before the launch: %ld\n", (long)result);
+  printf("reads before the launch: %ld\n", (long)result);
   return 0;
 }

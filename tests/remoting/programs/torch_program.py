@@ -1,9 +1,9 @@
-"""What PyTorch asks of a driver, part by part. Over the null driver kernels compute nothing, so only the protocol is tested; on a GPU the sums are too.
+"""Parts of PyTorch that exercise the driver: `python torch_program.py PART`.
 
-`python torch_program.py PART` runs one part. The last line of its output is a JSON object of what came out of it, as digests.
+The last line of the output is a JSON object with digests of the results. On the null driver kernels
+compute nothing, so only the protocol is tested.
 """
 
-# mypy: ignore-errors
 from __future__ import annotations
 
 import hashlib
@@ -11,9 +11,8 @@ import json
 import os
 import sys
 
-os.environ.setdefault(
-    "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
-)  # cuBLAS adds in the same order in every run
+# Makes the order of cuBLAS additions equal in every run.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch
 
 Digests = dict[str, str]
@@ -132,7 +131,7 @@ def memory() -> Digests:
     assert 0 < free <= total
     try:
         torch.empty(1 << 50, device="cuda", dtype=torch.uint8)
-        raise AssertionError("a petabyte fits")
+        raise AssertionError("an allocation of a petabyte succeeded")
     except torch.cuda.OutOfMemoryError:
         return {}
 
@@ -153,12 +152,6 @@ PARTS = {
 if __name__ == "__main__":
     torch.manual_seed(1)
     torch.use_deterministic_algorithms(True, warn_only=True)
-    print(
-        json.dumps(
-            {
-                "digests": {
-                    f"{sys.argv[1]}: {name}": value for name, value in PARTS[sys.argv[1]]().items()
-                }
-            }
-        )
-    )
+    part = sys.argv[1]
+    digests = {f"{part}: {name}": value for name, value in PARTS[part]().items()}
+    print(json.dumps({"digests": digests}))

@@ -1,4 +1,4 @@
-/* What naive remoting gets wrong, one by one: traps NAME. Prints `NAME: right` or what is wrong. */
+/* Cases that naive remoting gets wrong: traps NAME. Prints `NAME: passed` or the problem. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -9,10 +9,10 @@
 
 enum { N = 5000 };
 static const char* trap;
-static void right(int yes, const char* what) {
-  printf("%s: %s\n", trap, yes ? "right" : what);
+static void report(int passed, const char* problem) {
+  printf("%s: %s\n", trap, passed ? "passed" : problem);
   fflush(stdout);
-  if (!yes) _exit(1);
+  if (!passed) _exit(1);
 }
 static double now(void) {
   struct timespec t;
@@ -45,8 +45,8 @@ static int all(const unsigned* p, unsigned v) {
 static void CUDA_CB fill(void* p) {
   for (int i = 0; i < N; ++i) ((unsigned*)p)[i] = 42;
 }
-static void late_read(
-    void) { /* the copy reads what a host function writes after the call returned */
+/* A copy reads what a host function writes after the copy call has returned. */
+static void late_read(void) {
   unsigned *source = pinned(), back[N];
   CUstream s;
   CUdeviceptr p;
@@ -56,10 +56,11 @@ static void late_read(
   OK(cuMemcpyHtoDAsync(p, source, 4 * N, s));
   OK(cuMemcpyDtoHAsync(back, p, 4 * N, s));
   OK(cuStreamSynchronize(s));
-  right(all(back, 42), "the copy read too early");
+  report(all(back, 42), "the copy read too early");
 }
 
-static void polled_download(void) { /* nobody waits: the bytes come all the same */
+/* Data arrives without a call that waits for it. */
+static void polled_download(void) {
   volatile unsigned* target = pinned();
   CUdeviceptr p;
   CUstream s;
@@ -70,10 +71,11 @@ static void polled_download(void) { /* nobody waits: the bytes come all the same
   double end = now() + 20;
   while (target[N - 1] != 7 && now() < end) {
   }
-  right(target[N - 1] == 7, "nothing came while it was polled");
+  report(target[N - 1] == 7, "no data arrived while the program polled");
 }
 
-static void download_before_event(void) { /* an event that is done means that the bytes are there */
+/* When an event is complete, the data of earlier copies has arrived. */
+static void download_before_event(void) {
   unsigned* target = pinned();
   CUdeviceptr p;
   CUstream s;
@@ -87,12 +89,13 @@ static void download_before_event(void) { /* an event that is done means that th
     OK(cuEventRecord(e, s));
     while (cuEventQuery(e) == CUDA_ERROR_NOT_READY) {
     }
-    if (!all(target, round)) right(0, "the event was done before the bytes were there");
+    if (!all(target, round)) report(0, "the event completed before the data arrived");
   }
-  right(1, "");
+  report(1, "");
 }
 
-static void parked_stream(void) { /* a host function holds one stream; everything else goes on */
+/* A host function blocks one stream; other streams and calls continue. */
+static void parked_stream(void) {
   CUstream held, other;
   CUmodule m;
   CUfunction f;
@@ -119,7 +122,7 @@ static void parked_stream(void) { /* a host function holds one stream; everythin
   OK(cuMemcpyDtoH(&value, p, 4));
   OK(cuMemFree(q));
   OK(cuModuleUnload(m));
-  right(passed && value == 9, "the held stream held others, or nothing");
+  report(passed && value == 9, "the blocked stream blocked others, or was not blocked");
 }
 
 static void* on_own_default_stream(void* out) {
@@ -132,8 +135,8 @@ static void* on_own_default_stream(void* out) {
   OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
   return 0;
 }
-static void per_thread_default_stream(
-    void) { /* each thread's own: one that is held does not hold another's */
+/* Each thread has its own default stream; a blocked one does not block another. */
+static void per_thread_default_stream(void) {
   pthread_t t;
   unsigned value = 0;
   OK(cuLaunchHostFunc(CU_STREAM_PER_THREAD, wait_at_gate, 0));
@@ -144,14 +147,17 @@ static void per_thread_default_stream(
   int passed = value == 11 && cuStreamQuery(CU_STREAM_PER_THREAD) == CUDA_ERROR_NOT_READY;
   gate = 1;
   OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
-  right(passed, "the threads share a default stream");
+  report(passed, "the threads share a default stream");
 }
 
-static void large_parameters(void) { /* 32,764 bytes of them, by kernelParams and by extra */
+/* 32,764 bytes of parameters, as kernelParams and as extra. */
+static void large_parameters(void) {
   static const char* text =
       ".version 8.1\n.target sm_70\n.address_size 64\n"
-      ".visible .entry last(.param .u64 out, .param .align 4 .b8 block[32752])\n{\n.reg .b32 %r<3>; .reg .b64 %rd<2>;\n"
-      "ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [block]; ld.param.u32 %r2, [block+32748]; add.u32 %r1, %r1, %r2; st.global.u32 [%rd1], %r1; ret;\n}\n";
+      ".visible .entry last(.param .u64 out, .param .align 4 .b8 block[32752])\n{\n"
+      ".reg .b32 %r<3>; .reg .b64 %rd<2>;\n"
+      "ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [block]; ld.param.u32 %r2, [block+32748]; "
+      "add.u32 %r1, %r1, %r2; st.global.u32 [%rd1], %r1; ret;\n}\n";
   CUmodule m;
   CUfunction f;
   CUdeviceptr p;
@@ -175,10 +181,11 @@ static void large_parameters(void) { /* 32,764 bytes of them, by kernelParams an
                    CU_LAUNCH_PARAM_END};
   OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, 0, extra));
   OK(cuMemcpyDtoH(value, p, 8));
-  right(value[0] == 42 && value[1] == 52, "the last parameters were lost");
+  report(value[0] == 42 && value[1] == 52, "the last parameters were lost");
 }
 
-static void forked_child(void) { /* the child has no GPU, and its end is not the parent's */
+/* A forked child has no GPU, and its exit does not end the parent's session. */
+static void forked_child(void) {
   CUdeviceptr p;
   unsigned value;
   OK(cuMemAlloc(&p, 4));
@@ -192,23 +199,24 @@ static void forked_child(void) { /* the child has no GPU, and its end is not the
   int status = 0;
   waitpid(child, &status, 0);
   OK(cuMemcpyDtoH(&value, p, 4));
-  right(WIFEXITED(status) && WEXITSTATUS(status) == 0 && value == 6,
-        "the child used its parent's session, or ended it");
+  report(WIFEXITED(status) && WEXITSTATUS(status) == 0 && value == 6,
+         "the child used its parent's session, or ended it");
 }
 
+/* Destructors call the driver after its shutdown. */
 static CUdeviceptr of_destructor;
 __attribute__((destructor)) static void late(void) {
   if (!of_destructor) return;
   CUresult r = cuMemFree(of_destructor);
   printf("%s: %s\n", trap,
-         r == CUDA_ERROR_DEINITIALIZED || r == CUDA_SUCCESS ? "right" : "another error");
+         r == CUDA_ERROR_DEINITIALIZED || r == CUDA_SUCCESS ? "passed" : "another error");
 }
 static void exit_order(void) {
   OK(cuMemAlloc(&of_destructor, 4096));
-} /* destructors call the driver when it is gone */
+}
 
-static void unmapped_target(
-    void) { /* bytes arrive where the program has no memory any more: an error, no crash */
+/* Data arrives for memory that the program has unmapped: an error, but no crash. */
+static void unmapped_target(void) {
   CUdeviceptr p;
   CUstream s;
   unsigned* target = mmap(0, 4 * N, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -222,11 +230,11 @@ static void unmapped_target(
   munmap(target, 4 * N);
   gate = 1;
   cuStreamSynchronize(s);
-  right(1, "");
+  report(1, "");
 }
 
-static void hole_in_order(
-    void) { /* a free waits for work that was submitted before it, on any stream */
+/* A free waits for work that was submitted before it on any stream. */
+static void hole_in_order(void) {
   CUdeviceptr p, q;
   CUstream s;
   unsigned back[N];
@@ -238,29 +246,34 @@ static void hole_in_order(
   OK(cuMemcpyDtoDAsync(q, p, 4 * N, s));
   OK(cuMemFree(p));
   CUdeviceptr r;
-  OK(cuMemAlloc(&r, 4 * N)); /* maybe the same address */
+  OK(cuMemAlloc(&r, 4 * N)); /* possibly the same address */
   OK(cuMemsetD32(r, 0, N));
   OK(cuMemcpyDtoHAsync(back, q, 4 * N, s));
   OK(cuStreamSynchronize(s));
-  right(all(back, 50003), "memory was reused while a kernel wrote to it");
+  report(all(back, 50003), "memory was reused while a kernel wrote to it");
 }
 
-static void kernel_prints(
-    void) { /* what a kernel printed comes before what the program prints after it waited */
+/* Output of a kernel precedes output of the program after it has waited for the kernel. */
+static void kernel_prints(void) {
   static const char* text =
-      ".version 7.0\n.target sm_70\n.address_size 64\n.extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n"
-      ".global .align 1 .b8 format[14] = {116, 104, 114, 101, 97, 100, 32, 37, 117, 32, 37, 117, 10, 0};\n"
-      ".visible .entry say(.param .u32 v)\n{\n.local .align 8 .b8 depot[8]; .reg .b64 %rd<6>; .reg .b32 %r<4>;\n"
-      "mov.u64 %rd1, depot; cvta.local.u64 %rd2, %rd1; mov.u32 %r1, %tid.x; ld.param.u32 %r2, [v]; st.local.u32 [%rd1], %r1; st.local.u32 [%rd1+4], %r2;\n"
+      ".version 7.0\n.target sm_70\n.address_size 64\n"
+      ".extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n"
+      ".global .align 1 .b8 format[14] = {116, 104, 114, 101, 97, 100, 32, 37, 117, 32, 37, 117, "
+      "10, 0};\n"
+      ".visible .entry print(.param .u32 v)\n{\n.local .align 8 .b8 depot[8]; .reg .b64 %rd<6>; "
+      ".reg .b32 %r<4>;\n"
+      "mov.u64 %rd1, depot; cvta.local.u64 %rd2, %rd1; mov.u32 %r1, %tid.x; "
+      "ld.param.u32 %r2, [v]; st.local.u32 [%rd1], %r1; st.local.u32 [%rd1+4], %r2;\n"
       "mov.u64 %rd3, format; cvta.global.u64 %rd4, %rd3;\n"
-      "{ .param .b64 p0; st.param.b64 [p0], %rd4; .param .b64 p1; st.param.b64 [p1], %rd2; .param .b32 ret; call.uni (ret), vprintf, (p0, p1); ld.param.b32 %r3, [ret]; }\nret;\n}\n";
+      "{ .param .b64 p0; st.param.b64 [p0], %rd4; .param .b64 p1; st.param.b64 [p1], %rd2; "
+      ".param .b32 ret; call.uni (ret), vprintf, (p0, p1); ld.param.b32 %r3, [ret]; }\nret;\n}\n";
   CUmodule m;
   CUfunction f;
   CUstream s;
   unsigned v = 7;
   void* params[] = {&v};
   OK(cuModuleLoadData(&m, text));
-  OK(cuModuleGetFunction(&f, m, "say"));
+  OK(cuModuleGetFunction(&f, m, "print"));
   OK(cuLaunchKernel(f, 1, 1, 1, 2, 1, 1, 0, 0, params, 0));
   OK(cuCtxSynchronize());
   printf("waited\n");
@@ -269,7 +282,7 @@ static void kernel_prints(
   v = 8;
   OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, params, 0));
   OK(cuStreamSynchronize(s));
-  right(1, "");
+  report(1, "");
 }
 
 static const struct {
@@ -288,7 +301,7 @@ static const struct {
              {"kernel_prints", kernel_prints}};
 
 int main(int n, char** v) {
-  begin();
+  create_context();
   for (unsigned i = 0; i < sizeof traps / sizeof traps[0]; ++i)
     if (n > 1 && !strcmp(traps[i].name, v[1])) {
       trap = v[1];

@@ -1,4 +1,4 @@
-/* Two devices, of one node or of two: each computes, copies go between them, events order them. */
+/* Two devices of one or two nodes: kernels, copies between the devices, events across devices. */
 #include "check.h"
 
 #define N 1500000u
@@ -18,16 +18,16 @@ static void launch(int d, CUdeviceptr p, unsigned v, unsigned rounds, CUstream s
   OK(cuLaunchKernel(bumps[d], (N + 255) / 256, 1, 1, 256, 1, 1, 0, s, params, 0));
 }
 
-static void expect(const char* what, CUdeviceptr p, unsigned v) {
+static void expect(const char* name, CUdeviceptr p, unsigned v) {
   static unsigned host[N];
   memset(host, 0, sizeof host);
   OK(cuMemcpyDtoH(host, p, sizeof host));
   for (unsigned i = 0; i < N; ++i)
     if (host[i] != v) {
-      printf("%s: WRONG at %u: %u, not %u\n", what, i, host[i], v);
+      printf("%s: WRONG at %u: %u, expected %u\n", name, i, host[i], v);
       exit(1);
     }
-  printf("%s: all %u\n", what, v);
+  printf("%s: all %u\n", name, v);
 }
 
 int main(void) {
@@ -60,7 +60,7 @@ int main(void) {
   use(1);
   expect("second", p[1], 30);
 
-  /* the copy comes after the kernel before it, on the other device, and before the kernel behind it
+  /* The copy runs after the preceding kernel on the other device and before the following kernel.
    */
   launch(0, p[0], 1, 400, 0);
   OK(cuMemcpyPeer(p[1], contexts[1], p[0], contexts[0], N * 4));
@@ -68,7 +68,7 @@ int main(void) {
   use(1);
   expect("peer copy", p[1], 416);
 
-  /* a stream of the second device waits for an event of the first */
+  /* A stream of the second device waits for an event of the first. */
   CUstream a, b;
   CUevent e;
   use(0);
@@ -86,7 +86,7 @@ int main(void) {
   OK(cuStreamSynchronize(b));
   expect("asynchronous peer copy", p[1], 717);
 
-  /* the address decides, whatever context is current */
+  /* The address selects the device, independent of the current context. */
   use(0);
   static unsigned host[N];
   for (unsigned i = 0; i < N; ++i) host[i] = 3;
@@ -99,7 +99,7 @@ int main(void) {
   expect("generic copies with the host", p[0], 3);
   OK(cuMemsetD32(p[1], 9, N));
   expect("set with the other context current", p[1], 9);
-  SAY(cuMemcpyDtoD(p[0], 4096, 16));
+  SHOW(cuMemcpyDtoD(p[0], 4096, 16));
   OK(cuMemFree(p[1]));
   use(1);
   OK(cuMemFree(p[0]));

@@ -1,4 +1,4 @@
-"""The first word of a browser's socket: it has ten seconds for it, and what the appliance takes to look at it does not count."""
+"""Deadline of the hello on a feed socket; it excludes the time of authentication."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 
 from appliance.activity import consumers
 
-HELLO = '{"type": "hello", "token": "of nobody"}'
+HELLO = '{"type": "hello", "token": "unknown"}'
 
 
-def opened(monkeypatch: pytest.MonkeyPatch) -> tuple[consumers.FeedConsumer, list[dict[str, Any]]]:
+def open_consumer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[consumers.FeedConsumer, list[dict[str, Any]]]:
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
@@ -25,30 +27,32 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> tuple[consumers.FeedConsumer, lis
     return consumer, sent
 
 
-def test_the_deadline_ends_with_the_hello_however_long_we_look_at_it(
+def test_hello_ends_the_deadline_before_authentication(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    consumer, sent = opened(monkeypatch)
+    consumer, sent = open_consumer(monkeypatch)
 
     async def run() -> None:
         await consumer.connect()
         await consumer.receive(HELLO)
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(consumer.late, 1)
+            assert consumer.hello_timeout is not None
+            await asyncio.wait_for(consumer.hello_timeout, 1)
 
     asyncio.run(run())
     assert [m["type"] for m in sent] == ["websocket.accept", "websocket.close"]
 
 
-def test_a_hello_after_the_deadline_is_not_answered_on_a_closed_socket(
+def test_hello_after_the_deadline_gets_no_reply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    consumer, sent = opened(monkeypatch)
+    consumer, sent = open_consumer(monkeypatch)
     monkeypatch.setattr(consumers, "HELLO_SECONDS", 0)
 
     async def run() -> None:
         await consumer.connect()
-        await consumer.late
+        assert consumer.hello_timeout is not None
+        await consumer.hello_timeout
         await consumer.receive(HELLO)
 
     asyncio.run(run())

@@ -1,6 +1,10 @@
-"""People and their scripts: lists with random filters, and allocations that come and go. Open loop: a late answer delays nobody.
+"""REST clients: lists with random filters, and short allocations with a ticket.
 
-python -m tests.load.people FOLDER URL LISTS_PER_SECOND PAIRS_PER_SECOND; lines on stdin as for agents.
+Open loop: requests start at fixed times, independent of earlier responses.
+
+Usage: python -m tests.load.rest_clients FOLDER URL LISTS_PER_SECOND PAIRS_PER_SECOND
+
+Commands on stdin: see tests/load/agents.py.
 """
 
 from __future__ import annotations
@@ -19,54 +23,52 @@ from pathlib import Path
 from typing import Any
 
 from tests.load.agents import commands
-from tests.load.figures import say, summary
 from tests.load.http import Client, HttpError
+from tests.load.latency import reply, summarise
 from tests.load.population import MODELS
 
 
-class Load:
-    """Calls `once` so many times a second and remembers how long after its due moment each was done."""
+class OpenLoop:
+    """Calls `operation` at a fixed rate and records the time from due time to completion."""
 
-    def __init__(self, rate: float, once: Callable[[int], Awaitable[None]]) -> None:
-        self.rate, self.once = rate, once
+    def __init__(self, rate: float, operation: Callable[[int], Awaitable[None]]) -> None:
+        self.rate, self.operation = rate, operation
         self.latencies: list[tuple[float, float]] = []
         self.problems: list[str] = []
         self.started: list[float] = []
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        begun, n = time.time(), 0
+        started, n = time.time(), 0
         while self.rate:
-            due = begun + n / self.rate
+            due = started + n / self.rate
             if (left := due - time.time()) > 0:
                 await asyncio.sleep(left)
             self.started.append(due)
-            task = asyncio.create_task(self.one(n, due))
+            task = asyncio.create_task(self.call(n, due))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
             n += 1
 
-    async def one(self, n: int, due: float) -> None:
+    async def call(self, n: int, due: float) -> None:
         try:
-            await self.once(n)
+            await self.operation(n)
             self.latencies.append((due, time.time() - due))
         except Exception as problem:
             self.problems.append(repr(problem)[:300])
 
     def figures(self, begin: float, end: float) -> dict[str, Any]:
         inside = [latency for due, latency in self.latencies if begin <= due < end]
-        asked = sum(begin <= due < end for due in self.started)
-        return {**summary(inside, asked - len(inside)), "problems": self.problems[:3]}
+        due_count = sum(begin <= due < end for due in self.started)
+        return {**summarise(inside, due_count - len(inside)), "problems": self.problems[:3]}
 
 
-class People:
-    def __init__(self, fleet: list[dict[str, Any]], people: dict[str, Any], url: str) -> None:
-        self.fleet, self.tokens, self.projects, self.dice = (
-            fleet,
-            people["tokens"],
-            people["projects"],
-            random.Random(5),
-        )
+class RestClients:
+    """The operations of the load, each as a different user."""
+
+    def __init__(self, fleet: list[dict[str, Any]], users: dict[str, Any], url: str) -> None:
+        self.fleet, self.tokens, self.projects = fleet, users["tokens"], users["projects"]
+        self.rng = random.Random(5)
         self.client = Client(url, ssl.create_default_context(cadata=fleet[0]["ca"]))
         self.key = base64.b64encode(secrets.token_bytes(32)).decode()
         self.releases: set[asyncio.Task[None]] = set()
@@ -75,13 +77,13 @@ class People:
         return {"Authorization": f"Bearer {self.tokens[n % len(self.tokens)]}"}
 
     async def list_gpus(self, n: int) -> None:
-        filters = self.dice.choice(
+        filters = self.rng.choice(
             [
                 {},
-                {"model": self.dice.choice(MODELS)[0]},
-                {"node_id": self.dice.choice(self.fleet)["id"]},
+                {"model": self.rng.choice(MODELS)[0]},
+                {"node_id": self.rng.choice(self.fleet)["id"]},
                 {"pool": "default"},
-                {"present": "true", "model": self.dice.choice(MODELS)[0]},
+                {"present": "true", "model": self.rng.choice(MODELS)[0]},
             ]
         )
         await self.client.request(
@@ -89,10 +91,11 @@ class People:
         )
 
     async def allocate(self, n: int) -> None:
+        """Allocate, fetch a ticket and start the release. Raises if it is not active."""
         headers = self.headers(n) | {"Idempotency-Key": secrets.token_hex(16)}
-        wanted = {"percent": 25, "project": self.projects[n % len(self.projects)]}
+        body = {"percent": 25, "project": self.projects[n % len(self.projects)]}
         allocation = await self.client.request(
-            "POST", "/api/v1/allocations", query={"wait": 20}, body=wanted, headers=headers
+            "POST", "/api/v1/allocations", query={"wait": 20}, body=body, headers=headers
         )
         path = f"/api/v1/allocations/{allocation['id']}"
         try:
@@ -115,17 +118,20 @@ class People:
 
 
 async def main(folder: Path, url: str, lists: float, pairs: float) -> None:
-    people = People(
+    clients = RestClients(
         json.loads((folder / "fleet.json").read_text()),
-        json.loads((folder / "people.json").read_text()),
+        json.loads((folder / "users.json").read_text()),
         url,
     )
-    loads = {"list": Load(lists, people.list_gpus), "allocate": Load(pairs, people.allocate)}
+    loads = {
+        "list": OpenLoop(lists, clients.list_gpus),
+        "allocate": OpenLoop(pairs, clients.allocate),
+    }
     running = [asyncio.create_task(load.run()) for load in loads.values()]
     async for command, *arguments in commands():
         if command == "figures":
             begin, end = map(float, arguments)
-            say(**{name: load.figures(begin, end) for name, load in loads.items()})
+            reply(**{name: load.figures(begin, end) for name, load in loads.items()})
         elif command == "stop":
             break
     for task in running:
@@ -133,5 +139,5 @@ async def main(folder: Path, url: str, lists: float, pairs: float) -> None:
 
 
 if __name__ == "__main__":
-    _, path, where, per_second, pairs_per_second = sys.argv
-    asyncio.run(main(Path(path), where, float(per_second), float(pairs_per_second)))
+    _, path, target, lists_per_second, pairs_per_second = sys.argv
+    asyncio.run(main(Path(path), target, float(lists_per_second), float(pairs_per_second)))

@@ -1,4 +1,4 @@
-"""The bench's own eyes: what is missed is never forgiven, what was lost on the way is seen, and each figure is that of its own stage."""
+"""The load test's own checks: misses, lost samples and the stage of each figure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.load.__main__ import latencies, same_history
-from tests.load.figures import quantile, summary
+from tests.load.__main__ import count_equal_samples, latencies
+from tests.load.latency import quantile, summarise
 from tests.load.stages import Measured
 
 SENT = {"gpu": [{"power_watts": 1.0, "fan_percent": 2.0}, {"power_watts": 3.0, "fan_percent": 4.0}]}
 
 
-class Shown:
+class FakeBench:
+    """Serves the metrics of one GPU."""
+
     def __init__(self, **points: list[float]) -> None:
         self.items = [
             {"metric": metric, "points": [[n, value] for n, value in enumerate(values)]}
@@ -27,24 +29,24 @@ class Shown:
 
 
 @pytest.mark.parametrize(
-    ("shown", "equal"),
+    ("bench", "equal"),
     [
-        (Shown(power_watts=[1.0, 3.0], fan_percent=[2.0, 4.0]), 4),
-        (Shown(power_watts=[1.0, 3.1], fan_percent=[2.0, 4.0]), 3),
-        (Shown(power_watts=[1.0], fan_percent=[2.0, 4.0]), 2),
-        (Shown(fan_percent=[2.0, 4.0]), 2),
+        (FakeBench(power_watts=[1.0, 3.0], fan_percent=[2.0, 4.0]), 4),
+        (FakeBench(power_watts=[1.0, 3.1], fan_percent=[2.0, 4.0]), 3),
+        (FakeBench(power_watts=[1.0], fan_percent=[2.0, 4.0]), 2),
+        (FakeBench(fan_percent=[2.0, 4.0]), 2),
     ],
-    ids=["as sent", "one is another", "one is lost", "a metric is lost"],
+    ids=["unchanged", "one value changed", "one sample lost", "one metric lost"],
 )
-def test_a_reading_that_is_lost_or_changed_is_not_equal(shown: Shown, equal: int) -> None:
-    assert same_history(shown, SENT) == (equal, 4)  # type: ignore[arg-type]
+def test_lost_or_changed_sample_is_not_equal(bench: FakeBench, equal: int) -> None:
+    assert count_equal_samples(bench, SENT) == (equal, 4)  # type: ignore[arg-type]
 
 
-def test_misses_push_a_quantile_out_to_infinity() -> None:
+def test_quantile_within_misses_is_infinite() -> None:
     fast = [0.001] * 98
     assert quantile(fast, 0, 0.99) == 0.001 and quantile(fast, 2, 0.98) == 0.001
     assert quantile(fast, 2, 0.99) == math.inf == quantile([], 0, 0.5)
-    assert summary(fast, 2)["misses"] == 2
+    assert summarise(fast, 2)["misses"] == 2
 
 
 def measured(ingest: float, lag: float, **figures: float) -> Measured:
@@ -65,7 +67,7 @@ def measured(ingest: float, lag: float, **figures: float) -> Measured:
     )
 
 
-def test_each_figure_is_its_stages_and_ingest_is_the_worst_of_them() -> None:
+def test_figure_is_from_its_own_stage_and_ingest_is_the_maximum() -> None:
     stages = {
         "agents": measured(10, 1),
         "lists": measured(60, 2, lists=299),
@@ -74,6 +76,9 @@ def test_each_figure_is_its_stages_and_ingest_is_the_worst_of_them() -> None:
     }
     found = {str(r["name"]): r for r in latencies(stages)}
     assert {name: (r["value"], r["met"]) for name, r in found.items()} == {
-        "ingest_ack_p99_ms": (60, False), "list_p99_ms": (299, True), "allocate_ticket_p99_ms": (math.inf, False), "loop_lag_p99_ms": (70, False),
-    }  # fmt: skip
+        "ingest_ack_p99_ms": (60, False),
+        "list_p99_ms": (299, True),
+        "allocate_ticket_p99_ms": (math.inf, False),
+        "loop_lag_p99_ms": (70, False),
+    }
     assert found["ingest_ack_p99_ms"]["stage"] == "lists"

@@ -1,0 +1,220 @@
+"""Accept rate, limits and deadlines of connections on the HTTPS port."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from appliance.api.client_connection import connection_of
+from appliance.http import acceptor, connection, request_body
+from appliance.http.acceptor import Acceptor
+from appliance.http.application import application
+from appliance.http.connection_table import ConnectionLimits, ConnectionTable
+from tests.appliance.https_port_in_process import (
+    HEALTH,
+    LIMITS,
+    Port,
+    https_port,
+    read_status,
+    seconds_until,
+    wait_until,
+)
+
+CLIENTS, ITERATIONS = 64, 12
+STRANGER = "127.0.0.2"
+
+
+def run(folder: Path, test: Callable[[Port], Awaitable[None]], app: Any = None) -> None:
+    """Run a test against the HTTPS port of an application, by default of one that replies 200."""
+
+    async def with_port() -> None:
+        async with https_port(folder, app or respond) as port:
+            await asyncio.wait_for(test(port), 30)
+
+    uvloop.run(with_port())
+
+
+async def respond(scope: Any, receive: Any, send: Any) -> None:
+    """ASGI application that authenticates requests with any Authorization header."""
+    found = connection_of(scope)
+    found.begin_request()
+    if any(name == b"authorization" for name, _ in scope["headers"]):
+        found.authenticate()
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+    found.end_request()
+
+
+AUTHENTICATED = HEALTH.replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer a\r\n\r\n")
+
+
+def test_pending_connections_are_accepted_within_a_few_iterations() -> None:
+    async def count_accepted(listening: socket.socket) -> int:
+        table = ConnectionTable(ConnectionLimits(CLIENTS, CLIENTS, CLIENTS))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        accepting = Acceptor(listening, context, table, lambda state: asyncio.Protocol())
+        accepting.start()
+        for _ in range(ITERATIONS):
+            await asyncio.sleep(0)
+        accepted = len(table)
+        accepting.close()
+        return accepted
+
+    with socket.create_server(("127.0.0.1", 0), backlog=CLIENTS) as listening:
+        clients = [socket.create_connection(listening.getsockname()) for _ in range(CLIENTS)]
+        assert uvloop.run(count_accepted(listening.dup())) == CLIENTS
+        for client in clients:
+            client.close()
+
+
+@pytest.mark.parametrize("source", ["127.0.0.1", STRANGER])
+def test_silent_connections_make_room_for_new_ones(tmp_path: Path, source: str) -> None:
+    async def test(port: Port) -> None:
+        await port.connect_silently(3 * LIMITS.total, STRANGER)
+        for _ in range(LIMITS.anonymous_per_address):
+            assert await port.request(await port.connect(source)) == 200
+        assert len(port.port.connections) <= LIMITS.anonymous
+
+    run(tmp_path, test)
+
+
+def test_authenticated_connection_is_not_evicted(tmp_path: Path) -> None:
+    async def test(port: Port) -> None:
+        authenticated, anonymous = await port.connect(), await port.connect()
+        assert await port.request(authenticated, AUTHENTICATED) == 200
+        assert await port.request(anonymous) == 200
+        await port.connect_silently(2 * LIMITS.total)
+        await wait_until(lambda: port.port.connections.evicted > LIMITS.anonymous)
+        assert await port.request(authenticated) == 200
+        assert await port.request(anonymous) == 0
+
+    run(tmp_path, test)
+
+
+def test_connection_beyond_the_total_is_closed_if_all_others_are_authenticated(
+    tmp_path: Path,
+) -> None:
+    async def test(port: Port) -> None:
+        streams = []
+        for _ in range(LIMITS.total):
+            streams.append(await port.connect())
+            assert await port.request(streams[-1], AUTHENTICATED) == 200
+        with pytest.raises(OSError):
+            await port.connect()
+        assert await port.request(streams[0]) == 200
+
+    run(tmp_path, test)
+
+
+def test_silent_connection_is_closed_after_the_handshake_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptor, "HANDSHAKE_SECONDS", 0.2)
+
+    async def test(port: Port) -> None:
+        await port.connect_silently(4)
+        await wait_until(lambda: len(port.port.connections) == 4)
+        await wait_until(lambda: len(port.port.connections) == 0)
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("requests_before", [0, 1])
+def test_connection_whose_request_head_arrives_slowly_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests_before: int
+) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(acceptor, "CHECK_INTERVAL_SECONDS", 0.1)
+
+    async def drip(port: Port) -> None:
+        stream = await port.connect()
+        for _ in range(requests_before):
+            assert await port.request(stream) == 200
+        ended = asyncio.create_task(stream[0].read())
+        for byte in HEALTH[:-1]:
+            stream[1].write(bytes([byte]))
+            await asyncio.wait([ended], timeout=0.1)
+            if ended.done():
+                return
+        raise AssertionError("the connection stayed open")
+
+    async def test(port: Port) -> None:
+        assert await seconds_until(drip(port)) < 2
+        await wait_until(lambda: len(port.port.connections) == 0)
+
+    run(tmp_path, test)
+
+
+def test_long_request_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(acceptor, "CHECK_INTERVAL_SECONDS", 0.05)
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        connection_of(scope).begin_request()
+        await asyncio.sleep(0.5)
+        await respond(scope, receive, send)
+
+    async def test(port: Port) -> None:
+        assert await port.request(await port.connect()) == 200
+
+    run(tmp_path, test, slow)
+
+
+def test_request_whose_body_arrives_slowly_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_body, "BODY_SECONDS", 0.3)
+    head = b"POST /api/v1/enrol HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"
+
+    async def drip(port: Port) -> None:
+        stream = await port.connect()
+        stream[1].write(head)
+        status = asyncio.create_task(read_status(stream))
+        for _ in range(99):
+            stream[1].write(b" ")
+            await asyncio.wait([status], timeout=0.05)
+            if status.done():
+                break
+        assert await status == 408
+        assert await stream[0].read() == b""
+
+    async def test(port: Port) -> None:
+        assert await seconds_until(drip(port)) < 2
+
+    run(tmp_path, test, application)
+
+
+def test_pipelined_requests_are_answered(tmp_path: Path) -> None:
+    async def test(port: Port) -> None:
+        stream = await port.connect()
+        stream[1].write(HEALTH * 3)
+        assert [await read_status(stream) for _ in range(3)] == [200] * 3
+
+    run(tmp_path, test)
+
+
+def test_failed_handshakes_leave_no_connection(tmp_path: Path) -> None:
+    async def test(port: Port) -> None:
+        await port.connect_silently(8)
+        loop = asyncio.get_running_loop()
+        for number, client in enumerate(port.silent):
+            await loop.sock_sendall(client, b"GET / HTTP/1.1\r\n\r\n" if number % 2 else b"\x16")
+            if number % 4 == 0:
+                client.close()
+        for client in port.silent[1::2]:
+            await loop.sock_recv(client, 4096)
+            client.close()
+        port.silent[2].close()
+        port.silent[6].close()
+        await wait_until(lambda: len(port.port.connections) == 0)
+
+    run(tmp_path, test)

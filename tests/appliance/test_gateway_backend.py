@@ -1,0 +1,155 @@
+"""Notifications of the gateway about changed desired states and ended certificates."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from appliance.db.writer import fleet_pool, run_in_transaction
+from appliance.fleet import backend, samples
+from appliance.fleet.backend import FleetBackend
+from appliance.fleet.gateway_options import Options
+from appliance.fleet.models import NodeCertificate
+from appliance.inventory.generations import increment_generations
+from appliance.inventory.models import Node
+from appliance.ipc import frames
+from appliance.ipc.frames import Frame, Kind
+
+AddNode = Callable[..., Node]
+TIMEOUT_SECONDS = 10.0
+
+
+class Gateway:
+    """Fake gateway process."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self._socket = ours
+        ours.settimeout(TIMEOUT_SECONDS)
+        self._stream = io.BufferedReader(socket.SocketIO(ours, "r"))
+        self.send(Frame(Kind.READY))
+
+    def send(self, frame: Frame) -> None:
+        self._socket.sendall(frame.encode())
+
+    def receive(self, kind: Kind) -> Frame:
+        """Return the next frame of this kind; discard others."""
+        while (frame := frames.read_frame(self._stream)) is not None:
+            if frame.kind is kind:
+                return frame
+        raise AssertionError("the backend closed the connection")
+
+    def request(self, request: Frame) -> Frame:
+        self.send(request)
+        return self.receive(Kind.REPLY)
+
+    def refusal(self, request: Frame) -> bytes:
+        """Return code and detail of the error reply."""
+        self.send(request)
+        return self.receive(Kind.ERROR).body
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FleetBackend, Gateway]]:
+    monkeypatch.setattr(backend, "POLL_SECONDS", 0.05)
+    fleet = FleetBackend(Options(-1, "", "", 0, "", "", "", 1.0))
+    theirs, ours = socket.socketpair()
+    thread = threading.Thread(target=fleet.serve, args=[theirs], daemon=True)
+    thread.start()
+    yield fleet, Gateway(ours)
+    ours.shutdown(socket.SHUT_RDWR)
+    thread.join(TIMEOUT_SECONDS)
+
+
+async def run_while_polling(fleet: FleetBackend, work: Callable[[], None]) -> None:
+    polling = asyncio.create_task(fleet.watch_generations())
+    try:
+        await asyncio.to_thread(work)
+    finally:
+        polling.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await polling
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("lost", [False, True], ids=["wake-ups", "lost wake-ups"])
+def test_increased_generation_is_sent_to_the_gateway(
+    add_node: AddNode,
+    monkeypatch: pytest.MonkeyPatch,
+    lost: bool,
+    served: tuple[FleetBackend, Gateway],
+) -> None:
+    fleet, gateway = served
+    node, other = add_node(), add_node()
+    if lost:
+        monkeypatch.setattr(FleetBackend, "_desired_state_changed", lambda self, change: None)
+
+    def work() -> None:
+        assert set(frames.split_ids(gateway.receive(Kind.DESIRED_STATE_CHANGED).body)) == {
+            node.pk.bytes,
+            other.pk.bytes,
+        }, "the first poll returns all nodes"
+        fleet_pool.submit(
+            lambda: run_in_transaction(lambda: increment_generations([node.pk]))
+        ).result()
+        assert list(frames.split_ids(gateway.receive(Kind.DESIRED_STATE_CHANGED).body)) == [
+            node.pk.bytes
+        ]
+
+    asyncio.run(run_while_polling(fleet, work))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_revocation_of_an_admitted_certificate_is_sent_to_the_gateway(
+    add_node: AddNode, served: tuple[FleetBackend, Gateway]
+) -> None:
+    fleet, gateway = served
+    nodes = {serial: add_node() for serial in ("kept", "lost", "not admitted")}
+    for serial, node in nodes.items():
+        NodeCertificate.objects.create(
+            serial=serial, node=node, purpose="agent", not_after=timezone.now() + timedelta(days=1)
+        )
+
+    def work() -> None:
+        for serial in ("kept", "lost"):
+            reply = gateway.request(Frame(Kind.ADMIT, 1, body=serial.encode()))
+            assert reply.body == nodes[serial].pk.bytes
+        fleet_pool.submit(
+            lambda: NodeCertificate.objects.exclude(serial="kept").update(revoked_at=timezone.now())
+        ).result()
+        assert gateway.receive(Kind.CERTIFICATES_ENDED).body == b"lost"
+        assert gateway.refusal(Frame(Kind.ADMIT, 2, body=b"lost")).startswith(b"unauthenticated")
+
+    asyncio.run(run_while_polling(fleet, work))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_invalid_samples_of_one_node_do_not_affect_other_nodes(add_node: AddNode) -> None:
+    nodes = [add_node().pk.bytes for _ in range(3)]
+    messages = zip(nodes, (b"\xff\xff", b"", b"\x12\x01m"), strict=True)
+    assert samples.store_samples(frames.pack_by_node(messages)) == bytes([0, 0, 1])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_reply_to_an_ended_gateway_does_not_affect_the_next_one(
+    served: tuple[FleetBackend, Gateway],
+) -> None:
+    fleet, gateway = served
+    old, ours = socket.socketpair()
+    old.close()
+    ours.close()
+    fleet._send(ours, Frame(Kind.REPLY, 1))
+    assert gateway.refusal(Frame(Kind.ADMIT, 9, body=b"x"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_unknown_certificate_is_not_admitted(served: tuple[FleetBackend, Gateway]) -> None:
+    _, gateway = served
+    assert gateway.refusal(Frame(Kind.ADMIT, 9, body=b"x")).startswith(b"unauthenticated")

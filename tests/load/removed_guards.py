@@ -1,0 +1,70 @@
+"""The appliance without one of its guards, to test that the kill rounds detect the fault.
+
+Usage: python -m tests.load.removed_guards GUARD
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import django
+
+
+def without_idempotency() -> None:
+    """Execute a repeated request again instead of returning the stored response."""
+    from appliance.activity import idempotency
+
+    def execute_always(
+        *, user_id: object, key: str, digest: str, effect: Callable[[], tuple[int, dict[str, Any]]]
+    ) -> tuple[int, dict[str, Any]]:
+        return effect()
+
+    vars(idempotency)["run_once"] = execute_always
+
+
+def respond_before_commit() -> None:
+    """Complete the caller's future before the transaction commits."""
+    from appliance.db import writer
+
+    def complete_early(work: Callable[[], Any], future: Any) -> Any:
+        def run() -> Any:
+            value = work()
+            future.set_result(value)
+            return value
+
+        return run
+
+    commit = writer.Writer._commit
+
+    def commit_early(self: writer.Writer, batch: Sequence[Any]) -> None:
+        commit(self, [(complete_early(work, future), Future()) for work, future in batch])
+
+    writer.Writer._commit = commit_early  # type: ignore[method-assign]
+
+
+def without_capacity_accounting() -> None:
+    """Do not subtract granted shares from the free capacity of a GPU."""
+    from appliance.allocations import lifecycle
+    from appliance.db import change_log
+    from appliance.db.change_log import Topic
+
+    lifecycle.take_capacity = lambda gpu_id, percent, memory_bytes: change_log.record(
+        Topic.GPU_CAPACITY, gpu_id
+    )
+
+
+GUARDS = {
+    f.__name__: f for f in (without_idempotency, respond_before_commit, without_capacity_accounting)
+}
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")
+    django.setup()
+    GUARDS[sys.argv[1]]()
+    from django.core.management import call_command
+
+    call_command("runappliance")

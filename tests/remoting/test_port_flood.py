@@ -1,0 +1,178 @@
+"""The data port while strangers hold many connections: a genuine client gets in."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import struct
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deploy.supervisor import BUILD
+from nodes.launcher_control import Grant
+from tests.remoting.node import LocalNode
+from tests.remoting.test_port import CLIENT_HELLO, MAGIC, opening, response_to
+
+CONNECTIONS = 300
+STRANGER = "127.0.0.2"
+FIRST_BYTES_SECONDS = 5.0
+"""Timeout of the launcher for preamble and ticket."""
+
+
+@pytest.fixture(autouse=True)
+def many_descriptors() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def connect(node_port: int, source: str, first: bytes = b"") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", node_port), 5, (source, 0))
+    connection.sendall(first)
+    return connection
+
+
+def seconds_until_closed(connection: socket.socket, limit: float) -> float:
+    """Return the time until the peer closes the connection; fails after the limit."""
+    begun = time.monotonic()
+    connection.settimeout(limit)
+    with contextlib.suppress(ConnectionError):
+        assert connection.recv(1) == b""
+    return time.monotonic() - begun
+
+
+@pytest.mark.parametrize("source", [STRANGER, "127.0.0.1"])
+@pytest.mark.parametrize("first", [b"", b"B", MAGIC + struct.pack("<II", 1, 300)], ids=repr)
+def test_client_gets_in_beside_silent_connections(
+    node: LocalNode, source: str, first: bytes
+) -> None:
+    with ExitStack() as connections:
+        for _ in range(CONNECTIONS):
+            connections.enter_context(connect(node.port, source, first))
+        begun = time.monotonic()
+        assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
+        assert time.monotonic() - begun < 2
+
+
+def test_client_gets_in_beside_connections_that_send_a_byte_at_a_time(node: LocalNode) -> None:
+    stop = threading.Event()
+
+    def drip(connections: list[socket.socket]) -> None:
+        for byte in opening(node.ticket()):
+            for connection in connections:
+                with contextlib.suppress(OSError):
+                    connection.send(bytes([byte]))
+            if stop.wait(0.5):
+                return
+
+    with ExitStack() as stack:
+        connections = [
+            stack.enter_context(connect(node.port, STRANGER)) for _ in range(CONNECTIONS)
+        ]
+        dripping = threading.Thread(target=drip, args=[connections])
+        dripping.start()
+        try:
+            assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
+            for connection in connections[-3:]:
+                assert seconds_until_closed(connection, 10) < FIRST_BYTES_SECONDS + 1
+        finally:
+            stop.set()
+            dripping.join()
+
+
+def test_stalled_handshakes_of_one_allocation_do_not_delay_another(node: LocalNode) -> None:
+    other = uuid.uuid4()
+    grants = node.grants()
+    both = (*grants.grants, Grant(other, node.tenant_id, *node.fence, node.partitions))
+    node.control.apply(replace(grants, grants=both))
+    ticket = opening(node.ticket())[: -len(CLIENT_HELLO)]
+    with ExitStack() as connections:
+        for _ in range(CONNECTIONS):
+            connections.enter_context(connect(node.port, STRANGER, ticket))
+        begun = time.monotonic()
+        response = response_to(node.port, opening(node.ticket(allocation_id=other)))
+        assert response[:1] in (b"\x16", b"\x15") and time.monotonic() - begun < 2
+    node.grant()
+
+
+class RecordingProxy:
+    """Forwards a port of 127.0.0.1 to the data port and records the first bytes of connections."""
+
+    def __init__(self, target_port: int) -> None:
+        self.first_bytes: list[bytes] = []
+        self._target_port = target_port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._target_port))
+                self.first_bytes.append(client.recv(16 + 4096, socket.MSG_PEEK))
+                for pair in ((client, server), (server, client)):
+                    threading.Thread(target=self._forward, args=pair, daemon=True).start()
+
+    @staticmethod
+    def _forward(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for s in (source, sink):
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def bulk_preambles(proxy: RecordingProxy) -> list[bytes]:
+    return [first[:72] for first in proxy.first_bytes if first[8:12] == struct.pack("<I", 2)]
+
+
+@pytest.fixture
+def working_program(node: LocalNode) -> Iterator[RecordingProxy]:
+    """A program with a bulk connection through a proxy."""
+    proxy = RecordingProxy(node.port)
+    env = node.remote_environment(BUSBAR_TRANSPORT="tls")
+    path = node.folder / "through-proxy"
+    path.touch(mode=0o600)
+    path.write_text(
+        Path(env["BUSBAR_TICKET_FILE"])
+        .read_text()
+        .replace(f"endpoint 127.0.0.1 {node.port}", f"endpoint 127.0.0.1 {proxy.port}")
+    )
+    with subprocess.Popen(
+        [BUILD / "demo" / "gpu_demo", "work", "20"],
+        env=env | {"BUSBAR_TICKET_FILE": str(path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None and program.stdout.readline() == "working\n"
+        yield proxy
+        assert program.poll() is None, "the program ended"
+        program.kill()
+    proxy.close()
+
+
+def test_bulk_connection_without_the_key_of_its_session_is_closed_at_once(
+    node: LocalNode, working_program: RecordingProxy
+) -> None:
+    session = next(s for s in node.sessions() if s.state == "running").session_id.bytes
+    (genuine,) = bulk_preambles(working_program)
+    wrong_proof = struct.pack("<Q", 1 << 40) + bytes(32)
+    for body in (session, session + wrong_proof, genuine[16:]):
+        head = MAGIC + struct.pack("<II", 2, len(body))
+        with connect(node.port, "127.0.0.1", head + body) as connection:
+            assert seconds_until_closed(connection, 4) < 1

@@ -1,0 +1,248 @@
+"""Seeds of the fuzz target `records`: sessions in the format of remoting/fuzz/records.cc.
+
+The index of an opcode derives from the rows of remoting/wire/opcodes.h.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from functools import cache
+
+from deploy.supervisor import ROOT
+
+OPCODES = ROOT / "remoting" / "wire" / "opcodes.h"
+CUDA_CALLS_END = 0xC0  # above every opcode of remoting/spec/cuda_driver.spec
+ROW, CUDA_CALL, BULK_BYTES = range(3)  # kinds of steps
+
+# The streams that the target creates (remoting/fuzz/world.h), and the event.
+NONE, LEGACY, BLOCKING, INDEPENDENT = range(4)
+FIRST_STREAM = 16
+EVENT = 7
+SHARED_CHUNK = 1 << 63
+NO_FAILURE, EVERY_SECOND_FAILS, ALL_FAIL = 0, 0x55555555, 0xFFFFFFFF
+
+
+def u32(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}I", *values)
+
+
+def u64(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+@cache
+def opcode_rows() -> dict[str, int]:
+    """Return the index of each row of the opcode table."""
+    names = re.findall(r"^\s*OP\((\w+),\s*0x", OPCODES.read_text(), re.MULTILINE)
+    return {name: index for index, name in enumerate(names)}
+
+
+class Steps:
+    """A session as a list of steps. Each method appends one."""
+
+    def __init__(self) -> None:
+        self.bytes = b""
+
+    def step(self, which: int, kind: int, payload: bytes, *, stream: int, context: int) -> Steps:
+        place = context | stream << 2 | kind << 4
+        self.bytes += struct.pack("<BBH", which, place, len(payload)) + payload
+        return self
+
+    def row(
+        self, name: str, payload: bytes = b"", *, stream: int = NONE, context: int = 1
+    ) -> Steps:
+        return self.step(opcode_rows()[name], ROW, payload, stream=stream, context=context)
+
+    def cuda_call(self, opcode: int, payload: bytes) -> Steps:
+        return self.step(opcode, CUDA_CALL, payload, stream=LEGACY, context=1)
+
+    def arrive(self, transfer: int, offset: int, size: int) -> Steps:
+        payload = u64(offset) + bytes(size)
+        return self.step(transfer, BULK_BYTES, payload, stream=NONE, context=0)
+
+    def copy_in(self, stream: int, *, transfer: int, size: int = 64, inline: int = 0) -> Steps:
+        payload = u64(0x10000, size, transfer) + bytes(inline)
+        return self.row("copy_in", payload, stream=stream)
+
+    def fence(self, stream: int) -> Steps:
+        return self.row("completion_fence", stream=stream)
+
+    def record_event(self, stream: int, event: int = EVENT) -> Steps:
+        return self.row("record_event", u32(event), stream=stream)
+
+    def wait_event(self, stream: int, event: int = EVENT) -> Steps:
+        return self.row("wait_event", u32(event), stream=stream)
+
+    def host_function(self, stream: int, function: int) -> Steps:
+        return self.row("host_function", u64(function), stream=stream)
+
+    def host_function_done(self, function: int) -> Steps:
+        return self.row("host_function_done", u64(function))
+
+
+def copies() -> dict[str, Steps]:
+    return {
+        "inline copy": Steps().copy_in(BLOCKING, transfer=0, inline=64),
+        "copy without its bytes": Steps().copy_in(BLOCKING, transfer=0, inline=8),
+        "copy from a shared chunk": Steps().copy_in(BLOCKING, transfer=SHARED_CHUNK | 1),
+        "bytes before the copy": Steps().arrive(5, 0, 64).copy_in(BLOCKING, transfer=5),
+        "bytes in two parts": (
+            Steps().copy_in(BLOCKING, transfer=5).fence(BLOCKING).arrive(5, 0, 32).arrive(5, 32, 32)
+        ),
+        "bytes out of order": Steps().copy_in(BLOCKING, transfer=5).arrive(5, 8, 32),
+        "copy out in parts": Steps().row("copy_out", u64(0, 3 << 20, 9), stream=BLOCKING),
+    }
+
+
+def orders() -> dict[str, Steps]:
+    """Return sessions with records that wait for other streams."""
+    return {
+        "streams behind the legacy stream": (
+            Steps()
+            .copy_in(LEGACY, transfer=5)
+            .fence(BLOCKING)
+            .fence(INDEPENDENT)
+            .fence(LEGACY)
+            .arrive(5, 0, 64)
+        ),
+        "legacy stream behind the others": (
+            Steps()
+            .copy_in(BLOCKING, transfer=5)
+            .copy_in(INDEPENDENT, transfer=6)
+            .fence(LEGACY)
+            .arrive(6, 0, 64)
+            .arrive(5, 0, 64)
+        ),
+        "stream of another context": (
+            Steps()
+            .row("create_context", u64(1) + u32(2, 1, 48), context=2)
+            .row("create_stream", u32(FIRST_STREAM + INDEPENDENT, 0, 0), context=2)
+            .copy_in(INDEPENDENT, transfer=5)
+            .fence(LEGACY)
+            .row("destroy_context", context=2)
+            .arrive(5, 0, 64)
+        ),
+        "barriers": (
+            Steps()
+            .row("destroy_event", u32(8))
+            .copy_in(BLOCKING, transfer=5)
+            .row("destroy_event", u32(EVENT))
+            .row("release", u64(1))
+            .row("destroy_stream", u32(FIRST_STREAM + INDEPENDENT))
+            .arrive(5, 0, 64)
+        ),
+        "host functions": (
+            Steps()
+            .host_function(BLOCKING, 3)
+            .fence(BLOCKING)
+            .host_function(LEGACY, 4)
+            .row("destroy_event", u32(EVENT))
+            .host_function_done(99)
+            .host_function_done(3)
+            .host_function_done(4)
+            .fence(BLOCKING)
+        ),
+        "record parked behind the end of its stream": (
+            Steps()
+            .copy_in(INDEPENDENT, transfer=6)
+            .record_event(INDEPENDENT)
+            .copy_in(BLOCKING, transfer=5)
+            .row("destroy_stream", u32(FIRST_STREAM + BLOCKING))
+            .wait_event(BLOCKING)
+            .host_function(BLOCKING, 3)
+            .arrive(5, 0, 64)
+            .arrive(6, 0, 64)
+        ),
+        "parked malformed record": (
+            Steps()
+            .copy_in(BLOCKING, transfer=5)
+            .row("launch", u32(99, 1, 1, 1), stream=BLOCKING)
+            .arrive(5, 0, 64)
+            .fence(LEGACY)
+        ),
+    }
+
+
+def events() -> dict[str, Steps]:
+    use_in_graph = u64(1) + u32(EVENT)
+    return {
+        "event": Steps().wait_event(LEGACY).record_event(BLOCKING).wait_event(INDEPENDENT),
+        "unknown event": (
+            Steps()
+            .record_event(BLOCKING, 99)
+            .wait_event(BLOCKING, 99)
+            .copy_in(BLOCKING, transfer=5)
+            .wait_event(INDEPENDENT, 98)
+            .record_event(BLOCKING, 99)
+        ),
+        "wait for a parked event": (
+            Steps()
+            .copy_in(BLOCKING, transfer=5)
+            .wait_event(INDEPENDENT)
+            .record_event(BLOCKING)
+            .wait_event(INDEPENDENT)
+            .record_event(BLOCKING)
+            .row("elapsed_time", u64(1) + u32(EVENT, EVENT))
+            .row("query_event", u64(1) + u32(EVENT))
+            .arrive(5, 0, 64)
+            .record_event(BLOCKING)
+            .record_event(BLOCKING)
+            .row("query_event", u64(1) + u32(EVENT))
+        ),
+        "event of a graph": (
+            Steps()
+            .copy_in(BLOCKING, transfer=5)
+            .record_event(BLOCKING)
+            .row("node_event", use_in_graph)
+            .record_event(BLOCKING)
+        ),
+    }
+
+
+def malformed() -> dict[str, Steps]:
+    return {
+        "unknown stream": Steps().row("destroy_stream", u32(FIRST_STREAM + 2)).fence(BLOCKING),
+        "no stream": Steps().fence(NONE),
+        "name": Steps().row("get_function", u64(1) + u32(1, 2, 1) + b"f" + bytes(15)),
+        "name longer than the record": Steps().row("get_global", u64(1) + u32(1, 64)),
+        "name over the limit": Steps().row("get_global", u64(1) + u32(1, 1 << 20)),
+        "more nodes than the record": Steps().row(
+            "begin_capture", u64(1, 0) + u32(1000, 0), stream=BLOCKING
+        ),
+        "no record": Steps(),
+        "payload cut short": Steps().row("create_event", bytes(2)),
+        "end": Steps().row("end_session").fence(LEGACY),
+    }
+
+
+def raw_records() -> dict[str, bytes]:
+    """Return bytes for the record reader: headers at and beyond the limits."""
+
+    def header(size: int, opcode: int = 0x1019) -> bytes:
+        return struct.pack("<IHHII", size, opcode, 0, 1, FIRST_STREAM + LEGACY)
+
+    return {
+        "whole": header(32) + bytes(16) + header(16),
+        "half a header": header(32)[:8],
+        "half a record": header(64) + bytes(16),
+        "below a header": header(0),
+        "over the limit": header(1 << 20) + bytes(16),
+        "odd size": header(24) + bytes(16),
+        "opcode of no row": header(16, 0x1001),
+        "opcode above every row": header(16, 0xFFFF),
+        "opcode of no call": header(16, 0x0FFF),
+    }
+
+
+def record_seeds() -> dict[str, bytes]:
+    """Return every call with small arguments, sessions with parked records, and raw records."""
+    ones = u64(*[1] * 12)
+    calls = {f"row {name}": Steps().row(name, ones, stream=LEGACY) for name in opcode_rows()}
+    calls |= {f"call {n:02x}": Steps().cuda_call(n, ones) for n in range(CUDA_CALLS_END)}
+    sessions = copies() | orders() | events() | malformed()
+    seeds = {name: u32(NO_FAILURE) + steps.bytes for name, steps in calls.items()}
+    for failures in (NO_FAILURE, EVERY_SECOND_FAILS, ALL_FAIL):
+        for name, steps in sessions.items():
+            seeds[f"{name} {failures:08x}"] = u32(failures) + steps.bytes
+    return seeds | {f"raw {n}": u32(NO_FAILURE) + b"\xff" + r for n, r in raw_records().items()}
