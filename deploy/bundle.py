@@ -1,4 +1,7 @@
-"""Builds what a machine needs to become a node: wheels for each Python, the agent, the data plane. The machine itself fetches nothing."""
+"""Builder of the node bundle: wheels for each Python version, the agent and the data plane.
+
+A machine that becomes a node gets these files from the appliance and downloads nothing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ PROGRAMS = {
 
 
 def requirements_for(python: str) -> str:
-    """The lock file's lines that hold for this Python, without their markers: pip would judge those by the running one."""
+    """Return the requirements of the lock file that apply to a Python version, without markers.
+
+    pip would evaluate markers for the Python that runs it.
+    """
     environment = {
         "python_version": python,
         "python_full_version": f"{python}.0",
@@ -51,7 +57,10 @@ def requirements_for(python: str) -> str:
 
 
 def fetch_wheels(python: str, target: Path) -> None:
-    """Nothing to do when the lock is the one that was fetched. Blocks for the download; raises CalledProcessError."""
+    """Download the wheels for a Python version, unless those of this lock file are there.
+
+    Raises CalledProcessError if pip fails.
+    """
     mark, wanted = target / "fetched", hashlib.sha256(LOCK.read_bytes()).hexdigest()
     if mark.exists() and mark.read_text() == wanted:
         return
@@ -61,16 +70,18 @@ def fetch_wheels(python: str, target: Path) -> None:
         f.write(requirements_for(python))
         f.flush()
         platforms = [word for p in PLATFORMS for word in ("--platform", p)]
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--only-binary=:all:", *platforms,
-             "--python-version", python, "--implementation", "cp", "-d", str(target), "-r", f.name],
-            check=True,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]
+        command += ["--no-deps", "--require-hashes", "--only-binary=:all:", *platforms]
+        command += ["--python-version", python, "--implementation", "cp"]
+        subprocess.run([*command, "-d", str(target), "-r", f.name], check=True)
     mark.write_text(wanted)
 
 
 def copy_programs(target: Path) -> None:
-    """The agent's sources and stripped programs; written beside and moved, so that a reader never sees half of it, and left alone when nothing changed."""
+    """Replace the agent's sources and the stripped programs, if they changed.
+
+    Readers never see an incomplete folder: the new one is completed first and then renamed.
+    """
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     for folder, names in PROGRAMS.items():

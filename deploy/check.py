@@ -1,4 +1,7 @@
-"""`./run --check`: all of it in a temporary folder, as a user would; the last line is one JSON object."""
+"""`./run --check`: starts the stack in a temporary folder and runs programs on shares of a GPU.
+
+The last line of the output is a JSON object with the result and the seconds of each step.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,14 @@ import time
 import traceback
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from deploy.supervisor import BUILD, ROOT, SOFTGPU, Stack, wait_for
 
 sys.path.insert(0, str(ROOT))
+from nodes.top_level import exit_status_of
 from remoting.cli.api import Api, Context, save_context
 
 NUMBA = [sys.executable, str(ROOT / "deploy" / "demo" / "numba_demo.py")]
@@ -28,6 +33,8 @@ SHARES = (15, 35, 20, 30)
 
 
 class Check:
+    """The steps of the check and their results."""
+
     def __init__(self, folder: Path) -> None:
         self.stack = Stack(folder / "data", base_port=18443)
         self.context = folder / "context.json"
@@ -38,6 +45,7 @@ class Check:
         return Api(Context(**json.loads(self.context.read_text())))
 
     def step(self, name: str, work: Callable[[], None]) -> bool:
+        """Run one step, record its result and return whether it succeeded."""
         begun = time.monotonic()
         try:
             work()
@@ -78,7 +86,9 @@ class Check:
             raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {err[-500:]}")
         return out
 
-    # ---- steps ----
+    def print_output(self, *command: str) -> None:
+        print(self.busbar_run(25, *command).strip())
+
     def appliance_ready(self) -> None:
         self.stack.start_appliance()
         token = self.stack.manage(
@@ -90,7 +100,7 @@ class Check:
         )
 
     def console(self) -> None:
-        """The page, and every script and style that it names."""
+        """Load the console's page and every script and style that it names."""
         context = ssl.create_default_context(cafile=str(self.stack.appliance_data / "ca.pem"))
 
         def get(path: str) -> str:
@@ -126,7 +136,11 @@ class Check:
         assert seen["error"] == 2 and limit * 0.95 <= seen["allocated_bytes"] <= limit, seen
 
     def four_partitions(self) -> None:
-        """Four at once on one GPU, each right; a fifth waits and says why; their kernels took turns."""
+        """Run four programs on one GPU at once.
+
+        Each result is correct, their kernels alternate, and a fifth request is queued with a
+        reason.
+        """
         others = [self.start_run(100, DEMO, "work", "30") for _ in self.api.items("gpus")[1:]]
         wait_for(
             "the other GPUs",
@@ -144,18 +158,18 @@ class Check:
                 30,
             )
             fifth = self.api.request("POST", "allocations", {"percent": 10})
-            assert fifth["state"] == "waiting" and "10 %" in fifth["waiting_reason"], fifth
+            assert fifth["state"] == "queued" and "10 %" in fifth["waiting_reason"], fifth
             self.api.request("DELETE", f"allocations/{fifth['id']}")
             if self.stack.software:
                 wait_for(
-                    "turns of the engine",
-                    lambda: sum(t > 3 for t in self.on_the_gpus("turns")) >= len(SHARES),
+                    "kernels of four sessions in turn",
+                    lambda: sum(t > 3 for t in self.of_gpu_processes("turns")) >= len(SHARES),
                     self.stack.node.logs / "launcher.log",
                     30,
                 )
             for process in running:
                 out, err = process.communicate(timeout=90)
-                assert process.returncode == 0 and "right after" in out, (out, err)
+                assert process.returncode == 0 and "correct after" in out, (out, err)
         finally:
             for process in [*running, *others]:
                 process.terminate()
@@ -164,8 +178,8 @@ class Check:
     def active(self) -> int:
         return len(self.api.items("allocations", state="active"))
 
-    def on_the_gpus(self, what: str) -> list[int]:
-        """Of each process that a software GPU knows: its turns, or the bytes it holds. A session server that waits for a program has none of either."""
+    def of_gpu_processes(self, key: str) -> list[int]:
+        """Return `turns` or `memory_bytes` of each process of a software GPU, without zeros."""
         if not self.stack.software:
             return []
         out = subprocess.run(
@@ -176,7 +190,7 @@ class Check:
             check=True,
         ).stdout
         return [
-            p[what] for line in out.splitlines() for p in json.loads(line)["processes"] if p[what]
+            p[key] for line in out.splitlines() for p in json.loads(line)["processes"] if p[key]
         ]
 
     def released(self) -> None:
@@ -185,10 +199,10 @@ class Check:
             return (
                 not held
                 and not self.api.items("sessions", state="running")
-                and not self.on_the_gpus("memory_bytes")
+                and not self.of_gpu_processes("memory_bytes")
             )
 
-        wait_for("everything released", all_over, self.stack.logs / "appliance.log", 30)
+        wait_for("the release of all allocations", all_over, self.stack.logs / "appliance.log", 30)
 
     def run(self) -> bool:
         self.steps["setup"] = {
@@ -206,9 +220,7 @@ class Check:
         )
         if ok:
             for name, command in programs.items():
-                ok &= self.step(
-                    name, lambda command=command: print(self.busbar_run(25, *command).strip())
-                )  # type: ignore[misc]
+                ok &= self.step(name, partial(self.print_output, *command))
             for work in (
                 self.console,
                 self.partition_memory,
@@ -231,10 +243,10 @@ def main() -> int:
         if ok:
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            print(f"kept for you to look at: {folder}", file=sys.stderr)
+            print(f"The files of the failed check are in {folder}", file=sys.stderr)
         print(json.dumps(check.steps))
     return 0 if ok else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status_of("./run --check", main))

@@ -1,22 +1,59 @@
-# Sourced by run, test and bench: system packages, the virtual environment, the build. Idempotent; no root when a compiler is there.
-# Sets PYTHON. Wants ROOT (the repository). With FOR_TESTS=1 also what only the tests need. Two at once in one checkout: the second waits.
+# Functions that prepare a checkout: system packages, virtual environment, data plane, console.
+#
+# Sourced by run, test, bench and .ci/run, which set ROOT; it sets PYTHON. `setup LOCK...` takes every
+# step. With FOR_TESTS=1 it also installs the packages that only tests need. A step whose inputs are
+# unchanged is skipped, so a set-up with nothing to do takes less than a second. An interrupted step
+# runs again the next time. A second set-up of the same checkout waits for the first.
+
+LOGS="$ROOT/build/log"
+PYTHON="$ROOT/.venv/bin/python"
+PYTHON_VERSIONS="python3 python3.14 python3.13 python3.12 python3.11"
 
 say() { printf '%s\n' "$*" >&2; }
 
+fail() {
+  say "$@"
+  exit 1
+}
+
+# fail_with_log MESSAGE LOG: the message, the first errors in the log and its name
+fail_with_log() {
+  say "$1"
+  errors=$(grep -iE 'error|FAILED' "$2" | head -5)
+  say "${errors:-$(tail -5 "$2")}"
+  fail "The whole log is in $2; run the command again when the cause is removed."
+}
+
+# Prints the first Python of at least version 3.11.
+find_python() {
+  for candidate in $PYTHON_VERSIONS; do
+    command -v "$candidate" >/dev/null 2>&1 || continue
+    "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue
+    command -v "$candidate"
+    return 0
+  done
+  return 1
+}
+
+# Prints the names of the Debian packages that are missing, each followed by a space.
 missing_packages() {
   command -v g++ >/dev/null 2>&1 || printf 'g++ '
   [ -f /usr/include/openssl/ssl.h ] || printf 'libssl-dev '
-  find_python >/dev/null || printf 'python3 '
-  python=$(find_python) && "$python" -c 'import ensurepip, venv' 2>/dev/null || printf 'python3-venv '
+  [ -e /usr/lib/x86_64-linux-gnu/libzstd.so.1 ] || ldconfig -p 2>/dev/null | grep -q libzstd.so.1 || printf 'libzstd1 '
   [ -z "${FOR_TESTS:-}" ] || missing_test_packages
-  ldconfig -p 2>/dev/null | grep -q libzstd.so.1 || [ -e /usr/lib/x86_64-linux-gnu/libzstd.so.1 ] || printf 'libzstd1 '
+  venv_is_usable && return 0
+  command -v python3 >/dev/null 2>&1 || { printf 'python3 python3-venv ' && return 0; }
+  python=$(find_python) && ! "$python" -c 'import ensurepip, venv' 2>/dev/null && printf 'python3-venv '
+  return 0
 }
 
-# A browser; an SSH client for Ansible; PostgreSQL; clang for the fuzzers; Python.h, which Triton compiles its launcher against; for root, which alone can make root file systems of its own, what makes them.
+# A browser; an SSH client for Ansible; GoogleTest; clang and llvm for the fuzzers; PostgreSQL;
+# Python.h, with which Triton compiles its launcher; debootstrap for root file systems, as root only.
 missing_test_packages() {
   command -v chromium >/dev/null 2>&1 || printf 'chromium '
   command -v ssh >/dev/null 2>&1 || printf 'openssh-client '
-  python=$(find_python) && "$python" -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || printf 'python3-dev '
+  [ -f /usr/include/gtest/gtest.h ] || printf 'libgtest-dev '
+  ls /usr/include/python3*/Python.h >/dev/null 2>&1 || printf 'python3-dev '
   command -v clang++ >/dev/null 2>&1 || printf 'clang '
   ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || printf 'libclang-rt-dev '
   command -v llvm-cov >/dev/null 2>&1 || printf 'llvm '
@@ -25,75 +62,179 @@ missing_test_packages() {
   command -v debootstrap >/dev/null 2>&1 || [ -x /usr/sbin/debootstrap ] || printf 'debootstrap '
 }
 
-find_python() {
-  for candidate in python3 python3.13 python3.12 python3.11; do
-    command -v "$candidate" >/dev/null 2>&1 && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$candidate"; return 0; }
-  done
-  return 1
-}
-
 install_packages() {
   wanted=$(missing_packages)
   [ -n "$wanted" ] || return 0
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    say "installing $wanted"
-    { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends ca-certificates $wanted; } >"$LOGS/apt.log" 2>&1 || { say "apt-get failed; see $LOGS/apt.log"; exit 1; }
-  else
-    say "Some system packages are missing. As root:  apt-get install -y $wanted"
-    exit 1
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    fail "System packages are missing. Install them as root with:  apt-get install -y $wanted"
   fi
+  say "set-up: installing system packages: $wanted"
+  # shellcheck disable=SC2086
+  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends ca-certificates $wanted; } \
+    >"$LOGS/apt.log" 2>&1 || fail_with_log "apt-get could not install: $wanted" "$LOGS/apt.log"
 }
 
-# One virtual environment; each lock file is installed again only when it changed.
+# False for an environment that is incomplete, was moved or copied, or whose Python is gone: pip's
+# programs hold the absolute path at which it was made. pyvenv.cfg records that path.
+venv_is_usable() {
+  venv=$(cd "$ROOT/.venv" 2>/dev/null && pwd -P) || return 1
+  grep -q "^command = .* $venv\$" "$venv/pyvenv.cfg" 2>/dev/null || return 1
+  "$venv/bin/python" -c 'import pip' 2>/dev/null
+}
+
+make_venv() {
+  venv_is_usable && return 0
+  python=$(find_python) || fail "Python 3.11 or later is required; this machine has $(python3 --version 2>&1). Install one as root with:  apt-get install -y python3.11 python3.11-venv"
+  say "set-up: creating the virtual environment"
+  rm -rf "$ROOT/.venv"
+  "$python" -m venv "$ROOT/.venv" >"$LOGS/venv.log" 2>&1 || fail_with_log "The virtual environment could not be created." "$LOGS/venv.log"
+}
+
+# install_lock NAME: the packages of NAME.lock, if the file changed since its last installation
 install_lock() {
-  mark="$ROOT/.venv/installed-$1"
-  cmp -s "$ROOT/$1.lock" "$mark" && return 0
-  "$PYTHON" -m pip install -q --disable-pip-version-check --require-hashes -r "$ROOT/$1.lock" >"$LOGS/pip-$1.log" 2>&1 || { say "pip failed; see $LOGS/pip-$1.log"; tail -5 "$LOGS/pip-$1.log" >&2; exit 1; }
-  cp "$ROOT/$1.lock" "$mark"
+  installed="$ROOT/.venv/installed-$1"
+  cmp -s "$ROOT/$1.lock" "$installed" && return 0
+  say "set-up: installing Python packages of $1.lock"
+  "$PYTHON" -m pip install -q --disable-pip-version-check --require-hashes -r "$ROOT/$1.lock" >"$LOGS/pip-$1.log" 2>&1 \
+    || fail_with_log "pip could not install $1.lock." "$LOGS/pip-$1.log"
+  cp "$ROOT/$1.lock" "$installed"
 }
 
-# [TARGETS="..."] build_remoting FOLDER [cmake options]: everything, or those targets
+# fingerprint FIND-ARGUMENTS: a checksum of the names and contents of the files that find(1) prints, from ROOT
+fingerprint() {
+  (cd "$ROOT" && find "$@" -type f -print0 2>/dev/null | LC_ALL=C sort -z | xargs -0 sha1sum | sha1sum)
+}
+
+# unchanged STAMP INPUTS: whether the last successful run of a step had these inputs
+unchanged() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
+
+# record STAMP INPUTS: a step succeeded
+record() {
+  mkdir -p "$(dirname "$1")"
+  printf '%s\n' "$2" >"$1"
+}
+
+# CMake stores absolute paths, so a build folder is usable only where it was configured.
+build_is_configured() {
+  cache="$1/CMakeCache.txt"
+  [ -f "$1/build.ninja" ] \
+    && grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$ROOT/remoting" "$cache" \
+    && grep -qxF "CMAKE_CACHEFILE_DIR:INTERNAL=$1" "$cache" \
+    && [ -f "$(sed -n 's/^CUDA_INCLUDE:PATH=//p' "$cache")/cuda.h" ]
+}
+
+configure_remoting() {
+  folder=$1
+  shift
+  include=$("$PYTHON" -c 'import pathlib, nvidia; print(next(p for b in nvidia.__path__ for p in pathlib.Path(b).glob("*/include") if (p / "cuda.h").exists()))') || return 1
+  rm -rf "$folder"
+  "$ROOT/.venv/bin/cmake" -S "$ROOT/remoting" -B "$folder" -G Ninja -DCMAKE_MAKE_PROGRAM="$ROOT/.venv/bin/ninja" \
+    -DPython3_EXECUTABLE="$PYTHON" -DCUDA_INCLUDE="$include" "$@"
+}
+
+# [TARGETS="..."] build_remoting FOLDER [CMAKE-OPTION...]: the data plane, all of it or the named targets
 build_remoting() {
-  folder=$1; shift
-  include=$("$PYTHON" -c 'import pathlib, nvidia; print(next(p for b in nvidia.__path__ for p in pathlib.Path(b).glob("*/include") if (p / "cuda.h").exists()))')
-  { [ -f "$folder/build.ninja" ] || "$ROOT/.venv/bin/cmake" -S "$ROOT/remoting" -B "$folder" -G Ninja -DCMAKE_MAKE_PROGRAM="$ROOT/.venv/bin/ninja" -DPython3_EXECUTABLE="$PYTHON" -DCUDA_INCLUDE="$include" "$@"; } >"$LOGS/build.log" 2>&1 \
-    && "$ROOT/.venv/bin/ninja" -C "$folder" ${TARGETS:-all} >>"$LOGS/build.log" 2>&1 || { say "the build failed; see $LOGS/build.log"; grep -E 'error|FAILED' "$LOGS/build.log" | head -5 >&2; exit 1; }
+  folder=$1
+  shift
+  inputs="${TARGETS:-all} $* $(fingerprint remoting tests/null_driver deploy/demo '(' -path 'remoting/cli' -o -name __pycache__ -o -path 'remoting/bench/*.py' -o -path 'remoting/bench/gpu' ')' -prune -o)"
+  build_is_configured "$folder" && unchanged "$folder/inputs" "$inputs" && return 0
+  say "set-up: building $(basename "$folder") (minutes the first time)"
+  rm -f "$folder/inputs"
+  # shellcheck disable=SC2086
+  { build_is_configured "$folder" || configure_remoting "$folder" "$@"; } >"$LOGS/build.log" 2>&1 \
+    && "$ROOT/.venv/bin/ninja" -C "$folder" ${TARGETS:-all} >>"$LOGS/build.log" 2>&1 \
+    || fail_with_log "The data plane could not be built." "$LOGS/build.log"
+  record "$folder/inputs" "$inputs"
 }
 
-# What a machine needs to become a node over SSH or Ansible.
-build_bundle() { cd "$ROOT" && "$PYTHON" -m deploy.bundle >"$LOGS/bundle.log" 2>&1 || { say "the bundle for nodes could not be made; see $LOGS/bundle.log"; tail -3 "$LOGS/bundle.log" >&2; exit 1; }; }
+# The files that a machine needs to become a node over SSH or Ansible.
+build_bundle() {
+  inputs="$(cat "$ROOT/build/remoting/inputs") $(fingerprint nodes deploy/bundle.py requirements-node.lock -name __pycache__ -prune -o)"
+  unchanged "$ROOT/build/stamps/bundle" "$inputs" && [ -f "$ROOT/build/bundle/programs/digest" ] && return 0
+  say "set-up: building the node bundle"
+  rm -f "$ROOT/build/stamps/bundle"
+  (cd "$ROOT" && "$PYTHON" -m deploy.bundle) >"$LOGS/bundle.log" 2>&1 || fail_with_log "The node bundle could not be built." "$LOGS/bundle.log"
+  record "$ROOT/build/stamps/bundle" "$inputs"
+}
 
-# The console: node and npm come from PyPI; built again when a source or the API's description is newer.
-build_console() {
+# Node.js and npm come from PyPI.
+install_npm_packages() {
   console="$ROOT/frontend"
-  if ! cmp -s "$console/package-lock.json" "$console/node_modules/.installed"; then
-    (cd "$console" && PATH="$ROOT/.venv/bin:$PATH" npm ci --no-audit --no-fund && cp package-lock.json node_modules/.installed) >"$LOGS/npm.log" 2>&1 || { say "npm ci failed; see $LOGS/npm.log"; tail -5 "$LOGS/npm.log" >&2; exit 1; }
-  fi
-  [ -f "$console/dist/index.html" ] && [ -z "$(find "$console/src" "$console/index.html" "$console/vite.config.ts" "$console/package-lock.json" "$ROOT/docs/openapi.yaml" -newer "$console/dist/index.html" ! -name schema.d.ts | head -1)" ] && return 0
-  (cd "$console" && PATH="$ROOT/.venv/bin:$PATH" npm run build && "$PYTHON" -m whitenoise.compress -q dist) >"$LOGS/console.log" 2>&1 || { say "the console could not be built; see $LOGS/console.log"; grep -E 'error|TS[0-9]' "$LOGS/console.log" | head -5 >&2; exit 1; }
+  installed="$console/node_modules/.installed"
+  cmp -s "$console/package-lock.json" "$installed" && return 0
+  say "set-up: installing npm packages"
+  (cd "$console" && PATH="$ROOT/.venv/bin:$PATH" npm ci --no-audit --no-fund && cp package-lock.json "$installed") >"$LOGS/npm.log" 2>&1 \
+    || fail_with_log "npm ci failed." "$LOGS/npm.log"
+}
+
+build_console() {
+  install_npm_packages
+  inputs=$(fingerprint frontend docs/openapi.yaml '(' -name node_modules -o -name dist -o -name schema.d.ts ')' -prune -o)
+  unchanged "$ROOT/build/stamps/console" "$inputs" && [ -f "$console/dist/index.html" ] && return 0
+  say "set-up: building the console"
+  rm -f "$ROOT/build/stamps/console"
+  (cd "$console" && PATH="$ROOT/.venv/bin:$PATH" npm run build && "$PYTHON" -m whitenoise.compress -q dist) >"$LOGS/console.log" 2>&1 \
+    || fail_with_log "The console could not be built." "$LOGS/console.log"
+  record "$ROOT/build/stamps/console" "$inputs"
 }
 
 write_command() {
   mkdir -p "$ROOT/build/bin"
-  printf '#!/bin/sh\nPYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}" exec "%s" -m remoting.cli.main "$@"\n' "$ROOT" "$PYTHON" >"$ROOT/build/bin/busbar"
-  chmod +x "$ROOT/build/bin/busbar"
+  printf '#!/bin/sh\nPYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}" exec "%s" -m remoting.cli.main "$@"\n' "$ROOT" "$PYTHON" >"$ROOT/build/bin/busbar.new"
+  chmod +x "$ROOT/build/bin/busbar.new"
+  mv "$ROOT/build/bin/busbar.new" "$ROOT/build/bin/busbar"
 }
 
-setup() {
-  LOGS="$ROOT/build/log"
-  mkdir -p "$LOGS"
+# The documentation, which the appliance serves at /docs/.
+build_site() {
+  inputs=$(fingerprint docs mkdocs.yml ARCHITECTURE.md CHANGELOG.md SECURITY.md remoting/PROTOCOL.md \
+    remoting/cli appliance/api -name __pycache__ -prune -o)
+  unchanged "$ROOT/build/stamps/site" "$inputs" && [ -f "$ROOT/build/site/index.html" ] && return 0
+  say "set-up: building the documentation"
+  rm -f "$ROOT/build/stamps/site"
+  (cd "$ROOT" && NO_MKDOCS_2_WARNING=1 "$PYTHON" -m mkdocs build -q --clean) >"$LOGS/site.log" 2>&1 \
+    || fail_with_log "The documentation could not be built." "$LOGS/site.log"
+  record "$ROOT/build/stamps/site" "$inputs"
+}
+
+# lock_checkout: waits for a set-up of the same checkout; unlock_checkout lets the next one start
+lock_checkout() {
+  mkdir -p "$LOGS" || fail "Cannot write to $LOGS. Give your user write access to the checkout."
   exec 9>"$LOGS/setup.lock"
-  flock -n 9 || { say "another command sets this checkout up; waiting for it"; flock 9; }
-  install_packages 9>&-  # a service that a package starts must not keep the lock
-  [ -x "$ROOT/.venv/bin/python" ] || "$(find_python)" -m venv "$ROOT/.venv"
-  PYTHON="$ROOT/.venv/bin/python"
-  for lock in "$@"; do install_lock "$lock"; done
-  build_console &
-  console=$!
-  build_remoting "$ROOT/build/remoting"
-  build_bundle
-  wait "$console" || exit 1
-  write_command
+  flock -n 9 && return 0
+  say "set-up: another command is setting up this checkout; waiting for it"
+  flock 9
+}
+
+unlock_checkout() {
   flock -u 9
   exec 9>&-
+}
+
+install_python_packages() {
+  install_packages 9>&-  # services that a package starts must not inherit the lock
+  make_venv
+  for lock in "$@"; do install_lock "$lock"; done
+}
+
+# setup_python LOCK...: packages, virtual environment and npm packages, without building anything
+setup_python() {
+  lock_checkout
+  install_python_packages "$@"
+  install_npm_packages
+  unlock_checkout
+}
+
+# setup LOCK...: everything
+setup() {
+  lock_checkout
+  install_python_packages "$@"
+  build_console &
+  console_process=$!
+  build_remoting "$ROOT/build/remoting"
+  build_bundle
+  wait "$console_process" || exit 1
+  build_site
+  write_command
+  unlock_checkout
 }

@@ -1,8 +1,9 @@
-"""What `./run` keeps alive: the appliance, the launcher and the agent of one node on this machine."""
+"""Supervisor of `./run`: the appliance and the launcher and agent of a node on this machine."""
 
 from __future__ import annotations
 
 import argparse
+import errno
 import hashlib
 import json
 import os
@@ -17,75 +18,104 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from nodes.processes import Part
+from deploy.run_lock import RunLock
+from nodes.processes import SupervisedProcess
 from nodes.service import NodeService
+from nodes.top_level import exit_status_of
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "remoting"
 SOFTGPU = BUILD / "softgpu"
 READY_SECONDS = 60.0
 SOFTWARE_GPUS = 2
+PORTS_TO_TRY = 200
+MAX_PORT = 65535
+DRIVER_PROBE = """
+import ctypes, sys
+driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+sys.exit(driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or count.value < 1)
+"""
 
 
 def free_port(wanted: int, address: str) -> int:
-    """The wanted port, or the next one that nobody listens on."""
-    for port in range(wanted, wanted + 200):
+    """Return the first of 200 ports from `wanted` on that can be bound. Does not reserve it.
+
+    Raises SystemExit if all are in use, or if the address is not one of this machine.
+    """
+    for port in range(wanted, min(wanted + PORTS_TO_TRY, MAX_PORT + 1)):
         with socket.socket() as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 s.bind((address, port))
-            except OSError:
-                continue
+            except OSError as error:
+                if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                    continue
+                raise SystemExit(
+                    f"Cannot listen on {address}: {error.strerror}. "
+                    "Choose an IPv4 address of this machine with --listen."
+                ) from None
             return port
-    raise SystemExit(f"No free port from {wanted} to {wanted + 199}.")
-
-
-def has_nvidia_driver() -> bool:
-    """A driver that starts and counts at least one device, asked in a process of its own."""
-    code = "import ctypes,sys; l=ctypes.CDLL('libcuda.so.1'); n=ctypes.c_int(); sys.exit(l.cuInit(0) or l.cuDeviceGetCount(ctypes.byref(n)) or n.value < 1)"
-    return (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
-        == 0
+    raise SystemExit(
+        f"All ports from {wanted} to {wanted + PORTS_TO_TRY - 1} on {address} are in use. "
+        "Choose another one with --port."
     )
 
 
+def has_nvidia_driver() -> bool:
+    """Return whether a CUDA driver initialises and reports a device. Runs it in a child process."""
+    done = subprocess.run([sys.executable, "-c", DRIVER_PROBE], capture_output=True, check=False)
+    return done.returncode == 0
+
+
 class MachineNode:
-    """A node on this machine: its launcher and its agent, out of this build."""
+    """A node on this machine, with the launcher and agent of this build."""
 
     def __init__(self, folder: Path, stack: Stack, port: int, software_gpus: int) -> None:
         self.folder, self.runtime = folder, runtime_folder(folder)
         self.logs = folder / "log"
-        for f in (self.folder, self.logs):
-            f.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in (self.folder, self.logs):
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.service = NodeService(
-            programs=str(BUILD), softgpu=str(SOFTGPU), modules=str(ROOT), state=str(folder), runtime=str(self.runtime), software_gpus=software_gpus,
-            addresses=[stack.advertise], listen=stack.listen, port=port, fleet_address=f"{stack.advertise}:{stack.fleet_port}",
-        )  # fmt: skip
-        self.launcher, self.agent = self.service.parts(self.logs, dict(os.environ))
+            programs=str(BUILD),
+            softgpu=str(SOFTGPU),
+            modules=str(ROOT),
+            state=str(folder),
+            runtime=str(self.runtime),
+            software_gpus=software_gpus,
+            addresses=[stack.advertise],
+            listen=stack.listen,
+            port=port,
+            fleet_address=f"{stack.advertise}:{stack.fleet_port}",
+            appliance_url=stack.url,
+        )
+        self.launcher, self.agent = self.service.processes(self.logs, dict(os.environ))
 
     def environment(self) -> dict[str, str]:
-        """Of a program that runs on its GPUs directly."""
+        """Return the environment of a program that uses the GPUs of this node directly."""
         return self.service.environment(dict(os.environ))
 
+    @property
+    def is_enrolled(self) -> bool:
+        return (self.folder / "current" / "identity.json").exists()
+
     def enrol(self, token: str) -> None:
-        if (self.folder / "identity.json").exists():
-            return
-        command = [
-            sys.executable,
-            "-m",
-            "nodes",
-            "--folder",
-            str(self.folder),
-            "enrol",
-            "--token",
-            token,
-        ]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        """Exchange a token for certificates. Raises SystemExit if the appliance refuses it."""
+        command = [sys.executable, "-m", "nodes", "--folder", str(self.folder)]
+        done = subprocess.run(
+            [*command, "enrol", "--token", token],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
-            raise SystemExit(f"enrolment failed: {done.stderr.strip()}")
+            raise SystemExit(
+                f"Enrolment of the node in {self.folder} failed: {done.stderr.strip()}"
+            )
 
     def start(self) -> None:
         self.launcher.start()
@@ -98,19 +128,24 @@ class MachineNode:
 
 
 def runtime_folder(data: Path) -> Path:
-    """Short, because socket paths are limited to 107 bytes; ours alone."""
-    folder = (
-        Path(tempfile.gettempdir())
-        / f"busbar-{os.getuid()}-{hashlib.sha256(str(data).encode()).hexdigest()[:8]}"
-    )
+    """Return a private folder for sockets; short, because socket paths have at most 107 bytes.
+
+    Raises SystemExit if the folder is owned by, or open to, another user.
+    """
+    name = hashlib.sha256(str(data).encode()).hexdigest()[:8]
+    folder = Path(tempfile.gettempdir()) / f"busbar-{os.getuid()}-{name}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
-        raise SystemExit(f"{folder} belongs to somebody else; remove it.")
+        raise SystemExit(f"{folder} is not private to this user. Remove it and start again.")
     return folder
 
 
 class Stack:
-    """Appliance, launcher, agent. `data` holds all of it."""
+    """The appliance and its nodes on this machine; `data` holds their files.
+
+    `environment` has additional variables of the appliance. The constructor locks the folder,
+    chooses the ports and starts nothing. It raises SystemExit if another stack has the folder.
+    """
 
     def __init__(
         self,
@@ -118,16 +153,19 @@ class Stack:
         listen: str = "127.0.0.1",
         advertise: str = "127.0.0.1",
         base_port: int = 8443,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.data = data.resolve()
+        self._lock = RunLock(self.data)
         self.listen, self.advertise = listen, advertise
+        self._environment = environment
         self.https_port = free_port(base_port, listen)
         self.fleet_port = free_port(max(base_port + 1, self.https_port + 1), listen)
         self.appliance_data, self.logs = self.data / "appliance", self.data / "log"
         for folder in (self.data, self.appliance_data, self.logs):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.software = not has_nvidia_driver()
-        self.appliance = Part(
+        self.appliance = SupervisedProcess(
             "appliance",
             [sys.executable, "manage.py", "runappliance"],
             self.appliance_environment(),
@@ -140,9 +178,10 @@ class Stack:
         )
         for part in self.parts:
             part.on_change = self._write_pids
+        self._lock.publish(self.url)
 
     def add_node(self, name: str, software_gpus: int) -> MachineNode:
-        """Not started yet."""
+        """Return a new node, not started, with a port of its own."""
         port = free_port(
             max([self.fleet_port, *(n.service.port for n in self.nodes)]) + 1, self.listen
         )
@@ -152,7 +191,7 @@ class Stack:
         return self.nodes[-1]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[SupervisedProcess]:
         return [*(p for n in self.nodes for p in (n.agent, n.launcher)), self.appliance]
 
     @property
@@ -160,12 +199,20 @@ class Stack:
         return f"https://{self.advertise}:{self.https_port}"
 
     def appliance_environment(self) -> dict[str, str]:
-        return os.environ | {
-            "BUSBAR_DATA": str(self.appliance_data), "BUSBAR_LISTEN": self.listen, "BUSBAR_ADVERTISE": self.advertise,
-            "BUSBAR_HTTPS_PORT": str(self.https_port), "BUSBAR_FLEET_PORT": str(self.fleet_port),
-        }  # fmt: skip
+        return (
+            os.environ
+            | dict(self._environment)
+            | {
+                "BUSBAR_DATA": str(self.appliance_data),
+                "BUSBAR_LISTEN": self.listen,
+                "BUSBAR_ADVERTISE": self.advertise,
+                "BUSBAR_HTTPS_PORT": str(self.https_port),
+                "BUSBAR_FLEET_PORT": str(self.fleet_port),
+            }
+        )
 
     def manage(self, *arguments: str) -> str:
+        """Run a management command and return its output. Raises SystemExit if it fails."""
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
             env=self.appliance_environment(),
@@ -179,11 +226,12 @@ class Stack:
         return done.stdout.strip()
 
     def start_appliance(self) -> None:
+        """Block until the appliance is ready; raises SystemExit after READY_SECONDS."""
         self.appliance.start()
         wait_for("the appliance", self.ready, self.logs / "appliance.log")
 
     def ready(self) -> bool:
-        """Over TLS, checked against the CA that the appliance made."""
+        """Return whether the appliance serves requests, over TLS with its own CA."""
         ca = self.appliance_data / "ca.pem"
         if not ca.exists():
             return False
@@ -196,8 +244,9 @@ class Stack:
             return False
 
     def start_node(self, node: MachineNode | None = None) -> None:
+        """Start a node, by default the first one; enrol it the first time."""
         chosen = node or self.node
-        if not (chosen.folder / "identity.json").exists():
+        if not chosen.is_enrolled:
             chosen.enrol(self.manage("create_enrolment_token"))
         chosen.start()
 
@@ -207,85 +256,104 @@ class Stack:
         ).hexdigest()
 
     def certificate_fingerprint(self) -> str:
-        first = (self.appliance_data / "server.pem").read_text().split("-----END CERTIFICATE-----")[
-            0
-        ] + "-----END CERTIFICATE-----\n"
+        chain = (self.appliance_data / "server.pem").read_text()
+        end = "-----END CERTIFICATE-----"
+        first = chain.partition(end)[0] + end + "\n"
         digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest().upper()
         return ":".join(digest[i : i + 2] for i in range(0, 64, 2))
 
     def _write_pids(self) -> None:
         pids = {p.name: p.process.pid for p in self.parts if p.process is not None}
-        fresh = self.data / f"pids.{threading.get_ident()}"
-        fresh.write_text(json.dumps(pids))
-        fresh.replace(self.data / "pids.json")
+        temporary = self.data / f"pids.{threading.get_ident()}"
+        temporary.write_text(json.dumps(pids))
+        temporary.replace(self.data / "pids.json")
 
     def stop(self) -> None:
         for node in self.nodes:
             node.stop()
         self.appliance.stop()
+        self._lock.release()
 
 
 def wait_for(
-    what: str, done: Callable[[], bool], log: Path, seconds: float = READY_SECONDS
+    name: str, done: Callable[[], bool], log: Path, seconds: float = READY_SECONDS
 ) -> None:
+    """Block until `done` returns true; raises SystemExit after `seconds` and refers to `log`."""
     end = time.monotonic() + seconds
     while not done():
         if time.monotonic() > end:
-            raise SystemExit(f"{what} did not get ready in {seconds:.0f} s; see {log}")
+            raise SystemExit(f"Not ready after {seconds:.0f} s: {name}. See {log}")
         time.sleep(0.05)
 
 
-def banner(stack: Stack) -> str:
+def login_hint(stack: Stack) -> str:
+    """Return how to log in. Shows the one-time password at the first start only."""
     password_file = stack.appliance_data / "initial-admin-password"
     first_start = not (stack.data / "started").exists()
     (stack.data / "started").touch()
-    if password_file.exists() and first_start:
-        password = f"admin / {password_file.read_text().strip()}   (one-time: you choose your own at first login; 24 h)"
-    elif password_file.exists():
-        password = f"admin; the one-time password is in {password_file}"
-    else:
-        password = "admin, with the password you chose  (lost? manage.py reset_admin_password)"
+    if not password_file.exists():
+        return "admin and your password; reset it with: manage.py reset_admin_password"
+    if not first_start:
+        return f"admin and the one-time password in {password_file}"
+    password = password_file.read_text().strip()
+    return f"admin / {password}   (one-time, valid for 24 h; change it at the first login)"
+
+
+def banner(stack: Stack) -> str:
+    """Return the text that ./run prints when the stack is ready."""
     command = os.path.relpath(ROOT / "build" / "bin" / "busbar")
-    gpus = (
-        "two software GPUs (this machine's processor; no NVIDIA driver was found)"
-        if stack.software
-        else "this machine's NVIDIA GPUs"
-    )
+    demo = os.path.relpath(BUILD / "demo" / "gpu_demo")
+    gpus = "the NVIDIA GPUs of this machine"
+    if stack.software:
+        count = stack.node.service.software_gpus
+        gpus = f"{count} software GPUs on the processor (no NVIDIA driver found)"
+    login = f"{command} login {stack.url} --ca-sha256 {stack.ca_fingerprint()}"
     return "\n".join(
         (
             f"  Console    {stack.url}   API page {stack.url}/api/docs",
             f"  TLS        SHA-256 {stack.certificate_fingerprint()}",
-            f"  Login      {password}",
+            f"  Login      {login_hint(stack)}",
             f"  GPUs       {gpus}",
-            f"  Try        {command} login {stack.url} --ca-sha256 {stack.ca_fingerprint()}",
-            f"             {command} run -n 1 -p 25 -- {os.path.relpath(BUILD / 'demo' / 'gpu_demo')} add",
-            f"  Logs       {stack.logs}, {stack.node.logs}     stop: Ctrl-C",
+            f"  Try        {login}",
+            f"             {command} run -n 1 -p 25 -- {demo} add",
+            f"  Logs       {stack.logs}, {stack.node.logs}     Stop: Ctrl-C",
         )
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="./run",
-        description="Starts the appliance and one node on this machine, and keeps them running.",
-    )
-    parser.add_argument(
-        "--listen", default="127.0.0.1", help="address to bind (default: this machine only)"
-    )
-    parser.add_argument(
-        "--advertise",
-        help="address under which others reach this machine (default: that of --listen)",
-    )
-    parser.add_argument("--port", type=int, default=8443)
+def port_number(text: str) -> int:
+    """Return the number of a port. Raises ValueError, which argparse reports."""
+    if not 1 <= (port := int(text)) <= MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {MAX_PORT}")
+    return port
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the options of ./run. The script shows their help before set-up."""
+    parser = argparse.ArgumentParser(prog="./run", add_help=False, allow_abbrev=False)
+    parser.add_argument("--listen", default="127.0.0.1")
+    parser.add_argument("--advertise")
+    parser.add_argument("--port", type=port_number, default=8443)
     parser.add_argument("--data", type=Path, default=ROOT / "var")
     arguments = parser.parse_args()
-    advertise = arguments.advertise or (
-        arguments.listen if arguments.listen not in ("0.0.0.0", "::") else socket.gethostname()
-    )  # noqa: S104 - compared, not bound
-    stack = Stack(arguments.data, arguments.listen, advertise, arguments.port)
+    if arguments.advertise is None:
+        wildcard = arguments.listen in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+        arguments.advertise = socket.gethostname() if wildcard else arguments.listen
+    return arguments
+
+
+def stop_event() -> threading.Event:
+    """Return an event that SIGINT and SIGTERM set. Call it in the main thread."""
     stop = threading.Event()
-    for s in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(s, lambda *_: stop.set())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    stack = Stack(arguments.data, arguments.listen, arguments.advertise, arguments.port)
+    stop = stop_event()
     try:
         stack.start_appliance()
         stack.start_node()
@@ -296,4 +364,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_status_of("./run", main))

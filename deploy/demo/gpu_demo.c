@@ -1,9 +1,8 @@
-/* A driver-API program as any other: it knows nothing of Busbar.
- *   gpu_demo add              vectors added and checked
- *   gpu_demo memory           total and free bytes as the driver says
- *   gpu_demo exhaust          allocates until there is no more, frees, allocates again
- *   gpu_demo work SECONDS     launches and checks until the time is over; prints "working" once it
- * runs
+/* An ordinary program on the CUDA driver API, without any dependency on Busbar.
+ *   gpu_demo add              Add vectors and check the result.
+ *   gpu_demo memory           Print total and free memory as JSON.
+ *   gpu_demo exhaust          Allocate until memory is exhausted, free, allocate again.
+ *   gpu_demo work SECONDS     Launch and check repeatedly. Prints "working" after the first round.
  */
 #include <cuda.h>
 #include <stdio.h>
@@ -15,12 +14,15 @@ static const char* PTX =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
     ".visible .entry add(.param .u64 a, .param .u64 b, .param .u32 n, .param .u32 rounds)\n{\n"
     ".reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<6>; .reg .f32 %f<4>;\n"
-    "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u32 %r1, [n]; ld.param.u32 %r6, [rounds];\n"
-    "mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mad.lo.s32 %r5, %r2, %r3, %r4;\n"
+    "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u32 %r1, [n]; "
+    "ld.param.u32 %r6, [rounds];\n"
+    "mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; "
+    "mad.lo.s32 %r5, %r2, %r3, %r4;\n"
     "setp.ge.u32 %p1, %r5, %r1; @%p1 bra DONE;\n"
     "mul.wide.u32 %rd3, %r5, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;\n"
     "ld.global.f32 %f1, [%rd4]; ld.global.f32 %f2, [%rd5]; mov.u32 %r7, 0;\n"
-    "AGAIN: add.f32 %f2, %f2, %f1; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r6; @%p2 bra AGAIN;\n"
+    "AGAIN: add.f32 %f2, %f2, %f1; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, %r6; "
+    "@%p2 bra AGAIN;\n"
     "st.global.f32 [%rd5], %f2;\n"
     "DONE: ret;\n}\n";
 
@@ -94,7 +96,7 @@ static int work(CUfunction f, CUdeviceptr da, CUdeviceptr db, double seconds) {
     clock_gettime(CLOCK_MONOTONIC, &now);
   } while ((double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9 <
            seconds);
-  printf("right after %d rounds\n", rounds);
+  printf("correct after %d rounds\n", rounds);
   return 0;
 }
 
@@ -119,6 +121,6 @@ int main(int argc, char** argv) {
   if (add_once(f, da, db, 1)) return 1;
   char name[100];
   CHECK(cuDeviceGetName(name, sizeof name, device));
-  printf("%d sums are right on %s\n", N, name);
+  printf("%d sums are correct on %s\n", N, name);
   return 0;
 }

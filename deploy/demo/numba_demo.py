@@ -1,4 +1,4 @@
-"""Numba as its users write it: python numba_demo.py saxpy | matmul | reduction"""
+"""An ordinary Numba program: python numba_demo.py saxpy | matmul | reduction"""
 
 from __future__ import annotations
 
@@ -66,4 +66,4 @@ def reduction() -> None:
 
 if __name__ == "__main__":
     {"saxpy": saxpy, "matmul": matmul, "reduction": reduction}[sys.argv[1]]()
-    print(f"{sys.argv[1]} is right")
+    print(f"{sys.argv[1]} is correct")
