@@ -5,20 +5,20 @@
 
 namespace busbar::launcher {
 
-bool WorkQueue::submit(const std::string& name, std::function<void()> job) {
+bool WorkQueue::submit(const std::string& holder, std::function<void()> job) {
   std::lock_guard lock(mutex_);
-  Holder& holder = holders_[name];
-  if (threads_ < limits_.threads && may_run(holder)) {
+  Holder& entry = holders_[holder];
+  if (threads_ < limits_.threads && may_run(entry)) {
     ++threads_;
-    ++holder.running;
-    std::thread([this, first = Job{name, std::move(job)}]() mutable {
+    ++entry.running;
+    std::thread([this, first = Job{holder, std::move(job)}]() mutable {
       run_jobs(std::move(first));
     }).detach();
     return true;
   }
-  if (holder.waiting >= limits_.waiting_by_holder) return false;
-  ++holder.waiting;
-  waiting_.push_back({name, std::move(job)});
+  if (entry.waiting >= limits_.waiting_by_holder) return false;
+  ++entry.waiting;
+  waiting_.push_back({holder, std::move(job)});
   return true;
 }
 

@@ -36,7 +36,7 @@ class PinnedBuffer {
 
  private:
   friend class PinnedPool;
-  void swap(PinnedBuffer& o) {
+  void swap(PinnedBuffer& o) noexcept {
     std::swap(pool_, o.pool_);
     std::swap(data_, o.data_);
     std::swap(slab_, o.slab_);

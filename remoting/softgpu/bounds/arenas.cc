@@ -31,7 +31,7 @@ Outcome g_outcome;
   siglongjmp(g_continue, 1);
 }
 
-[[noreturn]] void on_fault(Cta*, int kind, uint64_t address) {
+__attribute__((noreturn)) void on_fault(Cta*, int kind, uint64_t address) {
   end_kernel({Outcome::fault, kind, address});
 }
 
@@ -46,8 +46,8 @@ uint64_t allocate(Cta*, uint64_t) {
   return 0;
 }
 void release(Cta*, uint64_t) {}
-[[noreturn]] void assertion(Cta* c, uint64_t, uint64_t, uint32_t, uint64_t, uint32_t, uint32_t,
-                            uint32_t) {
+__attribute__((noreturn)) void assertion(Cta* c, uint64_t, uint64_t, uint32_t, uint64_t, uint32_t,
+                                         uint32_t, uint32_t) {
   on_fault(c, FAULT_ASSERT, 0);
 }
 void texture(Cta*, uint64_t, int, const double*, uint32_t* out) {

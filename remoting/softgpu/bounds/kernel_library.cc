@@ -1,12 +1,16 @@
 #include "softgpu/bounds/kernel_library.h"
 
 #include <dlfcn.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <string>
+#include <vector>
 
 namespace softgpu::bounds {
 
@@ -15,6 +19,17 @@ namespace {
 [[noreturn]] void fail(const std::string& why) {
   std::fprintf(stderr, "%s\n", why.c_str());
   std::exit(1);
+}
+
+// Runs a program of PATH and returns whether it succeeded.
+bool run(std::vector<std::string> words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  if (posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), environ)) return false;
+  int status = 0;
+  return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 std::string quoted(uint64_t value) {
@@ -28,14 +43,14 @@ std::string compile(const std::string& text) {
   std::string base = std::string(folder) + "/kernel";
   std::ofstream(base + ".c") << text;
   const char* level = std::getenv("SOFTGPU_BOUNDS_OPTIMISATION");
-  std::string command = "gcc -c " + std::string(level ? level : "-O1") +
-                        " -std=gnu11 -fPIC -fvisibility=hidden -fno-strict-aliasing -fwrapv"
-                        " -fstack-clash-protection -ffp-contract=off -w -fsanitize=address"
-                        " -DSOFTGPU_WINDOW_BASE=" +
-                        quoted(SOFTGPU_WINDOW_BASE) +
-                        " -DSOFTGPU_WINDOW_BYTES=" + quoted(SOFTGPU_WINDOW_BYTES) + " -o " + base +
-                        ".o " + base + ".c && gcc -shared -o " + base + ".so " + base + ".o -lm";
-  if (std::system(command.c_str())) fail("the emitted C does not compile: " + base + ".c");
+  bool compiled =
+      run({"gcc", "-c", level ? level : "-O1", "-std=gnu11", "-fPIC", "-fvisibility=hidden",
+           "-fno-strict-aliasing", "-fwrapv", "-fstack-clash-protection", "-ffp-contract=off", "-w",
+           "-fsanitize=address", "-DSOFTGPU_WINDOW_BASE=" + quoted(SOFTGPU_WINDOW_BASE),
+           "-DSOFTGPU_WINDOW_BYTES=" + quoted(SOFTGPU_WINDOW_BYTES), "-o", base + ".o",
+           base + ".c"}) &&
+      run({"gcc", "-shared", "-o", base + ".so", base + ".o", "-lm"});
+  if (!compiled) fail("the emitted C does not compile: " + base + ".c");
   unlink((base + ".c").c_str());
   unlink((base + ".o").c_str());
   return base + ".so";

@@ -73,12 +73,12 @@ int main(int count, char** paths) {
   try {
     program.module = ptx::parse(text);
   } catch (const ptx::Refusal& r) {
-    std::cout << "refused " << r.message << std::endl;
+    std::cout << "refused " << r.message << '\n' << std::flush;
     return 0;
   }
   while (std::getline(std::cin, line)) try {
-      std::cout << answer(program, line) << std::endl;
+      std::cout << answer(program, line) << '\n' << std::flush;
     } catch (const ptx::Refusal& r) {
-      std::cout << "refused " << r.message << std::endl;
+      std::cout << "refused " << r.message << '\n' << std::flush;
     }
 }
