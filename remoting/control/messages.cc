@@ -1,6 +1,8 @@
 #include "control/messages.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -8,13 +10,35 @@
 
 #include <cstring>
 
+#include "transport/clock.h"
+
 namespace busbar::control {
 
-static bool send_all(int fd, const void* p, size_t n) {
+namespace {
+// Waits until a call on the socket can succeed. False at the deadline.
+bool wait_until_ready(int fd, short events, int64_t deadline_ms) {
+  pollfd p{fd, events, 0};
+  int64_t left_ms = deadline_ms - transport::now_ms();
+  return left_ms > 0 && (poll(&p, 1, (int)left_ms) > 0 || errno == EINTR);
+}
+
+// Repeats a system call, which takes flags, until it succeeds, fails or the deadline passes.
+template <typename Call>
+ssize_t call_until(int fd, short events, int64_t deadline_ms, Call call) {
+  bool blocks = deadline_ms == kNoDeadline;
+  for (;;) {
+    ssize_t n = call(blocks ? 0 : MSG_DONTWAIT);
+    if (n >= 0) return n;
+    if (errno == EINTR) continue;
+    if (blocks || errno != EAGAIN || !wait_until_ready(fd, events, deadline_ms)) return -1;
+  }
+}
+
+bool send_all(int fd, const void* p, size_t n, int64_t deadline_ms) {
   auto* at = (const char*)p;
   while (n) {
-    ssize_t k = send(fd, at, n, MSG_NOSIGNAL);
-    if (k < 0 && errno == EINTR) continue;
+    ssize_t k = call_until(fd, POLLOUT, deadline_ms,
+                           [&](int flags) { return send(fd, at, n, flags | MSG_NOSIGNAL); });
     if (k <= 0) return false;
     at += k;
     n -= (size_t)k;
@@ -22,11 +46,11 @@ static bool send_all(int fd, const void* p, size_t n) {
   return true;
 }
 
-static bool receive_all(int fd, void* p, size_t n) {
+bool receive_all(int fd, void* p, size_t n, int64_t deadline_ms) {
   auto* at = (char*)p;
   while (n) {
-    ssize_t k = recv(fd, at, n, 0);
-    if (k < 0 && errno == EINTR) continue;
+    ssize_t k =
+        call_until(fd, POLLIN, deadline_ms, [&](int flags) { return recv(fd, at, n, flags); });
     if (k <= 0) return false;
     at += k;
     n -= (size_t)k;
@@ -34,7 +58,26 @@ static bool receive_all(int fd, void* p, size_t n) {
   return true;
 }
 
-bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attached) {
+// Returns the first descriptor of a message; -1 if there is none. Closes all others.
+int take_descriptor(msghdr& m) {
+  int taken = -1;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + at, sizeof fd);
+      if (taken < 0)
+        taken = fd;
+      else
+        ::close(fd);
+    }
+  }
+  return taken;
+}
+}  // namespace
+
+bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attached,
+                  int64_t deadline_ms) {
   Header h{bytes, (uint32_t)kind};
   iovec io{&h, sizeof h};
   msghdr m{};
@@ -50,13 +93,13 @@ bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attac
     c->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(c), &attached, sizeof attached);
   }
-  ssize_t n;
-  do n = sendmsg(fd, &m, MSG_NOSIGNAL);
-  while (n < 0 && errno == EINTR);
-  return n == (ssize_t)sizeof h && send_all(fd, body, bytes);
+  ssize_t n = call_until(fd, POLLOUT, deadline_ms,
+                         [&](int flags) { return sendmsg(fd, &m, flags | MSG_NOSIGNAL); });
+  return n == (ssize_t)sizeof h && send_all(fd, body, bytes, deadline_ms);
 }
 
-bool receive_message(int fd, Header& h, void* body, uint32_t room, int* attached) {
+bool receive_message(int fd, Header& h, void* body, uint32_t room, int* attached,
+                     int64_t deadline_ms) {
   iovec io{&h, sizeof h};
   msghdr m{};
   m.msg_iov = &io;
@@ -64,17 +107,11 @@ bool receive_message(int fd, Header& h, void* body, uint32_t room, int* attached
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
   m.msg_control = space;
   m.msg_controllen = sizeof space;
-  ssize_t n;
-  do n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
-  while (n < 0 && errno == EINTR);
-  int got = -1;
-  if (n > 0)
-    for (cmsghdr* c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
-      if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        std::memcpy(&got, CMSG_DATA(c), sizeof got);
-  bool ok = n > 0 &&
-            (n == (ssize_t)sizeof h || receive_all(fd, (char*)&h + n, sizeof h - (size_t)n)) &&
-            h.body_bytes <= room && receive_all(fd, body, h.body_bytes);
+  ssize_t n = call_until(fd, POLLIN, deadline_ms,
+                         [&](int flags) { return recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC); });
+  int got = n > 0 ? take_descriptor(m) : -1;
+  bool ok = n > 0 && receive_all(fd, (char*)&h + n, sizeof h - (size_t)n, deadline_ms) &&
+            h.body_bytes <= room && receive_all(fd, body, h.body_bytes, deadline_ms);
   if (attached && ok)
     *attached = got;
   else if (got >= 0)
@@ -105,8 +142,10 @@ int listen_at(const char* path) {
 
 int connect_to(const char* path) {
   sockaddr_un a;
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd >= 0 && address_of(path, a) && connect(fd, (sockaddr*)&a, sizeof a) == 0) return fd;
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd >= 0 && address_of(path, a) && connect(fd, (sockaddr*)&a, sizeof a) == 0 &&
+      fcntl(fd, F_SETFL, 0) == 0)
+    return fd;
   if (fd >= 0) ::close(fd);
   return -1;
 }

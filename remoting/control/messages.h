@@ -109,12 +109,18 @@ struct EndReason {
 static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 568 && sizeof(Grants) == 200 &&
               sizeof(SessionRecord) == 696 && sizeof(SessionStatus) == 168);
 
-// Sends or receives a whole message with an optional descriptor. Blocks. False when the other side
-// is gone, or the body is larger than `room`.
-bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attached_fd = -1);
-bool receive_message(int fd, Header& header, void* body, uint32_t room, int* attached_fd = nullptr);
+// A time of transport::now_ms(). Without a deadline the timeouts of the socket apply to each system
+// call.
+constexpr int64_t kNoDeadline = -1;
+
+// Sends or receives a whole message with an optional descriptor. Blocks until the deadline. False
+// when the other side is gone or too slow, or the body is larger than `room`.
+bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attached_fd = -1,
+                  int64_t deadline_ms = kNoDeadline);
+bool receive_message(int fd, Header& header, void* body, uint32_t room, int* attached_fd = nullptr,
+                     int64_t deadline_ms = kNoDeadline);
 
 int listen_at(const char* path);   // replaces a stale socket; -1 on failure
-int connect_to(const char* path);  // -1 on failure
+int connect_to(const char* path);  // -1 on failure, and when the other side accepts too slowly
 
 }  // namespace busbar::control

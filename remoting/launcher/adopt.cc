@@ -4,6 +4,7 @@
 
 #include "control/hex.h"
 #include "control/log.h"
+#include "launcher/pidfd.h"
 #include "launcher/sessions.h"
 
 namespace busbar::launcher {
@@ -27,9 +28,10 @@ void Sessions::adopt_record(const std::string& path, unsigned& adopted) {
     return;
   }
   s.is_child = 0;
-  control::SessionStatus status;
-  bool same = server::process_start_time((pid_t)s.record.pid) == s.start_time &&
-              request(s, control::Kind::status, nullptr, 0, -1, &status);
+  s.kill_at_ms = 0;
+  s.pidfd = open_pidfd((pid_t)s.record.pid);
+  // The descriptor is opened first: a later process with this pid has another start time.
+  bool same = s.pidfd >= 0 && server::process_start_time((pid_t)s.record.pid) == s.start_time;
   std::string id = control::hex(s.record.id, 16);
   std::lock_guard lock(mutex_);
   Session& kept = sessions_[id] = s;

@@ -10,7 +10,9 @@
 #include <memory>
 
 #include "control/hex.h"
+#include "launcher/pidfd.h"
 #include "launcher/sessions.h"
+#include "transport/clock.h"
 #include "transport/session_keys.h"
 
 namespace busbar::launcher {
@@ -19,6 +21,8 @@ using control::SessionState;
 
 namespace {
 constexpr int kReplyMs = 5000;
+// Loading a driver and creating its first context takes seconds on some GPUs.
+constexpr int kStartMs = 30'000;
 
 enum Status : uint32_t { kOpened = 0, kNoResources = 1, kNotStarted = 2 };
 
@@ -38,10 +42,12 @@ std::unique_ptr<control::SessionReady> start_server(int fd, const control::Sessi
                                                     int client) {
   auto ready = std::make_unique<control::SessionReady>();
   control::Header h{};
-  bool ok = control::send_message(fd, control::Kind::start, &start, sizeof start, client) &&
-            control::receive_message(fd, h, ready.get(), sizeof *ready) &&
-            h.kind == (uint32_t)control::Kind::ok &&
-            h.body_bytes == offsetof(control::SessionReady, description) + ready->bytes;
+  int64_t deadline_ms = transport::now_ms() + kStartMs;
+  bool ok =
+      control::send_message(fd, control::Kind::start, &start, sizeof start, client, deadline_ms) &&
+      control::receive_message(fd, h, ready.get(), sizeof *ready, nullptr, deadline_ms) &&
+      h.kind == (uint32_t)control::Kind::ok &&
+      h.body_bytes == offsetof(control::SessionReady, description) + ready->bytes;
   return ok ? std::move(ready) : nullptr;
 }
 
@@ -62,6 +68,7 @@ Session new_session(const control::SessionStart& start, const transport::Secret&
   s.fence_epoch = ticket.body.fence_epoch;
   s.fence_counter = ticket.body.fence_counter;
   s.is_child = 1;
+  s.pidfd = open_pidfd(pid);
   s.attach_key = transport::derive_key(key, transport::kAttachPurpose);
   return s;
 }

@@ -1,18 +1,20 @@
 #include "launcher/sessions.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/socket.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
 #include "control/hex.h"
 #include "control/log.h"
+#include "launcher/pidfd.h"
+#include "transport/clock.h"
 #include "transport/session_keys.h"
 
 namespace busbar::launcher {
@@ -22,7 +24,9 @@ using control::SessionState;
 
 namespace {
 constexpr uint64_t kKeepClosedSeconds = 120;  // so that the agent sees the end of every session
-constexpr int kRequestSeconds = 1;
+constexpr int kStatusMs = 500;                // for all sessions together
+constexpr int64_t kEndMs = 2000;              // a session that has not ended by then is killed
+constexpr int kEndPollMs = 10;
 
 uint64_t boottime_seconds() {
   timespec t;
@@ -69,33 +73,9 @@ void Sessions::close_session(Session& s, const std::string& reason) {
   s.closed_boottime = boottime_seconds();
   unlink(record_path(s.record.id).c_str());
   unlink(socket_path(s.record.id).c_str());
+  if (s.pidfd >= 0) ::close(s.pidfd);
+  s.pidfd = -1;
   control::log_line("launcher", "session closed", hex(s.record.id, 16), reason);
-}
-
-bool Sessions::request(const Session& s, control::Kind kind, const void* body, uint32_t bytes,
-                       int attached, control::SessionStatus* status) const {
-  int fd = control::connect_to(socket_path(s.record.id).c_str());
-  if (fd < 0) return false;
-  timeval timeout{kRequestSeconds, 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-  ucred peer{};
-  socklen_t n = sizeof peer;
-  bool same =
-      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && (uint32_t)peer.pid == s.record.pid;
-  control::Header h;
-  bool ok = same && control::send_message(fd, kind, body, bytes, attached) &&
-            (!status || (control::receive_message(fd, h, status, sizeof *status) &&
-                         h.body_bytes == sizeof *status));
-  ::close(fd);
-  return ok;
-}
-
-// Asks the session server to end, and kills it if it does not answer.
-void Sessions::end(const Session& s, const char* text) const {
-  control::EndReason reason{};
-  std::snprintf(reason.text, sizeof reason.text, "%s", text);
-  if (!request(s, control::Kind::end, &reason, sizeof reason)) kill((pid_t)s.record.pid, SIGKILL);
 }
 
 bool Sessions::admit_bulk(const wire::BulkRequest& request) {
@@ -119,7 +99,7 @@ bool Sessions::attach(const uint8_t* id, int client_fd) {
       return false;
     s = it->second;
   }
-  return request(s, control::Kind::attach, nullptr, 0, client_fd);
+  return post_request(address_of(s), control::Kind::attach, nullptr, 0, client_fd);
 }
 
 static std::string exit_reason(int status) {
@@ -130,65 +110,111 @@ static std::string exit_reason(int status) {
   return "the session server ended with code " + std::to_string(code) + "; see the launcher's log";
 }
 
-void Sessions::watch() {
-  std::lock_guard lock(mutex_);
-  for (auto it = sessions_.begin(); it != sessions_.end();) {
-    Session& s = it->second;
-    bool closed = s.record.state == (uint32_t)SessionState::closed;
-    if (closed && boottime_seconds() - s.closed_boottime > kKeepClosedSeconds) {
-      it = sessions_.erase(it);
-      continue;
-    }
-    ++it;
-    if (closed) continue;
-    int status = 0;
-    if (s.is_child && waitpid((pid_t)s.record.pid, &status, WNOHANG) == (pid_t)s.record.pid)
-      close_session(s, exit_reason(status));
-    else if (server::process_start_time((pid_t)s.record.pid) != s.start_time)
-      close_session(s, "the session server ended");
-    else if (!grants_.permits(s.record.allocation, s.fence_epoch, s.fence_counter))
-      end(s, "its allocation was released");
+bool Sessions::has_exited(Session& s, std::string& reason) {
+  int status = 0;
+  if (s.is_child && waitpid((pid_t)s.record.pid, &status, WNOHANG) == (pid_t)s.record.pid) {
+    reason = exit_reason(status);
+    return true;
   }
+  reason = "the session server ended";
+  return !s.is_child && has_ended(s.pidfd);
 }
 
-std::vector<Session> Sessions::copy_sessions() {
-  std::lock_guard lock(mutex_);
-  std::vector<Session> copy;
-  for (auto& [id, s] : sessions_) copy.push_back(s);
-  return copy;
-}
-
-// Reads the status of a running session. False if it does not answer.
-bool Sessions::refresh(Session& s) {
-  control::SessionStatus status{};
-  if (!request(s, control::Kind::status, nullptr, 0, -1, &status)) return false;
-  s.record.bytes_in = status.bytes_in;
-  s.record.bytes_out = status.bytes_out;
-  s.record.launches = status.launches;
-  s.record.memory_bytes = status.memory_bytes;
-  std::memcpy(s.record.partition_bytes, status.partition_bytes, sizeof status.partition_bytes);
-  s.record.isolation = status.isolation;
-  update_refused_calls(s);
+// Returns true when the session must be told to end. Kills it if it was told and did not.
+bool Sessions::must_end(Session& s) {
+  if (s.kill_at_ms && transport::now_ms() >= s.kill_at_ms) kill_process(s.pidfd);
+  if (s.kill_at_ms || grants_.permits(s.record.allocation, s.fence_epoch, s.fence_counter))
+    return false;
+  s.kill_at_ms = transport::now_ms() + kEndMs;
   return true;
 }
 
-std::vector<control::SessionRecord> Sessions::list() {
-  std::vector<control::SessionRecord> records;
-  for (auto& s : copy_sessions()) {
-    if (s.record.state == (uint32_t)SessionState::running && refresh(s)) {
-      std::lock_guard lock(mutex_);
-      auto it = sessions_.find(hex(s.record.id, 16));
-      if (it != sessions_.end() && it->second.record.state == s.record.state)
-        it->second.record = s.record;
-    }
-    records.push_back(s.record);
+// Tells sessions to end. Kills those that cannot be told.
+void Sessions::end(const std::vector<Session>& sessions, const char* text) {
+  control::EndReason reason{};
+  std::snprintf(reason.text, sizeof reason.text, "%s", text);
+  for (auto& s : sessions) {
+    if (post_request(address_of(s), control::Kind::end, &reason, sizeof reason)) continue;
+    std::lock_guard lock(mutex_);
+    auto it = sessions_.find(hex(s.record.id, 16));
+    if (it != sessions_.end()) kill_process(it->second.pidfd);
   }
+}
+
+void Sessions::watch() {
+  std::vector<Session> ending;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto it = sessions_.begin(); it != sessions_.end();) {
+      Session& s = it->second;
+      bool closed = s.record.state == (uint32_t)SessionState::closed;
+      if (closed && boottime_seconds() - s.closed_boottime > kKeepClosedSeconds) {
+        it = sessions_.erase(it);
+        continue;
+      }
+      ++it;
+      if (closed) continue;
+      std::string reason;
+      if (has_exited(s, reason))
+        close_session(s, reason);
+      else if (must_end(s))
+        ending.push_back(s);
+    }
+  }
+  end(ending, "its allocation was released");
+}
+
+// Returns a query for each running session.
+std::vector<StatusQuery> Sessions::queries() {
+  std::lock_guard lock(mutex_);
+  std::vector<StatusQuery> list;
+  for (auto& [id, s] : sessions_)
+    if (s.record.state == (uint32_t)SessionState::running) list.push_back({address_of(s)});
+  return list;
+}
+
+// Requires mutex_.
+void Sessions::update(const StatusQuery& answer) {
+  auto it = std::find_if(sessions_.begin(), sessions_.end(), [&](auto& entry) {
+    return socket_path(entry.second.record.id) == answer.address.path;
+  });
+  if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::running) return;
+  control::SessionRecord& record = it->second.record;
+  const control::SessionStatus& status = answer.status;
+  record.bytes_in = status.bytes_in;
+  record.bytes_out = status.bytes_out;
+  record.launches = status.launches;
+  record.memory_bytes = status.memory_bytes;
+  std::memcpy(record.partition_bytes, status.partition_bytes, sizeof status.partition_bytes);
+  record.isolation = status.isolation;
+  update_refused_calls(it->second);
+}
+
+std::vector<control::SessionRecord> Sessions::list() {
+  auto answers = queries();
+  read_statuses(answers, kStatusMs);
+  std::lock_guard lock(mutex_);
+  for (auto& answer : answers)
+    if (answer.has_answered) update(answer);
+  std::vector<control::SessionRecord> records;
+  for (auto& [id, s] : sessions_) records.push_back(s.record);
   return records;
 }
 
 void Sessions::end_all(const char* reason) {
-  for (auto& s : copy_sessions())
-    if (s.record.state != (uint32_t)SessionState::closed) end(s, reason);
+  std::vector<Session> ending;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [id, s] : sessions_)
+      if (s.record.state != (uint32_t)SessionState::closed) ending.push_back(s);
+  }
+  end(ending, reason);
+  int64_t deadline_ms = transport::now_ms() + kEndMs;
+  auto all_ended = [&] {
+    return std::all_of(ending.begin(), ending.end(), [](auto& s) { return has_ended(s.pidfd); });
+  };
+  while (!all_ended() && transport::now_ms() < deadline_ms) poll(nullptr, 0, kEndPollMs);
+  for (auto& s : ending) kill_process(s.pidfd);
 }
 
 }  // namespace busbar::launcher

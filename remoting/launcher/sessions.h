@@ -1,7 +1,8 @@
 // The session servers of this node: started by this launcher, or adopted from an earlier one.
 //
 // Thread safety: any thread; mutex_ guards the sessions and the spare process. It is not held while
-// a session server is requested to do something, except in watch().
+// a session server is requested to do something. No request waits for a session server longer than
+// its deadline; a session that ends too slowly is killed.
 #pragma once
 #include <map>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "launcher/grants.h"
+#include "launcher/session_requests.h"
 #include "transport/tls.h"
 
 namespace busbar::launcher {
@@ -24,11 +26,12 @@ struct Session {
   uint64_t start_time = 0;  // of the process: a pid alone may belong to a later process
   uint64_t fence_epoch = 0;
   uint64_t fence_counter = 0;
-  uint32_t is_child = 0;  // started by this launcher, which must collect its exit status
-  uint32_t reserved = 0;
+  uint32_t is_child = 0;         // started by this launcher, which must collect its exit status
+  int32_t pidfd = -1;            // in memory only
   uint64_t closed_boottime = 0;  // CLOCK_BOOTTIME, in seconds
   uint64_t bulk_counter = 0;     // of the newest bulk connection
   transport::Secret attach_key{};
+  int64_t kill_at_ms = 0;  // of transport::now_ms(), in memory only; 0: it may continue
 };
 
 class Sessions {
@@ -57,6 +60,7 @@ class Sessions {
   void watch();
   // Returns all sessions, including those that ended in the last two minutes.
   std::vector<control::SessionRecord> list();
+  // Ends all sessions. Blocks until they have ended, but not longer than the deadline of an end.
   void end_all(const char* reason);
 
  private:
@@ -72,15 +76,17 @@ class Sessions {
   void save(const Session& s) const;
   void update_refused_calls(Session& s);
   void close_session(Session& s, const std::string& reason);
-  std::vector<Session> copy_sessions();
-  bool refresh(Session& s);
+  bool has_exited(Session& s, std::string& reason);
+  bool must_end(Session& s);
+  void end(const std::vector<Session>& sessions, const char* text);
+  std::vector<StatusQuery> queries();
+  void update(const StatusQuery& answer);
   void adopt_record(const std::string& path, unsigned& adopted);
+  SessionAddress address_of(const Session& s) const {
+    return {socket_path(s.record.id), (pid_t)s.record.pid};
+  }
   std::string socket_path(const uint8_t* id) const;
   std::string record_path(const uint8_t* id) const;
-  // Sends a message to a session server and receives the status if `status` is given.
-  bool request(const Session& s, control::Kind kind, const void* body, uint32_t bytes,
-               int attached = -1, control::SessionStatus* status = nullptr) const;
-  void end(const Session& s, const char* text) const;
   const Settings& settings_;
   Grants& grants_;
   std::mutex mutex_;

@@ -17,8 +17,6 @@ namespace busbar::launcher {
 namespace {
 // Leaves the processor to the program whose session was just opened.
 constexpr auto kSpareDelay = std::chrono::milliseconds(100);
-// Loading a driver and creating its first context takes seconds on some GPUs.
-constexpr int kStartSeconds = 30;
 
 pid_t spawn_program(const std::string& program, const std::string& driver, int start_fd) {
   posix_spawn_file_actions_t actions;
@@ -53,8 +51,6 @@ Sessions::Process Sessions::spawn() const {
     ::close(pair[0]);
     return {};
   }
-  timeval timeout{kStartSeconds, 0};
-  setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   return {pid, pair[0]};
 }
 

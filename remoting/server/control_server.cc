@@ -1,5 +1,6 @@
 #include "server/control_server.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,17 +12,24 @@
 #include "control/log.h"
 #include "control/messages.h"
 #include "server/ipc.h"
+#include "transport/clock.h"
 #include "transport/session_keys.h"
 
 namespace busbar::server {
 
 namespace {
 constexpr int kHandshakeMs = 5000;
+constexpr int kMessageMs = 1000;   // another session may connect and stay silent
+constexpr int kFarewellMs = 500;   // for the client to take the reason of the end
 constexpr int kMaxHandshakes = 4;  // of bulk connections at a time
 
 std::atomic<int> g_handshakes{0};
 
 using control::Kind;
+
+int64_t message_deadline() {
+  return transport::now_ms() + kMessageMs;
+}
 
 bool send_status(const ControlServer& c, int fd) {
   Session& s = c.session;
@@ -31,7 +39,7 @@ bool send_status(const ControlServer& c, int fd) {
     status.partition_bytes[d.partition] = s.ledger.charged_here(d.partition);
     status.memory_bytes += status.partition_bytes[d.partition];
   }
-  return control::send_message(fd, Kind::ok, &status, sizeof status);
+  return control::send_message(fd, Kind::ok, &status, sizeof status, -1, message_deadline());
 }
 
 // Reads a bulk connection on a thread of its own.
@@ -59,10 +67,12 @@ void share_memory(const ControlServer& c, int fd, const wire::IpcToken& token) {
   int memory = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n)
                    ? -1
                    : export_shared_memory(c.session, token, peer.pid);
-  control::send_message(fd, memory < 0 ? Kind::refused : Kind::ok, nullptr, 0, memory);
+  control::send_message(fd, memory < 0 ? Kind::refused : Kind::ok, nullptr, 0, memory,
+                        message_deadline());
   if (memory >= 0) close(memory);
 }
 
+// Sending blocks while the client takes nothing, so a thread ends the process in any case.
 [[noreturn]] void end_session(const ControlServer& c, control::EndReason reason) {
   reason.text[sizeof reason.text - 1] = 0;
   struct {
@@ -70,6 +80,10 @@ void share_memory(const ControlServer& c, int fd, const wire::IpcToken& token) {
     char text[sizeof reason.text];
   } body{CUDA_ERROR_DEVICE_UNAVAILABLE, {}};
   std::memcpy(body.text, reason.text, sizeof body.text);
+  std::thread([text = std::string(reason.text)] {
+    poll(nullptr, 0, kFarewellMs);
+    end_process(text, 0);
+  }).detach();
   c.session.link.send(wire::Frame::session_error, &body, sizeof body);
   end_process(reason.text, 0);
 }
@@ -82,16 +96,18 @@ void serve(const ControlServer& c, int fd) {
   } body{};
   control::Header h;
   int attached = -1;
-  while (control::receive_message(fd, h, &body, sizeof body, &attached)) {
+  while (control::receive_message(fd, h, &body, sizeof body, &attached, message_deadline())) {
     if (h.kind == (uint32_t)Kind::status) {
       if (!send_status(c, fd)) break;
     } else if (h.kind == (uint32_t)Kind::attach && attached >= 0) {
       attach_bulk(c, attached);
+      attached = -1;
     } else if (h.kind == (uint32_t)Kind::share && h.body_bytes == sizeof body.token) {
       share_memory(c, fd, body.token);
     } else if (h.kind == (uint32_t)Kind::end) {
       end_session(c, body.reason);
     }
+    if (attached >= 0) close(attached);
   }
 }
 }  // namespace

@@ -4,7 +4,6 @@
 #include "server/ipc.h"
 
 #include <openssl/rand.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -14,24 +13,25 @@
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/session.h"
+#include "transport/clock.h"
 
 namespace busbar::server {
 
 namespace {
 constexpr uint32_t kMaxShared = 4096;
-constexpr int kReplySeconds = 5;
+constexpr int kReplyMs = 5000;
 
 // Requests the descriptor from the session server that owns the memory; -1 if it refuses.
 int request_memory(Session& s, const wire::IpcToken& token) {
   std::string path = s.socket_folder + "/" + control::hex(token.session, 8) + ".sock";
   int fd = control::connect_to(path.c_str()), memory = -1;
   if (fd < 0) return -1;
-  timeval timeout{kReplySeconds, 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  int64_t deadline_ms = transport::now_ms() + kReplyMs;
   control::Header h;
-  bool ok = control::send_message(fd, control::Kind::share, &token, sizeof token) &&
-            control::receive_message(fd, h, nullptr, 0, &memory) &&
-            h.kind == (uint32_t)control::Kind::ok;
+  bool ok =
+      control::send_message(fd, control::Kind::share, &token, sizeof token, -1, deadline_ms) &&
+      control::receive_message(fd, h, nullptr, 0, &memory, deadline_ms) &&
+      h.kind == (uint32_t)control::Kind::ok;
   close(fd);
   if (!ok && memory >= 0) {
     close(memory);

@@ -1,0 +1,13 @@
+// A process by descriptor: unlike a pid, it never names a later process.
+//
+// Thread safety: any thread. No function blocks.
+#pragma once
+#include <sys/types.h>
+
+namespace busbar::launcher {
+
+int open_pidfd(pid_t pid);  // -1 if there is no such process
+bool has_ended(int pidfd);  // also true for -1
+void kill_process(int pidfd);
+
+}  // namespace busbar::launcher
