@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import urllib.parse
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, IPvAnyNetwork, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
 class Environment(BaseSettings):
@@ -40,6 +40,11 @@ class Environment(BaseSettings):
     unreachable_seconds: float = Field(15.0, gt=0)
     ssh_seconds: float = Field(20.0, gt=0)
     """Timeout of each step of the SSH handshake."""
+    ssh_networks: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = Field((), validate_default=False)
+    """Networks of machines that may be enrolled over SSH, separated by commas.
+
+    Empty: all addresses except loopback, link-local, multicast and reserved ones.
+    """
     bundle: Path = Path(__file__).resolve().parent.parent / "build" / "bundle"
     """Folder of the node bundles built by deploy/bundle.py."""
     max_connections: int = Field(16_384, ge=64)
@@ -48,6 +53,11 @@ class Environment(BaseSettings):
     """Connections without a valid token; beyond, the oldest are closed."""
     max_anonymous_connections_per_address: int = Field(512, ge=16)
     debug: bool = False
+
+    @field_validator("ssh_networks", mode="before")
+    @classmethod
+    def split_networks(cls, text: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 ENVIRONMENT = Environment()

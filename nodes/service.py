@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import sys
 import threading
 from dataclasses import asdict, dataclass, field
@@ -133,11 +134,25 @@ def drop_privileges(service: NodeService) -> None:
     """
     for folder in (Path(service.state), Path(service.runtime)):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, UNPRIVILEGED_ID, UNPRIVILEGED_ID, follow_symlinks=False)
+        give_away(folder, UNPRIVILEGED_ID)
     os.setgroups([])
     os.setgid(UNPRIVILEGED_ID)
     os.setuid(UNPRIVILEGED_ID)
+
+
+def give_away(folder: Path, owner: int) -> None:
+    """Change user and group of a folder and everything in it, without following symbolic links.
+
+    The new owner may run already and replace a path by a link at any time. Every entry is
+    therefore addressed by the descriptor of its folder and its name, never by a path. Hard links
+    to files of other users are left: a file with several names keeps its owner.
+    """
+    for _, folders, files, descriptor in os.fwalk(folder):
+        for name in (*folders, *files):
+            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) or status.st_nlink == 1:
+                os.chown(name, owner, owner, dir_fd=descriptor, follow_symlinks=False)
+        os.chown(descriptor, owner, owner)
 
 
 def main() -> int:

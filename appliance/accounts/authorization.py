@@ -9,11 +9,13 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from appliance.accounts.authentication import request_user
-from appliance.accounts.permissions import can_somewhere
+from appliance.accounts.permissions import can, can_somewhere
 from appliance.api.errors import ApplianceError, Code
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # DRF imports this module while it defines APIView
+
+    from appliance.accounts.models import User
 
 
 class HasPrivilege(BasePermission):
@@ -38,8 +40,18 @@ class HasPrivilege(BasePermission):
                 "Change the one-time password first with `busbar login`.",
             )
         if not can_somewhere(user, privilege):
-            raise ApplianceError(
-                Code.DENIED,
-                f"Missing privilege {privilege}; ask an administrator for a role that includes it.",
-            )
+            raise denied(privilege)
         return True
+
+
+def denied(privilege: str) -> ApplianceError:
+    return ApplianceError(
+        Code.DENIED,
+        f"Missing privilege {privilege}; ask an administrator for a role that includes it.",
+    )
+
+
+def require_privilege(user: User, privilege: str) -> None:
+    """Raise ApplianceError with DENIED if no appliance-wide role grants the privilege."""
+    if not can(user, privilege, None):
+        raise denied(privilege)

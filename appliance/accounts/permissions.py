@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 VIEW = {"inventory.view", "pools.view", "allocations.view", "activity.view", "account.self"}
 USE = VIEW | {"allocations.create", "allocations.use"}
 OPERATE = USE | {"inventory.manage", "pools.manage", "allocations.manage", "fleet.enrol"}
-ADMINISTER = OPERATE | {"accounts.manage", "allocations.force", "fleet.forget_host_key"}
+ADMINISTER = OPERATE | {
+    "accounts.manage",
+    "allocations.force",
+    "fleet.forget_host_key",
+    "fleet.use_ssh_agent",
+}
 APPLIANCE_ONLY = {
     "accounts.manage",
     "allocations.force",
     "fleet.enrol",
     "fleet.forget_host_key",
+    "fleet.use_ssh_agent",
     "inventory.manage",
     "pools.manage",
 }

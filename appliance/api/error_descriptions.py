@@ -71,6 +71,11 @@ DESCRIPTIONS: dict[Code, Description] = {
         "If the machine was reinstalled, delete the old key with `busbar node forget-key`. "
         "Otherwise, investigate: the connection may be intercepted.",
     ),
+    Code.ADDRESS_NOT_ALLOWED: Description(
+        "The appliance does not connect to this address over SSH: it is a loopback, link-local or "
+        "multicast address, or outside of `BUSBAR_SSH_NETWORKS`.",
+        "Check the address, or let an administrator add its network to `BUSBAR_SSH_NETWORKS`.",
+    ),
     Code.HOST_UNREACHABLE: Description(
         "The SSH connection to the machine failed.",
         "Check address, port, firewall and the SSH server of the machine.",

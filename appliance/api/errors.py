@@ -23,6 +23,7 @@ class Code(enum.StrEnum):
     NODE_LOCKED = "node_locked"
     HOST_KEY_UNCONFIRMED = "host_key_unconfirmed"
     HOST_KEY_CHANGED = "host_key_changed"
+    ADDRESS_NOT_ALLOWED = "address_not_allowed"
     HOST_UNREACHABLE = "host_unreachable"
     SIGN_IN_REFUSED = "sign_in_refused"
     PREFLIGHT_FAILED = "preflight_failed"
@@ -46,6 +47,7 @@ STATUS: dict[Code, int] = {
     Code.NODE_LOCKED: 409,
     Code.HOST_KEY_UNCONFIRMED: 409,
     Code.HOST_KEY_CHANGED: 409,
+    Code.ADDRESS_NOT_ALLOWED: 403,
     Code.HOST_UNREACHABLE: 409,
     Code.SIGN_IN_REFUSED: 409,
     Code.PREFLIGHT_FAILED: 409,

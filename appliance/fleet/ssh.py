@@ -11,13 +11,15 @@ import hashlib
 import io
 import json
 import shlex
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
+
 from appliance.api.errors import ApplianceError, Code
+from appliance.fleet.ssh_networks import connect
 from appliance.fleet.ssh_scripts import BOOTSTRAP, FIND_PYTHON, LINE_PREFIX, SUDO
 
 # paramiko is imported inside functions: its 15 MB are needed only while a machine is enrolled.
@@ -68,18 +70,12 @@ def open_transport(to: Destination, seconds: float) -> Iterator[tuple[paramiko.T
     """Yield an unauthenticated transport and the host key that the server has proved.
 
     `seconds` limits each step of the handshake. Connection errors inside the block are raised
-    as ApplianceError with HOST_UNREACHABLE, too.
+    as ApplianceError with HOST_UNREACHABLE, too. Raises ApplianceError with ADDRESS_NOT_ALLOWED
+    for an address outside of the permitted networks.
     """
     import paramiko
 
-    try:
-        sock = socket.create_connection((to.address, to.port), timeout=seconds)
-    except OSError as error:
-        raise ApplianceError(
-            Code.HOST_UNREACHABLE,
-            f"Cannot connect to {to.address} on TCP {to.port}: {error}."
-            " Check address, port and firewall.",
-        ) from None
+    sock = connect(to.address, to.port, seconds, settings.ENVIRONMENT.ssh_networks)
     transport = paramiko.Transport(sock)
     transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = seconds
     try:

@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.authorization import require_privilege
 from appliance.activity.idempotency import idempotent
 from appliance.activity.views import TaskSerializer
 from appliance.api.filters import reject_unknown_parameters
@@ -64,7 +65,8 @@ class SshEnrolmentSerializer(serializers.Serializer[dict[str, Any]]):
     use_agent = serializers.BooleanField(
         required=False,
         default=False,
-        help_text="Whether to use the SSH agent of the appliance's process.",
+        help_text="Whether to use the SSH agent of the appliance's process. Requires the privilege"
+        " `fleet.use_ssh_agent`.",
     )
     sudo_password = serializers.CharField(
         max_length=500,
@@ -110,10 +112,13 @@ class SshEnrolmentView(ApplianceView):
 
         The first request fails with 409 `host_key_unconfirmed` and the fingerprint of the host
         key. Repeat it with `host_key_sha256` to start the task. Credentials are not stored.
+        An address outside of the permitted networks fails with 403 `address_not_allowed`.
         """
         form = SshEnrolmentSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         v = form.validated_data
+        if v["use_agent"]:
+            require_privilege(request_user(request), "fleet.use_ssh_agent")
         to = Destination(v["address"], v["port"], v["username"])
         host_key = confirm_host_key(
             to=to, given_sha256=v["host_key_sha256"], actor=request_user(request).username

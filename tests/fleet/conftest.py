@@ -96,7 +96,8 @@ class Appliance:
 @pytest.fixture(scope="session")
 def session_appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
     folder = tmp_path_factory.mktemp("appliance")
-    stack = Stack(folder / "data", base_port=port(400), environment={"BUSBAR_SSH_SECONDS": "10"})
+    environment = {"BUSBAR_SSH_SECONDS": "10", "BUSBAR_SSH_NETWORKS": "127.0.0.0/8"}
+    stack = Stack(folder / "data", base_port=port(400), environment=environment)
     try:
         stack.start_appliance()
         token = stack.manage(
