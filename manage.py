@@ -4,8 +4,16 @@
 import os
 import sys
 
-if __name__ == "__main__":
+from nodes.top_level import exit_status_of
+
+
+def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "appliance.settings")
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    is_service = sys.argv[1:2] == ["runappliance"]
+    sys.exit(exit_status_of("manage.py", main, is_service=is_service))

@@ -6,7 +6,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, IPvAnyNetwork, field_validator
+from pydantic import Field, IPvAnyNetwork, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
@@ -60,7 +60,18 @@ class Environment(BaseSettings):
         return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-ENVIRONMENT = Environment()
+def read_environment() -> Environment:
+    """Return the settings of the environment. Raises SystemExit with the wrong variables."""
+    try:
+        return Environment()
+    except ValidationError as error:
+        lines = [
+            f"BUSBAR_{str(e['loc'][0]).upper()}={e['input']}: {e['msg']}." for e in error.errors()
+        ]
+        raise SystemExit("\n".join(lines)) from None
+
+
+ENVIRONMENT = read_environment()
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = ENVIRONMENT.data
 DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -178,9 +178,19 @@ build_console() {
   record "$ROOT/build/stamps/console" "$inputs"
 }
 
+# The command `busbar`. It finds the checkout from its own path, adds nothing to the environment of
+# programs that it starts, and, with -I, imports nothing from the current folder.
 write_command() {
   mkdir -p "$ROOT/build/bin"
-  printf '#!/bin/sh\nPYTHONPATH="%s${PYTHONPATH:+:$PYTHONPATH}" exec "%s" -m remoting.cli.main "$@"\n' "$ROOT" "$PYTHON" >"$ROOT/build/bin/busbar.new"
+  cat >"$ROOT/build/bin/busbar.new" <<'TEXT'
+#!/bin/sh
+ROOT=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd -P)
+exec "$ROOT/.venv/bin/python" -I -c '
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from remoting.cli.main import main
+main()' "$ROOT" "$@"
+TEXT
   chmod +x "$ROOT/build/bin/busbar.new"
   mv "$ROOT/build/bin/busbar.new" "$ROOT/build/bin/busbar"
 }

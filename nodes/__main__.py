@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nodes.errors import NodeError
+from nodes.top_level import exit_status_of
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -55,11 +56,13 @@ def main() -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    try:
-        return {"enrol": run_enrol, "run": run_agent}[arguments.command](arguments)
-    except NodeError as error:
-        print(f"busbar-agent: {error}", file=sys.stderr)
-        return 1
+    command = {"enrol": run_enrol, "run": run_agent}[arguments.command]
+    return exit_status_of(
+        "busbar-agent",
+        lambda: command(arguments),
+        NodeError,
+        is_service=arguments.command == "run",
+    )
 
 
 def run_enrol(arguments: argparse.Namespace) -> int:

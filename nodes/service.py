@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from nodes.processes import SupervisedProcess
+from nodes.top_level import exit_status_of
 
 UNPRIVILEGED_ID = 61444
 """User and group id of launcher and agent when root starts them without systemd.
@@ -181,4 +182,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status_of("busbar-node", main, is_service=True))

@@ -20,7 +20,8 @@ def exit_status_of(
 ) -> int:
     """Run a command and return its exit status.
 
-    The message of an `expected` error is shown as it is. The traceback of an unexpected error is
+    The message of an `expected` error is shown as it is; its `exit_code`, if it has one, is the
+    status. The traceback of an unexpected error is
     shown with BUSBAR_DEBUG=1, and for services, whose output is a log.
     """
     try:
@@ -29,6 +30,7 @@ def exit_status_of(
         return INTERRUPTED
     except expected as error:
         print(f"{name}: {error}", file=sys.stderr)
+        return int(getattr(error, "exit_code", PROBLEM))
     except Exception as error:
         if isinstance(error, OSError) and error.filename is not None:
             print(f"{name}: {error.strerror}: {error.filename}", file=sys.stderr)

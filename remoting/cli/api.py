@@ -74,20 +74,49 @@ def context_path() -> Path:
 def save_context(context: Context, path: Path | None = None) -> Path:
     """Write the context with mode 0600, because it contains a token. Return its path."""
     target = path or context_path()
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target.unlink(missing_ok=True)
-    target.touch(mode=0o600)
-    target.write_text(json.dumps(asdict(context)))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target.unlink(missing_ok=True)
+        target.touch(mode=0o600)
+        target.write_text(json.dumps(asdict(context)))
+    except OSError as error:
+        raise ApiError(
+            f"Cannot write the credentials to {target}: {error.strerror}."
+            " Set BUSBAR_CONTEXT to a file that you can write."
+        ) from None
     return target
 
 
 def load_context() -> Context:
+    path = context_path()
     try:
-        return Context(**json.loads(context_path().read_text()))
-    except (OSError, ValueError, TypeError):
-        raise ApiError(
-            "Not signed in. Sign in with: busbar login https://ADDRESS:8443", EXIT_DENIED
+        content = json.loads(path.read_text())
+        return Context(**{name: str(value) for name, value in content.items()})
+    except OSError:
+        reason = "Not signed in."
+    except (ValueError, TypeError, AttributeError):
+        reason = f"The credentials in {path} are damaged."
+    raise ApiError(f"{reason} Sign in with: busbar login https://ADDRESS:8443", EXIT_DENIED)
+
+
+def fetch_ca(url: str) -> str:
+    """Return the CA certificate of an appliance in PEM format, fetched without verification.
+
+    Raises ApiError for anything but the URL of an appliance.
+    """
+    if not url.startswith("https://"):
+        raise ApiError(f"The URL must be https://ADDRESS:PORT (was: {url}).", EXIT_USAGE)
+    try:
+        with httpx.Client(verify=False, trust_env=False, timeout=20) as unverified:  # noqa: S501
+            pem = str(unverified.get(f"{url}/api/v1/ca").json()["ca_pem"])
+        ssl.PEM_cert_to_DER_cert(pem)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise ApplianceUnreachable(
+            f"Cannot connect to {url}: {error}. Check address, port and firewall."
         ) from None
+    except (ValueError, KeyError, TypeError):
+        raise ApiError(f"There is no Busbar appliance at {url}.") from None
+    return pem
 
 
 def known_device(url: str) -> str:
@@ -106,7 +135,14 @@ class Api:
     """Called with each request as a curl command."""
 
     def __init__(self, context: Context, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-        tls = ssl.create_default_context(cadata=context.ca_pem)
+        try:
+            tls = ssl.create_default_context(cadata=context.ca_pem)
+        except (ssl.SSLError, ValueError):
+            raise ApiError(
+                "The CA certificate of the stored credentials is damaged. Sign in again with:"
+                f" busbar login {context.url}",
+                EXIT_DENIED,
+            ) from None
         headers = {"Authorization": f"Bearer {context.token}"} if context.token else {}
         self._client = httpx.Client(
             base_url=f"{context.url}/api/v1/",
@@ -183,7 +219,7 @@ class Api:
             response = self._client.request(
                 method, path, json=body, params=parameters or None, headers=headers
             )
-        except httpx.TransportError as error:
+        except (httpx.TransportError, httpx.InvalidURL) as error:
             raise ApplianceUnreachable(f"The appliance does not respond: {error}") from error
         if response.status_code >= 500:
             raise ApplianceUnreachable(
@@ -191,7 +227,10 @@ class Api:
             )
         if response.status_code >= 400:
             raise self._problem(response)
-        content: dict[str, Any] = response.json() if response.content else {}
+        try:
+            content: dict[str, Any] = response.json() if response.content else {}
+        except ValueError:
+            raise ApiError(f"{self._client.base_url} is not an appliance.") from None
         return content
 
     @staticmethod

@@ -11,9 +11,9 @@ import sys
 import urllib.parse
 from typing import Annotated, Any
 
-import httpx
 import typer
 
+from nodes.top_level import exit_status_of
 from remoting.cli import (
     activity_commands,
     apply_command,
@@ -74,8 +74,7 @@ def login(
 ) -> None:
     """Sign in. Stores the URL, the CA and a token in a private file."""
     # The CA is fetched without verification and then compared with the fingerprint.
-    unverified = httpx.Client(verify=False, trust_env=False, timeout=20)  # noqa: S501
-    pem = unverified.get(f"{url}/api/v1/ca").json()["ca_pem"]
+    pem = rest.fetch_ca(url)
     fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
     if ca_sha256 and ca_sha256.replace(":", "").lower() != fingerprint:
         raise rest.ApiError(
@@ -364,11 +363,7 @@ def status(output: Output = "table") -> None:
 
 def main() -> None:
     """Run the command line and exit with the code of the error, if any."""
-    try:
-        app(prog_name="busbar")
-    except rest.ApiError as error:
-        print(f"busbar: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    sys.exit(exit_status_of("busbar", lambda: app(prog_name="busbar"), rest.ApiError))
 
 
 if __name__ == "__main__":

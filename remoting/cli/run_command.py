@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import base64
-import ctypes
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -19,11 +15,13 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
+from remoting.cli.supervision import signals_blocked, sleep, supervise
+from remoting.cli.ticket_file import TicketFile
 
 HEARTBEAT_SECONDS = 5.0
 TICKET_RENEWAL_SECONDS = 120.0
 POLL_SECONDS = 0.2
-PR_SET_PDEATHSIG = 1
+RELEASE_SECONDS = 10.0
 
 
 def client_library_folder() -> Path:
@@ -42,7 +40,7 @@ class LeaseKeeper:
 
     api: Api
     allocation_id: str
-    path: Path
+    file: TicketFile
     key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
     ended: str = ""
 
@@ -52,7 +50,7 @@ class LeaseKeeper:
         self._thread = threading.Thread(target=self._renew_until_ended, daemon=True)
 
     def write_ticket(self) -> dict[str, Any]:
-        """Fetch new tickets and replace the ticket file atomically. Return the response."""
+        """Fetch new tickets and replace the ticket file. Return the response."""
         public = base64.b64encode(self.key.public_key().public_bytes_raw()).decode()
         response = self.api.request(
             "POST", f"allocations/{self.allocation_id}/tickets", {"client_public_key": public}
@@ -65,11 +63,7 @@ class LeaseKeeper:
             lines.append(f"node {t['node_id']}")
             lines += [f"endpoint {e['address']} {e['port']}" for e in t["endpoints"]]
             lines.append(f"ticket {t['ticket']}")
-        new_file = self.path.with_suffix(".new")
-        new_file.unlink(missing_ok=True)
-        new_file.touch(mode=0o600)
-        new_file.write_text("\n".join(lines) + "\n")
-        new_file.replace(self.path)
+        self.file.replace("\n".join(lines) + "\n")
         return response
 
     def start(self) -> None:
@@ -123,7 +117,7 @@ def wait_until_active(
                 f"The allocation did not start within {timeout_seconds:.0f} s. {reason}",
                 EXIT_TIMEOUT,
             )
-        time.sleep(POLL_SECONDS)
+        sleep(POLL_SECONDS)
         try:
             if time.monotonic() - renewed > HEARTBEAT_SECONDS:
                 renewed = time.monotonic()
@@ -137,22 +131,19 @@ def wait_until_active(
     return allocation
 
 
-def environment(ticket_path: Path, software: bool) -> dict[str, str]:
+def environment(ticket_path: str, software: bool) -> dict[str, str]:
     """Return the program's environment: client library first, and the path of the ticket file."""
     env = dict(os.environ)
     folder = str(client_library_folder())
     env["LD_LIBRARY_PATH"] = folder + (
         ":" + env["LD_LIBRARY_PATH"] if env.get("LD_LIBRARY_PATH") else ""
     )
-    env["BUSBAR_TICKET_FILE"] = str(ticket_path)
+    env["BUSBAR_TICKET_FILE"] = ticket_path
     if software:
         for name, value in software_gpu_variables().items():
             env.setdefault(name, value)
-        absent = client_library_folder().parent / "softgpu" / "no-nvjitlink" / "libnvJitLink.so.13"
-        if absent.exists():  # without nvJitLink, cuda.core and numba pass PTX to the driver
-            env["LD_PRELOAD"] = (
-                f"{absent}:{env['LD_PRELOAD']}" if env.get("LD_PRELOAD") else str(absent)
-            )
+        if absent := absent_linker():
+            env["LD_PRELOAD"] = f"{absent}:{env['LD_PRELOAD']}" if env.get("LD_PRELOAD") else absent
     return env
 
 
@@ -166,9 +157,20 @@ def software_gpu_variables() -> dict[str, str]:
     }
 
 
-def terminate_with_parent() -> None:
-    """Request SIGTERM when the parent process dies: its lease on the GPUs ends as well."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+def absent_linker() -> str:
+    """Return the path of a library that hides nvJitLink, or empty if it is not installed.
+
+    Without nvJitLink, cuda.core and Numba pass PTX to the driver. LD_PRELOAD is separated by
+    spaces and colons and has no escapes; a folder with one of them is named by a descriptor of
+    this process, which stays open.
+    """
+    folder = client_library_folder().parent / "softgpu" / "no-nvjitlink"
+    name = "libnvJitLink.so.13"
+    if not (folder / name).exists():
+        return ""
+    if not {" ", ":"} & set(str(folder)):
+        return str(folder / name)
+    return f"/proc/{os.getpid()}/fd/{os.open(folder, os.O_PATH | os.O_DIRECTORY)}/{name}"
 
 
 def run(
@@ -185,56 +187,46 @@ def run(
     """
     if shutil.which(command[0]) is None:
         raise ApiError(f"Program not found: {command[0]}", 127)
-    if allocation_id:
-        return run_on_allocation(
-            api, api.request("GET", f"allocations/{allocation_id}"), command, timeout_seconds
-        )
-    allocation = api.request("POST", "allocations", {"name": Path(command[0]).name[:100]} | request)
-    try:
-        return run_on_allocation(api, allocation, command, timeout_seconds)
-    finally:
-        release(api, allocation["id"])
+    with signals_blocked():
+        if allocation_id:
+            allocation = api.request("GET", f"allocations/{allocation_id}")
+            return run_on_allocation(api, allocation, command, timeout_seconds)
+        name = Path(command[0]).name[:100]
+        allocation = api.request("POST", "allocations", {"name": name} | request)
+        try:
+            return run_on_allocation(api, allocation, command, timeout_seconds)
+        finally:
+            release(api, allocation["id"])
 
 
 def run_on_allocation(
     api: Api, allocation: dict[str, Any], command: list[str], timeout_seconds: float | None
 ) -> int:
-    folder = Path(tempfile.mkdtemp(prefix="busbar-"))
-    keeper = LeaseKeeper(api, allocation["id"], folder / "ticket")
+    keeper = LeaseKeeper(api, allocation["id"], TicketFile())
     try:
         wait_until_active(api, allocation, timeout_seconds)
         tickets = keeper.write_ticket()["tickets"]
         keeper.start()
-        env = environment(keeper.path, any(t["software"] for t in tickets))
-        return supervise(keeper, command, env)
+        env = environment(keeper.file.path, any(t["software"] for t in tickets))
+        code = supervise(command, env, lambda: keeper.ended)
     finally:
         keeper.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def supervise(keeper: LeaseKeeper, command: list[str], env: dict[str, str]) -> int:
-    """Run the program until it exits, forwarding SIGTERM and SIGHUP. Return its exit code."""
-    process = subprocess.Popen(command, env=env, preexec_fn=terminate_with_parent)
-    for s in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(s, lambda number, _: process.send_signal(number))
-    while True:
-        try:
-            code = process.wait()
-            break
-        except KeyboardInterrupt:
-            continue  # the terminal sends SIGINT to the program as well; it may handle it
     if keeper.ended:
         print(f"busbar: {keeper.ended}", file=sys.stderr)
-    return code if code >= 0 else 128 - code
+    return code
 
 
 def release(api: Api, allocation_id: str) -> None:
-    """Release an allocation, with up to 10 attempts while the appliance is unreachable."""
-    for _ in range(10):
+    """Release an allocation. Repeats the request for 10 s while the appliance is unreachable.
+
+    If all attempts fail, the lease expires.
+    """
+    end = time.monotonic() + RELEASE_SECONDS
+    while time.monotonic() < end:
         try:
             api.request("DELETE", f"allocations/{allocation_id}")
             return
         except ApplianceUnreachable:
-            time.sleep(0.5)  # if all attempts fail, the lease expires
+            time.sleep(0.5)
         except ApiError:
             return

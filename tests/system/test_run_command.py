@@ -1,0 +1,254 @@
+"""`busbar run`: signals, exit codes, the program's environment, and what a kill leaves behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.supervisor import ROOT
+from tests.system.conftest import DEMO, Pool
+
+pytestmark = pytest.mark.system
+
+BUSBAR = str(ROOT / "build" / "bin" / "busbar")
+OUR_VARIABLES = {
+    "BUSBAR_TICKET_FILE",
+    "CUPY_COMPILE_WITH_PTX",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "TRITON_PTXAS_BLACKWELL_PATH",
+    "TRITON_PTXAS_PATH",
+}
+REPORT_SIGNALS = """
+import os, signal, sys
+def report(number, _):
+    print(number, flush=True)
+for number in map(int, sys.argv[1:]):
+    signal.signal(number, report)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+PASSED_ON = (
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGWINCH,
+    signal.SIGCONT,
+    signal.SIGTSTP,
+    signal.SIGRTMIN,
+    signal.SIGRTMAX,
+)
+
+
+@pytest.fixture
+def settled(pool: Pool) -> Iterator[Pool]:
+    yield pool
+    pool.settle()
+
+
+def next_line(program: subprocess.Popen[str]) -> str:
+    assert program.stdout is not None
+    return program.stdout.readline().strip()
+
+
+def start_reporter(pool: Pool, *signals: int) -> subprocess.Popen[str]:
+    """Start a program that prints the number of each of these signals that it receives."""
+    program = pool.start(5, sys.executable, "-c", REPORT_SIGNALS, *(str(int(s)) for s in signals))
+    assert next_line(program) == "ready", program.communicate()[1]
+    return program
+
+
+def test_every_signal_reaches_the_program(settled: Pool) -> None:
+    program = start_reporter(settled, *PASSED_ON)
+    for number in PASSED_ON:
+        program.send_signal(number)
+        assert next_line(program) == str(int(number))
+    program.send_signal(signal.SIGTERM)
+    assert program.wait(60) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR2, signal.SIGKILL, signal.SIGSEGV])
+def test_a_program_that_a_signal_ends_has_the_exit_code_of_a_shell(
+    settled: Pool, number: signal.Signals
+) -> None:
+    program = settled.start(5, "sh", "-c", f"kill -{int(number)} $$")
+    assert settled.finish(program)[0] == 128 + number
+
+
+def test_a_signal_in_the_queue_ends_the_command_and_the_allocation(settled: Pool) -> None:
+    whole = [settled.start(100, "sh", "-c", "echo started; exec sleep 60") for _ in range(2)]
+    assert [next_line(program) for program in whole] == ["started"] * 2
+    queued = settled.start(100, "true")
+    settled.wait("the queue", lambda: bool(settled.api.items("allocations", state="queued")))
+    queued.send_signal(signal.SIGTERM)
+    assert queued.wait(20) == 128 + signal.SIGTERM
+    assert not settled.api.items("allocations", state="queued")
+
+
+def start_on_terminal(pool: Pool, *command: str) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a program under `busbar run` in the foreground of a terminal. Return both."""
+    ours, theirs = pty.openpty()
+
+    def take_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    env = os.environ | {"BUSBAR_CONTEXT": str(pool.context)}
+    line = [BUSBAR, "run", "-p", "5", "--", *command]
+    process = subprocess.Popen(
+        line, env=env, stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=take_terminal
+    )
+    os.close(theirs)
+    return process, ours
+
+
+def read_until(terminal: int, text: str) -> str:
+    """Read from the terminal until the text has arrived. Return everything before it."""
+    found = ""
+    while text not in found:
+        found += os.read(terminal, 1024).decode()
+    return found.partition(text)[0]
+
+
+def test_a_signal_of_the_terminal_reaches_the_program_once(settled: Pool) -> None:
+    reported = [str(int(s)) for s in (signal.SIGINT, signal.SIGUSR1)]
+    command = (sys.executable, "-c", REPORT_SIGNALS, *reported)
+    process, terminal = start_on_terminal(settled, *command)
+    try:
+        read_until(terminal, "ready\r\n")
+        os.write(terminal, b"\x03")  # Ctrl-C
+        read_until(terminal, f"{int(signal.SIGINT)}\r\n")
+        process.send_signal(signal.SIGUSR1)
+        assert read_until(terminal, f"{int(signal.SIGUSR1)}\r\n") == ""
+        process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+        os.close(terminal)
+
+
+def test_the_terminal_can_stop_and_continue_the_command(settled: Pool) -> None:
+    process, terminal = start_on_terminal(settled, "sh", "-c", "echo ready; sleep 1; exit 7")
+    try:
+        read_until(terminal, "ready\r\n")
+        os.write(terminal, b"\x1a")  # Ctrl-Z
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        os.killpg(process.pid, signal.SIGCONT)
+        assert process.wait(60) == 7
+    finally:
+        process.kill()
+        os.close(terminal)
+
+
+def test_a_killed_command_leaves_no_key_behind(settled: Pool) -> None:
+    before = set(os.listdir(tempfile.gettempdir()))
+    script = 'trap "exit 9" TERM; head -c 4 "$BUSBAR_TICKET_FILE"; echo; echo $BUSBAR_TICKET_FILE; '
+    program = settled.start(5, "sh", "-c", script + "while :; do sleep 0.1; done")
+    assert next_line(program) == "key"
+    ticket_file = Path(next_line(program))
+    assert ticket_file.exists()
+    program.kill()
+    program.wait(20)
+    assert not ticket_file.exists()
+    assert {n for n in set(os.listdir(tempfile.gettempdir())) - before if "busbar" in n} == set()
+    assert program.stdout is not None
+    assert program.stdout.read() == ""  # the end of the pipe: the program has ended as well
+
+
+def test_the_end_of_the_allocation_ends_the_program(settled: Pool) -> None:
+    program = settled.start(5, "sh", "-c", "echo started; exec sleep 120")
+    assert next_line(program) == "started"
+    allocation = settled.api.items("allocations", state="active")[0]["id"]
+    settled.api.request("DELETE", f"allocations/{allocation}")
+    code, _, errors = settled.finish(program)
+    assert code == 128 + signal.SIGTERM
+    assert "busbar: " in errors
+
+
+def run_busbar(pool: Pool, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    env = os.environ | {"BUSBAR_CONTEXT": str(pool.context)}
+    return subprocess.run(
+        [BUSBAR, "run", "-p", "5", "--", *command],
+        env=env,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+def test_the_program_gets_only_the_variables_that_it_needs(settled: Pool, tmp_path: Path) -> None:
+    done = run_busbar(settled, tmp_path, "env", "-0")
+    names = {entry.partition("=")[0] for entry in done.stdout.split("\0") if entry}
+    added = names - set(os.environ) - {"BUSBAR_CONTEXT", "_"}
+    assert added <= OUR_VARIABLES
+    done = run_busbar(settled, tmp_path, sys.executable, "-c", "import nodes")
+    assert "No module named 'nodes'" in done.stderr
+
+
+def test_modules_in_the_current_folder_are_not_imported(settled: Pool, tmp_path: Path) -> None:
+    for name in ("typer", "json", "remoting"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the folder')\n")
+    done = run_busbar(settled, tmp_path, DEMO, "add")
+    assert done.returncode == 0 and "are correct" in done.stdout, done.stderr
+
+
+def test_errors_are_one_line_without_a_traceback(tmp_path: Path) -> None:
+    damaged = tmp_path / "context.json"
+    damaged.write_text('{"url": "https://127.0.0.1:9", "token": "t", "ca_pem": "x"}')
+    cases = [
+        ("login", "https://127.0.0.1:9"),
+        ("login", "127.0.0.1:8443"),
+        ("login", "http://127.0.0.1:8443"),
+        ("node", "list"),
+    ]
+    for arguments in cases:
+        env = os.environ | {"BUSBAR_CONTEXT": str(damaged)}
+        done = subprocess.run(
+            [BUSBAR, *arguments], env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode in (1, 2, 5)
+        assert done.stderr.startswith("busbar: ") and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("variables", "command"),
+    [
+        ({"BUSBAR_DATA": "/proc/nowhere"}, ("manage.py", "check")),
+        ({"BUSBAR_HTTPS_PORT": "abc"}, ("manage.py", "check")),
+        ({}, ("-m", "deploy.supervisor", "--data", "/proc/nowhere")),
+        ({}, ("-m", "nodes", "--folder", "/proc/nowhere", "enrol", "--token", "x")),
+        ({}, ("-m", "nodes", "--folder", "/proc/nowhere", "enrol", "--token", "@/nowhere")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_commands_of_administrators_print_no_traceback(
+    variables: dict[str, str], command: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=os.environ | variables,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stderr.strip() and "Traceback" not in done.stderr
