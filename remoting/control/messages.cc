@@ -127,6 +127,11 @@ static bool address_of(const char* path, sockaddr_un& a) {
   return true;
 }
 
+bool peer_of(int fd, ucred& peer) {
+  socklen_t n = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0;
+}
+
 int listen_at(const char* path) {
   sockaddr_un a;
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

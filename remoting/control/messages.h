@@ -4,6 +4,8 @@
 //
 // Thread safety: the functions are for any thread; a connection belongs to one thread at a time.
 #pragma once
+#include <sys/socket.h>
+
 #include <cstdint>
 
 #include "wire/format.h"
@@ -120,7 +122,8 @@ bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attac
 bool receive_message(int fd, Header& header, void* body, uint32_t room, int* attached_fd = nullptr,
                      int64_t deadline_ms = kNoDeadline);
 
-int listen_at(const char* path);   // replaces a stale socket; -1 on failure
-int connect_to(const char* path);  // -1 on failure, and when the other side accepts too slowly
+bool peer_of(int fd, ucred& peer);  // the process at the other end of a Unix socket
+int listen_at(const char* path);    // replaces a stale socket; -1 on failure
+int connect_to(const char* path);   // -1 on failure, and when the other side accepts too slowly
 
 }  // namespace busbar::control

@@ -29,6 +29,7 @@ void Sessions::adopt_record(const std::string& path, unsigned& adopted) {
   }
   s.is_child = 0;
   s.kill_at_ms = 0;
+  s.violations = -1;
   s.pidfd = open_pidfd((pid_t)s.record.pid);
   // The descriptor is opened first: a later process with this pid has another start time.
   bool same = s.pidfd >= 0 && server::process_start_time((pid_t)s.record.pid) == s.start_time;

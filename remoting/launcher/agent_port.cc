@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "control/log.h"
+
 namespace busbar::launcher {
 
 using control::Kind;
@@ -36,6 +38,11 @@ void serve(int fd, std::vector<uint8_t>& body, Grants& grants, Sessions& session
     if (!sent) return;
   }
 }
+// Every process of this user can connect, also a session server that a client controls.
+bool is_agent(int fd, Sessions& sessions) {
+  ucred peer{};
+  return control::peer_of(fd, peer) && peer.uid == geteuid() && !sessions.contains(peer.pid);
+}
 }  // namespace
 
 void serve_agent(int listener, Grants& grants, Sessions& sessions, int data_port) {
@@ -46,7 +53,10 @@ void serve_agent(int listener, Grants& grants, Sessions& sessions, int data_port
     timeval timeout{kTimeoutSeconds, 0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-    serve(fd, body, grants, sessions, data_port);
+    if (is_agent(fd, sessions))
+      serve(fd, body, grants, sessions, data_port);
+    else
+      control::log_line("launcher", "connection refused", "agent socket", "its peer is no agent");
     close(fd);
   }
 }

@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -100,6 +101,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   signal(SIGPIPE, SIG_IGN);
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // no process of this user reads the keys in memory
   raise_descriptor_limit();
   int signals = block_stop_signals();
   static Grants grants(settings.runtime);

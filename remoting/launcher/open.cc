@@ -38,14 +38,15 @@ bool refuse(transport::Tls& tls, Status status, const char* reason) {
 }
 
 // Sends the start message to a session server. Returns its reply, or null if it does not start.
+// `violations` gets the descriptor in the reply.
 std::unique_ptr<control::SessionReady> start_server(int fd, const control::SessionStart& start,
-                                                    int client) {
+                                                    int client, int& violations) {
   auto ready = std::make_unique<control::SessionReady>();
   control::Header h{};
   int64_t deadline_ms = transport::now_ms() + kStartMs;
   bool ok =
       control::send_message(fd, control::Kind::start, &start, sizeof start, client, deadline_ms) &&
-      control::receive_message(fd, h, ready.get(), sizeof *ready, nullptr, deadline_ms) &&
+      control::receive_message(fd, h, ready.get(), sizeof *ready, &violations, deadline_ms) &&
       h.kind == (uint32_t)control::Kind::ok &&
       h.body_bytes == offsetof(control::SessionReady, description) + ready->bytes;
   return ok ? std::move(ready) : nullptr;
@@ -97,10 +98,15 @@ void Sessions::add(const Session& s) {
   save(s);
 }
 
-void Sessions::set_running(const std::string& id) {
+// Takes over `violations`.
+void Sessions::set_running(const std::string& id, int violations) {
   std::lock_guard lock(mutex_);
   auto it = sessions_.find(id);
-  if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::opening) return;
+  if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::opening) {
+    if (violations >= 0) ::close(violations);
+    return;
+  }
+  it->second.violations = violations;
   it->second.record.state = (uint32_t)SessionState::running;
   save(it->second);
 }
@@ -121,15 +127,17 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     return;
   }
   add(new_session(start, key, ticket, process.pid, request, client_address));
-  auto ready = start_server(process.fd, start, tls.fd());
+  int violations = -1;
+  auto ready = start_server(process.fd, start, tls.fd(), violations);
   if (!ready) {
+    if (violations >= 0) ::close(violations);
     ::close(process.fd);
     refuse(tls, kNotStarted,
            "the session server could not start; see the launcher's log on the node");
     kill(process.pid, SIGKILL);
     return;
   }
-  set_running(control::hex(start.id, 16));
+  set_running(control::hex(start.id, 16), violations);
   wire::OpenReply reply{};
   std::memcpy(reply.session, start.id, sizeof start.id);
   reply.shared = ready->shared;

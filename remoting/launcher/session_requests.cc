@@ -16,9 +16,7 @@ namespace {
 int connect_to_session(const SessionAddress& to) {
   int fd = control::connect_to(to.path.c_str());
   ucred peer{};
-  socklen_t n = sizeof peer;
-  if (fd < 0 || (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.pid == to.pid))
-    return fd;
+  if (fd < 0 || (control::peer_of(fd, peer) && peer.pid == to.pid)) return fd;
   ::close(fd);
   return -1;
 }

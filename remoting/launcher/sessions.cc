@@ -14,6 +14,7 @@
 #include "control/hex.h"
 #include "control/log.h"
 #include "launcher/pidfd.h"
+#include "launcher/violations.h"
 #include "transport/clock.h"
 #include "transport/session_keys.h"
 
@@ -73,8 +74,10 @@ void Sessions::close_session(Session& s, const std::string& reason) {
   s.closed_boottime = boottime_seconds();
   unlink(record_path(s.record.id).c_str());
   unlink(socket_path(s.record.id).c_str());
-  if (s.pidfd >= 0) ::close(s.pidfd);
-  s.pidfd = -1;
+  for (int* fd : {&s.pidfd, &s.violations}) {
+    if (*fd >= 0) ::close(*fd);
+    *fd = -1;
+  }
   control::log_line("launcher", "session closed", hex(s.record.id, 16), reason);
 }
 
@@ -110,10 +113,19 @@ static std::string exit_reason(int status) {
   return "the session server ended with code " + std::to_string(code) + "; see the launcher's log";
 }
 
+// Kills a session that has made a system call which it may not make.
+static void end_violator(Session& s) {
+  std::string call = take_violation(s.violations);
+  if (call.empty()) return;
+  std::snprintf(s.record.reason, sizeof s.record.reason,
+                "it was killed: its session server made the system call %s", call.c_str());
+  kill_process(s.pidfd);
+}
+
 bool Sessions::has_exited(Session& s, std::string& reason) {
   int status = 0;
   if (s.is_child && waitpid((pid_t)s.record.pid, &status, WNOHANG) == (pid_t)s.record.pid) {
-    reason = exit_reason(status);
+    reason = *s.record.reason ? s.record.reason : exit_reason(status);
     return true;
   }
   reason = "the session server ended";
@@ -155,6 +167,7 @@ void Sessions::watch() {
       ++it;
       if (closed) continue;
       std::string reason;
+      end_violator(s);
       if (has_exited(s, reason))
         close_session(s, reason);
       else if (must_end(s))
@@ -199,6 +212,14 @@ std::vector<control::SessionRecord> Sessions::list() {
   std::vector<control::SessionRecord> records;
   for (auto& [id, s] : sessions_) records.push_back(s.record);
   return records;
+}
+
+bool Sessions::contains(pid_t pid) {
+  std::lock_guard lock(mutex_);
+  return std::any_of(sessions_.begin(), sessions_.end(), [&](auto& entry) {
+    const control::SessionRecord& r = entry.second.record;
+    return r.pid == (uint32_t)pid && r.state != (uint32_t)SessionState::closed;
+  });
 }
 
 void Sessions::end_all(const char* reason) {

@@ -28,6 +28,7 @@ struct Session {
   uint64_t fence_counter = 0;
   uint32_t is_child = 0;         // started by this launcher, which must collect its exit status
   int32_t pidfd = -1;            // in memory only
+  int32_t violations = -1;       // descriptor of launcher/violations.h, in memory only
   uint64_t closed_boottime = 0;  // CLOCK_BOOTTIME, in seconds
   uint64_t bulk_counter = 0;     // of the newest bulk connection
   transport::Secret attach_key{};
@@ -60,6 +61,7 @@ class Sessions {
   void watch();
   // Returns all sessions, including those that ended in the last two minutes.
   std::vector<control::SessionRecord> list();
+  bool contains(pid_t pid);  // true for the process of a session that has not ended
   // Ends all sessions. Blocks until they have ended, but not longer than the deadline of an end.
   void end_all(const char* reason);
 
@@ -72,7 +74,7 @@ class Sessions {
   Process take_spare();
   control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request) const;
   void add(const Session& s);
-  void set_running(const std::string& id);
+  void set_running(const std::string& id, int violations);
   void save(const Session& s) const;
   void update_refused_calls(Session& s);
   void close_session(Session& s, const std::string& reason);

@@ -63,10 +63,7 @@ void attach_bulk(const ControlServer& c, int connection) {
 
 void share_memory(const ControlServer& c, int fd, const wire::IpcToken& token) {
   ucred peer{};
-  socklen_t n = sizeof peer;
-  int memory = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n)
-                   ? -1
-                   : export_shared_memory(c.session, token, peer.pid);
+  int memory = control::peer_of(fd, peer) ? export_shared_memory(c.session, token, peer.pid) : -1;
   control::send_message(fd, memory < 0 ? Kind::refused : Kind::ok, nullptr, 0, memory,
                         message_deadline());
   if (memory >= 0) close(memory);
@@ -116,8 +113,9 @@ void start_control_server(const ControlServer& server) {
   std::thread([server] {
     for (;;) {
       int fd = accept4(server.listener, nullptr, nullptr, SOCK_CLOEXEC);
+      ucred peer{};
       if (fd < 0) continue;
-      serve(server, fd);
+      if (control::peer_of(fd, peer) && peer.uid == geteuid()) serve(server, fd);
       close(fd);
     }
   }).detach();

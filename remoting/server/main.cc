@@ -64,8 +64,9 @@ bool find_devices(Driver& cu, const control::SessionStart& start, std::vector<De
   return true;
 }
 
-// Sends the description of the devices to the launcher, which passes it to the client.
-bool report_ready(bool shared, const std::string& description) {
+// Sends the description of the devices to the launcher, which passes it to the client, and the
+// descriptor of Isolation, which only the launcher keeps.
+bool report_ready(bool shared, const std::string& description, int violations) {
   static control::SessionReady ready{};
   ready.shared = shared;
   ready.bytes = (uint32_t)description.size();
@@ -73,7 +74,7 @@ bool report_ready(bool shared, const std::string& description) {
   std::memcpy(ready.description, description.data(), description.size());
   return control::send_message(
       kStartFd, control::Kind::ok, &ready,
-      (uint32_t)(offsetof(control::SessionReady, description) + description.size()));
+      (uint32_t)(offsetof(control::SessionReady, description) + description.size()), violations);
 }
 
 uint32_t isolation_bits(const Isolation& i) {
@@ -135,9 +136,10 @@ std::string folder_of(const std::string& path) {
   int rendezvous = transport::connect_to_client(name, key);
   std::string description = describe_devices(
       cu, *ledger, devices, {std::begin(start.free_addresses), std::end(start.free_addresses)});
-  Isolation isolation = enter_sandbox();
-  if (!report_ready(rendezvous >= 0, description))
+  Isolation isolation = enter_sandbox(cu.software ? DriverKind::software_gpu : DriverKind::nvidia);
+  if (!report_ready(rendezvous >= 0, description, isolation.violations))
     end_process("the launcher is gone", kStartFailed);
+  if (isolation.violations >= 0) close(isolation.violations);
 
   Link* link = connect_client(client, rendezvous, key);
   PinnedPool pinned(cu);

@@ -1,5 +1,7 @@
 // Privileges that a session server gives up before it reads the first byte of a client.
 #pragma once
+#include "server/system_calls.h"
+
 namespace busbar::server {
 
 // The measures that are in effect.
@@ -7,10 +9,13 @@ struct Isolation {
   bool seccomp = false;
   bool no_new_privs = false;
   bool resource_limits = false;
+  // Reports other system calls than the permitted ones to its reader, which must end the process.
+  // -1 if the kernel ends the process itself.
+  int violations = -1;
 };
 
-// Denies new programs, tracing, mounts and privileges to all threads. Called once, after the driver
-// is initialised. A measure that fails is missing in the result.
-Isolation enter_sandbox();
+// Permits all threads a fixed set of system calls and denies others access to this process. Called
+// once, after the driver is initialised. A measure that fails is missing in the result.
+Isolation enter_sandbox(DriverKind driver);
 
 }  // namespace busbar::server

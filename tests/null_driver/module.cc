@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "null_driver/attacks.h"
 #include "null_driver/driver.h"
 #include "server/self_test.h"
 
@@ -132,7 +133,13 @@ API CUresult cuModuleEnumerateFunctions(CUfunction* out, unsigned n, CUmodule h)
     if (i < n) out[i++] = (CUfunction)f;
   return CUDA_SUCCESS;
 }
+// A name that starts with "attack:" runs attacks.h instead; the result is the size.
 API CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* n, CUmodule h, const char* name) {
+  constexpr char kAttack[] = "attack:";
+  if (!std::strncmp(name, kAttack, sizeof kAttack - 1)) {
+    *n = (size_t)run_attack(name + sizeof kAttack - 1);
+    return CUDA_SUCCESS;
+  }
   auto* m = (Module*)h;
   std::lock_guard lock(m->mutex);
   CUdeviceptr& at = m->globals[name];
