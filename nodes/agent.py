@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import platform
 import signal
 import time
 import uuid
@@ -23,9 +22,9 @@ from nodes.channel import Outbox, open_channel, retry_delays, with_jitter
 from nodes.credential_keeper import CredentialKeeper
 from nodes.desired_state import to_grants
 from nodes.gpus import Gpu, Nvml
-from nodes.launcher_control import LauncherControl, LauncherError, SessionList, SessionReport
+from nodes.launcher_control import LauncherControl, LauncherError, SessionList
+from nodes.messages import encode_inventory, encode_report
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
-from nodes.version import AGENT_VERSION
 
 log = logging.getLogger("agent")
 
@@ -33,13 +32,6 @@ POLL_SECONDS = 1.0
 """Interval at which the launcher's sessions are read."""
 GPU_POLL_SECONDS = 10.0
 """Interval at which the GPUs are enumerated."""
-NOT_ENFORCED = {
-    "user": "sessions run as the launcher's user",
-    "cgroup": "the launcher has no delegated cgroup",
-    "seccomp": "the kernel refused the filter",
-    "no_new_privs": "the kernel refused it",
-    "resource_limits": "the kernel refused them",
-}
 
 
 @dataclass
@@ -186,9 +178,7 @@ class Agent:
     def _send_report(self, listed: SessionList) -> None:
         """Send the launcher's sessions and the generation that it has applied."""
         self._last_summary = summary_of(listed)
-        report = fleet_pb2.Report(
-            generation=listed.generation, sessions=[encode_session(s) for s in listed.sessions]
-        )
+        report = encode_report(listed)
         self.outbox.put(fleet_pb2.AgentMessage(report=report))
 
     async def _send_samples(self) -> None:
@@ -209,15 +199,7 @@ class Agent:
         except LauncherError:
             port = 0
         self.gpus = await asyncio.to_thread(self.nvml.gpus)
-        inventory = fleet_pb2.Inventory(
-            agent_version=AGENT_VERSION,
-            driver_version=self.nvml.driver_version(),
-            cuda_version=self.nvml.cuda_version(),
-            operating_system=platform.platform()[:100],
-            software=self.nvml.software(),
-            endpoints=[fleet_pb2.Endpoint(address=a, port=port) for a in self.addresses if port],
-            gpus=[encode_gpu(g) for g in self.gpus],
-        )
+        inventory = encode_inventory(self.nvml, self.gpus, self.addresses if port else [], port)
         self.outbox.put(fleet_pb2.AgentMessage(inventory=inventory))
 
 
@@ -231,45 +213,3 @@ def describe_change(before: Sequence[Gpu], after: Sequence[Gpu]) -> str:
 def summary_of(listed: SessionList) -> object:
     """Return the part of the sessions whose change is reported at once, without counters."""
     return listed.generation, [(s.session_id, s.state, s.refused_calls) for s in listed.sessions]
-
-
-def isolation_of(s: SessionReport) -> dict[str, str]:
-    """Return "enforced" or the reason why not, for each isolation mechanism."""
-    out = {name: "enforced" if on else NOT_ENFORCED[name] for name, on in s.isolation.items()}
-    out["memory_limit"] = "enforced"
-    out["compute_limit"] = "not enforced in this release: kernels of all sessions take turns"
-    return out
-
-
-def encode_gpu(g: Gpu) -> fleet_pb2.Gpu:
-    return fleet_pb2.Gpu(
-        uuid=g.uuid.bytes,
-        index=g.index,
-        model=g.model,
-        memory_bytes=g.memory_bytes,
-        compute_capability=g.compute_capability,
-        pci_bus_id=g.pci_bus_id,
-        mig=g.mig,
-        links=dict(g.links),
-    )
-
-
-def encode_session(s: SessionReport) -> fleet_pb2.Session:
-    return fleet_pb2.Session(
-        id=s.session_id.bytes,
-        allocation_id=s.allocation_id.bytes,
-        state=s.state,
-        pid=s.pid,
-        client_pid=s.client_pid,
-        client_address=s.client_address,
-        program=s.program,
-        isolation=isolation_of(s),
-        memory_bytes=s.memory_bytes,
-        launches=s.launches,
-        bytes_in=s.bytes_in,
-        bytes_out=s.bytes_out,
-        end_reason=s.reason,
-        opened_seconds=s.opened_seconds,
-        refused_calls=s.refused_calls,
-        partition_bytes=s.partition_bytes,
-    )

@@ -13,16 +13,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from uuid import UUID
 
+from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError
 from appliance.db import change_log
 from appliance.db.change_log import Change, Topic
-from appliance.db.writer import fleet_pool, run_in_thread, submit_write
+from appliance.db.writer import fleet_pool, run_in_thread, submit_write, write_transaction
 from appliance.fleet import auth, reports
 from appliance.fleet.desired_state import build_desired_state
 from appliance.fleet.gateway_options import GATEWAY_ENVIRONMENT, PORT_TAKEN, Options
 from appliance.fleet.generation_poller import GenerationPoller
 from appliance.inventory import reports as inventory_reports
 from appliance.inventory.locks import lock_node
+from appliance.inventory.models import Node
 from appliance.ipc import frames, processes
 from appliance.ipc.frames import Frame, Kind
 from appliance.runtime.failpoints import failpoint
@@ -110,6 +112,8 @@ class FleetBackend:
                 elif frame.kind is Kind.HEARTBEATS:
                     for node in frames.split_ids(frame.body):
                         reachability.record_heartbeat(UUID(bytes=node))
+                elif frame.kind is Kind.MESSAGE_REFUSED:
+                    fleet_pool.submit(record_refusal, UUID(bytes=frame.node), frame.body.decode())
                 elif frame.kind in (Kind.REPORT, Kind.DESIRED_STATE):
                     self._handle_on_writer(connection, frame)
                 else:
@@ -183,15 +187,15 @@ class FleetBackend:
 
     def _inventory(self, node_id: UUID, body: bytes) -> bytes:
         reachability.publish_heartbeat(node_id)
-        inventory_reports.record_node_report(
+        rows = inventory_reports.record_node_report(
             node_id=node_id, report=reports.parse_inventory(fleet_pb2.AgentMessage.FromString(body))
         )
-        return b""
+        return frames.PROGRESS.pack(rows, False)
 
     def _report(self, node_id: UUID, body: bytes) -> bytes:
         reachability.publish_heartbeat(node_id)
-        reports.process_report(node_id, fleet_pb2.Report.FromString(body))
-        return b""
+        rows, more = reports.process_report(node_id, fleet_pb2.Report.FromString(body))
+        return frames.PROGRESS.pack(rows, more)
 
     def _state(self, node_id: UUID, body: bytes) -> bytes:
         encoded: bytes = build_desired_state(node_id).SerializeToString()
@@ -229,3 +233,15 @@ class FleetBackend:
             self.send(Frame(Kind.CERTIFICATES_ENDED, body=" ".join(ended).encode()))
         for serial in ended:
             del self._admitted[serial]
+
+
+@write_transaction
+def record_refusal(node_id: UUID, reason: str) -> None:
+    """Record that the gateway refused a message of a node. The gateway limits the rate."""
+    node = Node.objects.get(pk=node_id)
+    emit(
+        "node.message_refused",
+        path=node.path,
+        object_id=node_id,
+        message=f"The agent of node {node.name} sent an invalid message: {reason}.",
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-MAX_BOOT_ID = 64
 KEPT_BOOTS = 16
 """Latest boots of each node."""
 RETURNS = 2

@@ -1,4 +1,4 @@
-"""Validation and processing of agent messages: inventory and reports."""
+"""Processing of agent messages that the gateway has checked: inventory and reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from appliance.allocations import services as allocations
-from appliance.allocations import sessions
+from appliance.allocations import session_reports, sessions
 from appliance.allocations.models import SessionState
 from appliance.db.prepared import Select, Update
 from appliance.db.writer import write_transaction
@@ -14,25 +14,16 @@ from appliance.inventory import reports as inventory
 from appliance.inventory.models import Node
 from nodes.protocol import fleet_pb2
 
-MAX_GPUS, MAX_ENDPOINTS, MAX_REFUSED_CALLS, MAX_PARTITIONS = 64, 16, 64, 16
-MAX_BYTES = MAX_COUNT = (1 << 63) - 1
-"""The largest value of a database column."""
-MAX_INDEX, MAX_PORT, MAX_SECONDS = 1 << 12, (1 << 16) - 1, 1 << 40
 
+def process_report(node_id: UUID, report: fleet_pb2.Report) -> tuple[int, bool]:
+    """Process a report of a node, which the gateway has checked. Writes only if something changed.
 
-def check_range(value: int, maximum: int) -> int:
-    """Return the value. Raises ValueError if it is not in 0..maximum."""
-    if not 0 <= value <= maximum:
-        raise ValueError(f"{value} is not between 0 and {maximum}")
-    return value
-
-
-def process_report(node_id: UUID, report: fleet_pb2.Report) -> None:
-    """Process a report of a node. Blocks; writes only if something changed."""
-    check_range(report.generation, MAX_COUNT)
+    Return the number of written rows, and whether another call must apply the rest.
+    """
     unchanged = not report.sessions and applied_generation(node_id) == report.generation
-    if not unchanged or sessions.OPEN_SESSIONS.rows(node_id=node_id):
-        record_report(node_id, report)
+    if not unchanged or session_reports.OPEN_SESSIONS.rows(node_id=node_id):
+        return record_report(node_id, report)
+    return 0, False
 
 
 SET_APPLIED = Update(
@@ -50,14 +41,15 @@ def applied_generation(node_id: UUID) -> int | None:
 
 
 @write_transaction
-def record_report(node_id: UUID, report: fleet_pb2.Report) -> None:
+def record_report(node_id: UUID, report: fleet_pb2.Report) -> tuple[int, bool]:
     reported = [parse_session(s) for s in report.sessions]
-    sessions.record_sessions(node_id=node_id, reported=reported)
+    recorded = session_reports.record_sessions(node_id=node_id, reported=reported)
     record_applied(
         node_id,
         report.generation,
         {s.allocation_id for s in reported if s.state != SessionState.CLOSED},
     )
+    return recorded
 
 
 @write_transaction
@@ -73,7 +65,6 @@ def record_applied(node_id: UUID, generation: int, alive: Collection[UUID] = ())
 
 
 def parse_inventory(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
-    """Return the inventory of a message. Raises ValueError for values out of range."""
     i = message.inventory
     return inventory.ReportedNode(
         agent_version=i.agent_version,
@@ -82,29 +73,25 @@ def parse_inventory(message: fleet_pb2.AgentMessage) -> inventory.ReportedNode:
         software=i.software,
         boot_id=message.boot_id,
         cuda_version=i.cuda_version,
-        endpoints=tuple(
-            (e.address[:255], check_range(e.port, MAX_PORT)) for e in i.endpoints[:MAX_ENDPOINTS]
-        ),
-        gpus=tuple(parse_gpu(g) for g in i.gpus[:MAX_GPUS]),
+        endpoints=tuple((e.address, e.port) for e in i.endpoints),
+        gpus=tuple(parse_gpu(g) for g in i.gpus),
     )
 
 
 def parse_gpu(g: fleet_pb2.Gpu) -> inventory.ReportedGpu:
-    links = sorted((check_range(index, MAX_INDEX), kind[:8]) for index, kind in g.links.items())
     return inventory.ReportedGpu(
         UUID(bytes=g.uuid),
-        check_range(g.index, MAX_INDEX),
+        g.index,
         g.model[:100],
-        check_range(g.memory_bytes, MAX_BYTES),
+        g.memory_bytes,
         g.compute_capability[:10],
-        g.pci_bus_id[:20],
+        g.pci_bus_id,
         g.mig,
-        tuple(links)[:MAX_GPUS],
+        tuple(sorted(g.links.items())),
     )
 
 
 def parse_session(s: fleet_pb2.Session) -> sessions.ReportedSession:
-    """Return a reported session. Raises ValueError for values out of range."""
     return sessions.ReportedSession(
         session_id=UUID(bytes=s.id),
         allocation_id=UUID(bytes=s.allocation_id),
@@ -114,12 +101,12 @@ def parse_session(s: fleet_pb2.Session) -> sessions.ReportedSession:
         client_address=s.client_address,
         program=s.program,
         isolation=dict(s.isolation),
-        memory_bytes=check_range(s.memory_bytes, MAX_BYTES),
-        launches=check_range(s.launches, MAX_COUNT),
-        bytes_in=check_range(s.bytes_in, MAX_BYTES),
-        bytes_out=check_range(s.bytes_out, MAX_BYTES),
+        memory_bytes=s.memory_bytes,
+        launches=s.launches,
+        bytes_in=s.bytes_in,
+        bytes_out=s.bytes_out,
         end_reason=s.end_reason,
-        opened_seconds=check_range(s.opened_seconds, MAX_SECONDS),
-        refused_calls=tuple(name[:64] for name in s.refused_calls[:MAX_REFUSED_CALLS]),
-        partition_bytes=tuple(s.partition_bytes[:MAX_PARTITIONS]),
+        opened_seconds=s.opened_seconds,
+        refused_calls=tuple(s.refused_calls),
+        partition_bytes=tuple(s.partition_bytes),
     )

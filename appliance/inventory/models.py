@@ -71,6 +71,8 @@ class Node(models.Model):
     lock_reason = models.CharField(max_length=300, blank=True)
     """Evidence that the node's identity exists twice. A locked node cannot connect."""
     last_seen_at = models.DateTimeField(null=True)
+    ignored_sessions = models.PositiveBigIntegerField(default=0)
+    """Reported sessions of allocations without a partition on the node."""
     labels = models.JSONField(default=dict, blank=True)
     notes = models.TextField(max_length=MAX_NOTES, blank=True)
     site = models.ForeignKey(Site, null=True, on_delete=models.SET_NULL, related_name="nodes")

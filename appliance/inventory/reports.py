@@ -83,14 +83,17 @@ def create_node(*, name: str) -> Node:
     return node
 
 
-def record_node_report(*, node_id: UUID, report: ReportedNode) -> None:
+def record_node_report(*, node_id: UUID, report: ReportedNode) -> int:
     """Record a report, unless it changes nothing.
 
     After a restart of the appliance all nodes report at once, mostly without changes; these
-    reports cost no write. GPUs that are no longer reported stay, marked as not present.
+    reports cost no write. GPUs that are no longer reported stay, marked as not present. Return the
+    number of rows that were written, about.
     """
-    if not is_unchanged(node_id, report):
-        apply_node_report(node_id=node_id, report=report)
+    if is_unchanged(node_id, report):
+        return 0
+    apply_node_report(node_id=node_id, report=report)
+    return 1 + len(report.gpus)
 
 
 def is_unchanged(node_id: UUID, report: ReportedNode) -> bool:

@@ -34,6 +34,12 @@ class NodeSerializer(RowSerializer[Node]):
     )
     last_seen_at = serializers.SerializerMethodField(help_text="Time of the last heartbeat.")
 
+    ignored_sessions = serializers.IntegerField(
+        read_only=True,
+        help_text="Sessions that the node reported for allocations that it does not hold."
+        " A few can occur when an allocation ends.",
+    )
+
     class Meta:
         model = Node
         fields = (
@@ -53,6 +59,7 @@ class NodeSerializer(RowSerializer[Node]):
             "software",
             "endpoints",
             "last_seen_at",
+            "ignored_sessions",
             "labels",
             "notes",
             "site",

@@ -24,15 +24,17 @@ class Kind(enum.IntEnum):
     ADMIT = 1
     """Body: the certificate's serial. Reply: the node's id."""
     INVENTORY = 2
-    """Body: the AgentMessage."""
+    """Body: the AgentMessage. Reply: PROGRESS."""
     REPORT = 3
-    """Body: the Report."""
+    """Body: the Report. Reply: PROGRESS."""
     DESIRED_STATE = 4
     """Reply: the DesiredState."""
     LOCK = 5
     """Two agents have the identity of the node. Reply: empty."""
     HEARTBEATS = 6
     """Body: ids of nodes. Without a reply."""
+    MESSAGE_REFUSED = 8
+    """The node sent an invalid message. Body: the reason. Without a reply."""
     SAMPLES = 7
     """To the HTTP server. Body: for each node with a heartbeat its Samples or an empty message, see
     `pack_by_node`. Reply: one byte per node, 1 if the samples were stored."""
@@ -51,6 +53,8 @@ class Kind(enum.IntEnum):
 SEND_SECONDS = 5
 BUFFER_BYTES = 1 << 18
 HEADER = struct.Struct("<IBI16s")
+PROGRESS = struct.Struct("<I?")
+"""Number of written rows, and whether more of the message must be applied by another request."""
 NO_NODE = bytes(16)
 
 

@@ -15,7 +15,7 @@ from django.conf import settings
 
 from appliance.accounts.models import User
 from appliance.activity.models import Event
-from appliance.allocations import eviction, leases, services, sessions
+from appliance.allocations import eviction, leases, services, session_reports, sessions
 from appliance.allocations.models import Allocation, Partition, Session
 from appliance.allocations.tickets import signing_key
 from appliance.fleet.desired_state import build_desired_state
@@ -128,11 +128,11 @@ def test_open_session_renews_the_lease(
     node = add_node()
     allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
     applied(node)
-    sessions.record_sessions(node_id=node.pk, reported=[session_of(allocation["id"])])
+    session_reports.record_sessions(node_id=node.pk, reported=[session_of(allocation["id"])])
     monkeypatch.setattr(leases, "seconds_since_renewal", lambda _: 31.0)
     eviction.evict_expired()
     assert Allocation.objects.get(pk=allocation["id"]).state == "active"
-    sessions.record_sessions(node_id=node.pk, reported=[])
+    session_reports.record_sessions(node_id=node.pk, reported=[])
     assert Session.objects.get().state == "closed"
 
 
@@ -162,8 +162,8 @@ def test_session_lists_refused_calls(cast: Cast, client_of: Clients, add_node: A
     allocation = body(alice.post(URL, {}, format="json"))
     applied(node)
     first = session_of(allocation["id"], refused_calls=("cuParamSetTexRef",))
-    sessions.record_sessions(node_id=node.pk, reported=[first])
-    sessions.record_sessions(
+    session_reports.record_sessions(node_id=node.pk, reported=[first])
+    session_reports.record_sessions(
         node_id=node.pk,
         reported=[replace(first, state="closed", refused_calls=("cuParamSetTexRef", "cuGLInit"))],
     )
@@ -185,11 +185,11 @@ def test_sessions_of_allocations_on_other_nodes_are_ignored(
     stranger = add_node("stranger", gpus=0)
     allocation = body(client_of(cast.alice).post(URL, {}, format="json"))
     applied(node)
-    sessions.record_sessions(node_id=stranger.pk, reported=[session_of(allocation["id"])])
+    session_reports.record_sessions(node_id=stranger.pk, reported=[session_of(allocation["id"])])
     assert not Session.objects.exists()
     mine = session_of(allocation["id"])
-    sessions.record_sessions(node_id=node.pk, reported=[mine])
-    sessions.record_sessions(
+    session_reports.record_sessions(node_id=node.pk, reported=[mine])
+    session_reports.record_sessions(
         node_id=stranger.pk,
         reported=[session_of(allocation["id"], session_id=mine.session_id, state="closed")],
     )

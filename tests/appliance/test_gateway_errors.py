@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from appliance.fleet.gateway import Controller, FleetServicer, SampleClient, Stream
+from appliance.fleet.agent_stream import Stream
+from appliance.fleet.controller_connection import Controller, SampleClient
+from appliance.fleet.servicer import FleetServicer
 from appliance.ipc import frames
 from appliance.ipc.frames import Frame, Kind
 from nodes.protocol import fleet_pb2
@@ -57,5 +59,5 @@ def test_temporary_error_ends_the_stream_so_that_the_inventory_is_sent_again(err
     assert asyncio.run(stream_ends(error))
 
 
-def test_invalid_inventory_does_not_end_the_stream() -> None:
-    assert not asyncio.run(stream_ends(b"invalid A GPU has no id."))
+def test_inventory_that_the_controller_refuses_ends_the_stream() -> None:
+    assert asyncio.run(stream_ends(b"invalid A GPU has no id."))

@@ -5,10 +5,12 @@ Rows of other nodes do not change, and the appliance continues to work.
 
 from __future__ import annotations
 
+import itertools
 import queue
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.system
 
 CONNECT = "/busbar.fleet.v1.Fleet/Connect"
 SECONDS = 15.0
+MAX_UNSENT = 16
 
 
 class Agent:
@@ -86,9 +89,20 @@ class Agent:
     def has_model(self, model: str) -> bool:
         return self.models() == [model]
 
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return self.pool.api.items("events", object_id=self.node_id, kind=kind)
+
     def close(self) -> None:
         for channel in self.channels:
             channel.close()
+
+    def remove(self) -> None:
+        self.close()
+        self.pool.wait(
+            "the removal of the node",
+            lambda: self.pool.api.request("DELETE", f"nodes/{self.node_id}") == {},
+            60,
+        )
 
 
 def session_with_extreme_values() -> fleet_pb2.Session:
@@ -106,16 +120,25 @@ def session_with_extreme_values() -> fleet_pb2.Session:
     )
 
 
+def invented_session(**changes: Any) -> fleet_pb2.Session:
+    values: dict[str, Any] = {
+        "id": uuid.uuid4().bytes,
+        "allocation_id": uuid.uuid4().bytes,
+        "state": "running",
+    }
+    return fleet_pb2.Session(**(values | changes))
+
+
 class Stream:
     def __init__(self, channel: grpc.Channel) -> None:
-        self.sent: queue.Queue[bytes] = queue.Queue()
+        self.sent: queue.Queue[bytes] = queue.Queue(MAX_UNSENT)
         self.replies = channel.stream_stream(CONNECT, None, None)(
             iter(self.sent.get, b"end"), timeout=2 * SECONDS
         )
 
     def send(self, *messages: fleet_pb2.AgentMessage | bytes) -> None:
         for m in messages:
-            self.sent.put(m if isinstance(m, bytes) else m.SerializeToString())
+            self.sent.put(m if isinstance(m, bytes) else m.SerializeToString(), timeout=SECONDS)
 
     def error(self) -> grpc.StatusCode:
         """Block until the appliance ends the stream and return its status code."""
@@ -131,12 +154,7 @@ class Stream:
 def agent(pool: Pool) -> Iterator[Agent]:
     agent = Agent(pool)
     yield agent
-    agent.close()
-    pool.wait(
-        "the removal of the node",
-        lambda: pool.api.request("DELETE", f"nodes/{agent.node_id}") == {},
-        60,
-    )
+    agent.remove()
 
 
 def wait_until_processed(agent: Agent, stream: Stream) -> None:
@@ -157,46 +175,78 @@ def test_malformed_message_ends_only_its_stream(agent: Agent) -> None:
     wait_until_processed(agent, agent.connect())
 
 
-def test_message_with_invalid_values_is_dropped_and_stream_continues(agent: Agent) -> None:
-    invalid = [
-        agent.inventory(1, uuid=b"short"),
-        fleet_pb2.AgentMessage(
-            boot_id="b",
-            sequence=2,
-            report=fleet_pb2.Report(
-                generation=1, sessions=[fleet_pb2.Session(id=b"x", allocation_id=b"y")]
-            ),
-        ),
-        fleet_pb2.AgentMessage(
-            boot_id="b",
-            sequence=3,
-            samples=fleet_pb2.Samples(
-                metrics=["m"] * 3, gpus=[fleet_pb2.GpuSample(gpu_uuid=agent.gpu.bytes)]
-            ),
-        ),
-        fleet_pb2.AgentMessage(
-            boot_id="b",
-            sequence=4,
-            samples=fleet_pb2.Samples(metrics=[f"m{i}" for i in range(1000)]),
-        ),
-        fleet_pb2.AgentMessage(boot_id="b" * 10_000, sequence=5),
-        agent.inventory(6, memory_bytes=(1 << 64) - 1),
-        agent.inventory(6, index=(1 << 32) - 1),
-        fleet_pb2.AgentMessage(
-            boot_id="b", sequence=7, report=fleet_pb2.Report(generation=(1 << 64) - 1)
-        ),
-        fleet_pb2.AgentMessage(
-            boot_id="b",
-            sequence=8,
-            report=fleet_pb2.Report(generation=1, sessions=[session_with_extreme_values()]),
-        ),
-        fleet_pb2.AgentMessage(),
-    ]
-    for n, message in enumerate(invalid):
+INVALID = {
+    "a short id": fleet_pb2.Report(sessions=[fleet_pb2.Session(id=b"x", allocation_id=b"y")]),
+    "extreme numbers": fleet_pb2.Report(generation=1, sessions=[session_with_extreme_values()]),
+    "a generation": fleet_pb2.Report(generation=(1 << 64) - 1),
+    "a long state": fleet_pb2.Report(sessions=[invented_session(state="x" * 900_000)]),
+    "3,000 sessions": fleet_pb2.Report(sessions=[invented_session() for _ in range(3000)]),
+}
+
+
+def test_invalid_report_ends_the_stream_with_one_event(agent: Agent) -> None:
+    for sequence, report in enumerate(INVALID.values()):
         stream = agent.connect()
-        stream.send(message, agent.inventory(1 << 50, model=f"after {n}"))
-        agent.pool.wait(f"turn {n}", partial(agent.has_model, f"after {n}"), SECONDS)
-    assert agent.pool.api.request("GET", "appliance")
+        stream.send(fleet_pb2.AgentMessage(boot_id="b", sequence=sequence + 1, report=report))
+        assert stream.error() == grpc.StatusCode.INVALID_ARGUMENT
+    wait_until_processed(agent, agent.connect())
+    assert len(agent.events("node.message_refused")) == 1
+
+
+@pytest.mark.parametrize(
+    "values", [{"uuid": b"short"}, {"memory_bytes": (1 << 64) - 1}, {"index": (1 << 32) - 1}]
+)
+def test_invalid_inventory_ends_the_stream(agent: Agent, values: dict[str, Any]) -> None:
+    stream = agent.connect()
+    stream.send(agent.inventory(1, **values))
+    assert stream.error() == grpc.StatusCode.INVALID_ARGUMENT
+    assert agent.models() == []
+
+
+def test_flood_of_a_hostile_agent_does_not_delay_another_one(agent: Agent, pool: Pool) -> None:
+    """Invented sessions, messages of 1 MiB and reports without pause, for some seconds."""
+    honest, known = Agent(pool), {s["id"] for s in pool.sessions()}
+    stream = honest.connect()
+    stream.send(honest.inventory(1))
+    pool.wait("the honest agent", lambda: bool(honest.models()), SECONDS)
+    numbers = itertools.count(10)
+    before = [acknowledgement_seconds(stream, n) for n in itertools.islice(numbers, 10)]
+    during = []
+    with ThreadPoolExecutor(1) as threads:
+        flood = threads.submit(send_flood, agent)
+        while not flood.done():
+            during.append(acknowledgement_seconds(stream, next(numbers)))
+        sent = flood.result()
+    print(f"acknowledged in {max(before):.3f} s, under {len(sent)} messages {max(during):.3f} s")
+    assert max(during) < max(2.0, 3 * max(before)), (before, during)
+    assert len(sent) > 50 and agent.row()["ignored_sessions"] >= 1500
+    assert {s["id"] for s in pool.sessions()} <= known
+    honest.remove()
+
+
+def send_flood(agent: Agent) -> list[int]:
+    """Send as many reports as the appliance reads in five seconds. Return their sizes."""
+    sent: list[int] = []
+    stream, end = agent.connect(), time.monotonic() + 5
+    stream.send(agent.inventory(1))
+    while time.monotonic() < end:
+        sessions = [invented_session() for _ in range(1500 if len(sent) % 2 else 10)]
+        report = fleet_pb2.Report(generation=1, sessions=sessions)
+        message = fleet_pb2.AgentMessage(boot_id="b", sequence=len(sent) + 2, report=report)
+        sent.append(message.ByteSize())
+        stream.send(message)
+    return sent
+
+
+def acknowledgement_seconds(stream: Stream, sequence: int) -> float:
+    """Send a sample and return the seconds until the appliance acknowledges it."""
+    started = time.monotonic()
+    samples = fleet_pb2.Samples(metrics=["power_watts"])
+    stream.send(fleet_pb2.AgentMessage(boot_id="b", sequence=sequence, samples=samples))
+    for reply in stream.replies:
+        if fleet_pb2.ApplianceMessage.FromString(reply).acknowledged_sequence >= sequence:
+            return time.monotonic() - started
+    raise AssertionError("the stream ended")
 
 
 def test_repeated_or_late_message_is_ignored(agent: Agent) -> None:

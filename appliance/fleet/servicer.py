@@ -1,0 +1,205 @@
+"""gRPC service of the agents."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import grpc
+from cryptography import x509
+
+from appliance.fleet.agent_stream import Stream
+from appliance.fleet.boots import BootHistory
+from appliance.fleet.controller_connection import REVOKED, Controller, RequestError
+from appliance.fleet.message_budget import (
+    CONNECTION_SECONDS,
+    REFUSAL_SECONDS,
+    ROW_SECONDS,
+    MessageBudget,
+    MessageBudgets,
+    work_of,
+)
+from appliance.fleet.message_check import InvalidMessageError, check_message
+from appliance.ipc.frames import PROGRESS, Frame, Kind
+from nodes.protocol import fleet_pb2, fleet_pb2_grpc
+
+log = logging.getLogger("appliance.gateway")
+Context = grpc.aio.ServicerContext[Any, Any]
+
+NODES_AT_FULL_CADENCE = 200
+"""With more nodes each sends less often, so that the total rate stays the same."""
+_GRPC_CODE = {
+    "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
+    "node_locked": grpc.StatusCode.PERMISSION_DENIED,
+}
+"""Status of an error reply; UNAVAILABLE for any other, so that the agent tries again."""
+
+
+def serial_of(auth_context: Mapping[str, Any]) -> str:
+    """Return the serial of the peer's certificate; empty without one."""
+    pems = list(auth_context.get("x509_pem_cert", ()))
+    return format(x509.load_pem_x509_certificate(pems[0]).serial_number, "x") if pems else ""
+
+
+class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base has no types
+    """gRPC service of the agents."""
+
+    def __init__(
+        self, controller: Controller, streams: dict[bytes, Stream], heartbeat_seconds: float
+    ) -> None:
+        self._controller = controller
+        self._streams = streams
+        self._heartbeat_seconds = heartbeat_seconds
+        self._boots = BootHistory()
+        self._budgets = MessageBudgets()
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """Interval that agents must keep."""
+        return self._heartbeat_seconds * max(1.0, len(self._streams) / NODES_AT_FULL_CADENCE)
+
+    async def _admit(self, context: Context) -> Stream:
+        """Return the stream of the node with the peer's certificate, or abort the call."""
+        serial = serial_of(context.auth_context())
+        if wait := self._budgets.of(serial).charge(CONNECTION_SECONDS):
+            await context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"The node connects or sends too often; try again in {wait:.0f} s.",
+            )
+        self._controller.ended_serials.discard(serial)  # it may be valid again
+        try:
+            return Stream(await self._controller.request(Kind.ADMIT, body=serial.encode()), serial)
+        except RequestError as error:
+            code = _GRPC_CODE.get(error.code, grpc.StatusCode.UNAVAILABLE)
+            await context.abort(code, error.detail)
+            raise
+
+    async def Connect(
+        self, request_iterator: AsyncIterator[fleet_pb2.AgentMessage], context: Context
+    ) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
+        stream = await self._admit(context)
+        if older := self._streams.get(stream.node):
+            older.end()
+        self._streams[stream.node] = stream
+        if stream.serial in self._controller.ended_serials:  # while the request was pending
+            stream.end(REVOKED)
+        reader = asyncio.create_task(self._read(stream, request_iterator))
+        try:
+            async for message in self._messages(stream):
+                yield message
+            if stream.error is not None:
+                await context.abort(*stream.error)
+        finally:
+            reader.cancel()
+            if self._streams.get(stream.node) is stream:
+                del self._streams[stream.node]
+
+    async def _messages(self, stream: Stream) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
+        sent_at = 0.0
+        while not stream.ended:
+            stream.wake.clear()
+            state = await self._changed_state(stream) if stream.state_may_have_changed else None
+            if (
+                state is not None
+                or stream.stored_sequence != stream.acknowledged
+                or time.monotonic() - sent_at >= self.heartbeat_seconds
+            ):
+                sent_at = time.monotonic()
+                stream.acknowledged = stream.stored_sequence
+                yield self._message(state, stream.acknowledged)
+            await stream.wait(max(sent_at + self.heartbeat_seconds - time.monotonic(), 0.01))
+
+    async def _changed_state(self, stream: Stream) -> fleet_pb2.DesiredState | None:
+        stream.state_may_have_changed = False
+        state = fleet_pb2.DesiredState.FromString(
+            await self._controller.request(Kind.DESIRED_STATE, stream.node)
+        )
+        if state.generation == stream.sent_generation:
+            return None
+        stream.sent_generation = state.generation
+        return state
+
+    def _message(
+        self, state: fleet_pb2.DesiredState | None, acknowledged: int
+    ) -> fleet_pb2.ApplianceMessage:
+        return fleet_pb2.ApplianceMessage(
+            appliance_seconds=int(time.time()),
+            heartbeat_seconds=self.heartbeat_seconds,
+            acknowledged_sequence=acknowledged,
+            desired_state=state,
+        )
+
+    async def _read(self, stream: Stream, messages: AsyncIterator[fleet_pb2.AgentMessage]) -> None:
+        budget = self._budgets.of(stream.serial)
+        try:
+            async for m in messages:
+                check_message(m)
+                await asyncio.sleep(budget.charge(work_of(m)))
+                if not stream.boot_id:
+                    await self._begin_boot(stream, m.boot_id)
+                if m.boot_id != stream.boot_id or m.sequence <= stream.last_sequence:
+                    await self._controller.record_heartbeat(stream.node)
+                    continue
+                stream.last_sequence = m.sequence
+                await self._process(stream, m, budget)
+        except InvalidMessageError as error:
+            self._refuse(stream, str(error), budget)
+        except RequestError as error:
+            if error.code == "invalid":
+                self._refuse(stream, error.detail, budget)
+            else:  # the message is valid: the agent reconnects and repeats it
+                log.warning("gateway: message of node %s failed: %s", stream.node.hex(), error)
+        except Exception:
+            log.exception(
+                "gateway: stream of node %s failed, waiting for its agent to reconnect",
+                stream.node.hex(),
+            )
+        finally:
+            stream.end()
+
+    async def _begin_boot(self, stream: Stream, boot_id: str) -> None:
+        """Set the boot of a stream. Lock the node if another agent has the same identity."""
+        stream.boot_id = boot_id
+        if self._boots.connect(stream.node, boot_id):
+            self._boots.forget(stream.node)
+            await self._controller.request(Kind.LOCK, stream.node)
+            stream.end()
+
+    def _refuse(self, stream: Stream, reason: str, budget: MessageBudget) -> None:
+        """End a stream after an invalid message, with an event at most once a minute."""
+        budget.charge(REFUSAL_SECONDS)
+        log.warning("gateway: invalid message of node %s: %s", stream.node.hex(), reason)
+        if budget.permits_event():
+            frame = Frame(Kind.MESSAGE_REFUSED, node=stream.node, body=reason.encode())
+            self._controller.send(frame)
+        stream.end((grpc.StatusCode.INVALID_ARGUMENT, f"Invalid message: {reason}."))
+
+    async def _process(
+        self, stream: Stream, m: fleet_pb2.AgentMessage, budget: MessageBudget
+    ) -> None:
+        """Process a message. It affects only the node itself: the id comes from its certificate."""
+        body = m.WhichOneof("body")
+        encoded = m.report.SerializeToString(deterministic=True) if body == "report" else b""
+        if body == "inventory":
+            await self._apply(Kind.INVENTORY, stream, m.SerializeToString(), budget)
+        elif body == "report" and encoded != stream.last_report:
+            await self._apply(Kind.REPORT, stream, encoded, budget)
+            stream.last_report = encoded
+        elif body == "samples":
+            if await self._controller.record_heartbeat(stream.node, m.samples.SerializeToString()):
+                stream.stored_sequence = m.sequence
+                stream.wake.set()
+        else:
+            await self._controller.record_heartbeat(stream.node)
+
+    async def _apply(
+        self, kind: Kind, stream: Stream, encoded: bytes, budget: MessageBudget
+    ) -> None:
+        """Apply a message in parts, each a short transaction, and charge the written rows."""
+        more = True
+        while more:
+            rows, more = PROGRESS.unpack(await self._controller.request(kind, stream.node, encoded))
+            await asyncio.sleep(budget.charge(ROW_SECONDS * rows))

@@ -1,0 +1,23 @@
+"""Limits of agent messages. Agents keep them, and the appliance ends a stream that does not."""
+
+from __future__ import annotations
+
+MAX_MESSAGE_BYTES = 1 << 20
+MAX_NUMBER = (1 << 63) - 1
+"""The largest value of a database column."""
+MAX_GPUS = 64
+MAX_ENDPOINTS = 16
+MAX_SESSIONS = 1500
+"""Open sessions, and those that ended during the last two minutes."""
+MAX_PARTITIONS = 16
+MAX_REFUSED_CALLS = 64
+MAX_ISOLATION_MEASURES = 16
+MAX_METRICS = 64
+MAX_NAME, MAX_TEXT, MAX_SHORT, MAX_ADDRESS = 64, 200, 20, 255
+"""Characters."""
+MAX_PID, MAX_SECONDS = (1 << 31) - 1, 1 << 40
+
+
+def printable(text: str, maximum: int) -> str:
+    """Return the text without unprintable characters and not longer than the maximum."""
+    return "".join(c if c.isprintable() else "?" for c in text[:maximum])

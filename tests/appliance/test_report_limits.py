@@ -1,0 +1,200 @@
+"""Reports of one node: bounded transactions, ignored sessions, and the budget of its messages."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appliance.activity.models import Event
+from appliance.allocations import session_reports
+from appliance.allocations.models import Session
+from appliance.allocations.session_reports import MAX_ROWS, record_sessions
+from appliance.fleet import message_budget
+from appliance.fleet.agent_stream import Stream
+from appliance.fleet.backend import record_refusal
+from appliance.fleet.controller_connection import Controller, SampleClient
+from appliance.fleet.message_budget import MessageBudget, MessageBudgets, work_of
+from appliance.fleet.servicer import FleetServicer
+from appliance.inventory.models import Node
+from appliance.ipc import frames
+from appliance.ipc.frames import PROGRESS, Frame, Kind
+from nodes.protocol import fleet_pb2, limits
+from tests.appliance.conftest import Cast, applied, body
+from tests.appliance.test_allocations import session_of
+
+Clients = Callable[..., Any]
+AddNode = Callable[..., Node]
+TIMEOUT_SECONDS = 20.0
+
+
+def record_all(node: Node, reported: list[Any]) -> list[int]:
+    """Apply a report until nothing is left. Return the number of rows of each transaction."""
+    parts = []
+    more = True
+    while more:
+        rows, more = record_sessions(node_id=node.pk, reported=reported)
+        parts.append(rows)
+    return parts
+
+
+def test_invented_sessions_are_counted_once_and_not_stored(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node = add_node()
+    invented = [session_of(str(uuid.uuid4())) for _ in range(limits.MAX_SESSIONS)]
+    events = Event.objects.count()
+    assert record_all(node, invented) == [1] and record_all(node, invented) == [0]
+    assert record_all(node, [*invented, session_of(str(uuid.uuid4()))]) == [1]
+    assert not Session.objects.exists() and Event.objects.count() == events
+    shown = body(client_of(cast.vera).get(f"/api/v1/nodes/{node.pk}"))
+    assert shown["ignored_sessions"] == limits.MAX_SESSIONS + 1
+
+
+def test_large_report_is_applied_in_short_transactions(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node = add_node()
+    allocation = body(client_of(cast.alice).post("/api/v1/allocations", {}, format="json"))
+    applied(node)
+    held = [session_of(allocation["id"]) for _ in range(100)]
+    opened = record_all(node, held)
+    assert max(opened) <= MAX_ROWS + 8 and Session.objects.count() == 100
+    assert record_all(node, held) == [0], "an unchanged report changes nothing"
+    closed = record_all(node, [])
+    assert max(closed) <= MAX_ROWS + 4 and sum(closed) == 400
+    assert not Session.objects.exclude(state="closed").exists()
+    assert record_all(node, [replace(s, state="closed") for s in held]) == [0]
+
+
+def test_session_with_the_id_of_another_nodes_session_is_not_stored(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node, other = add_node(), add_node()
+    wanted = {"gpu_count": 2, "percent": 100}
+    allocation = body(client_of(cast.alice).post("/api/v1/allocations", wanted, format="json"))
+    applied(node), applied(other)
+    session = session_of(allocation["id"])
+    record_all(node, [session])
+    record_all(other, [replace(session, program="stolen")])
+    assert Session.objects.get().program == "python"
+
+
+def test_stored_refused_calls_of_a_session_are_bounded(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node = add_node()
+    allocation = body(client_of(cast.alice).post("/api/v1/allocations", {}, format="json"))
+    applied(node)
+    session = session_of(allocation["id"])
+    for turn in range(5):
+        names = tuple(f"cuCall{turn}x{n}" for n in range(50))
+        record_all(node, [replace(session, refused_calls=names)])
+    assert len(Session.objects.get().refused_calls) == limits.MAX_REFUSED_CALLS
+
+
+def test_refusal_makes_an_event(cast: Cast, add_node: AddNode) -> None:
+    node = add_node()
+    record_refusal(node.pk, "sessions: 3000 elements, at most 1500")
+    assert "3000 elements" in Event.objects.get(kind="node.message_refused").message
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(message_budget.time, "monotonic", lambda: self.now)
+
+
+def test_budget_permits_a_burst_and_then_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    budget = MessageBudget()
+    assert budget.charge(message_budget.BURST_SECONDS) == 0
+    assert budget.charge(0.03) == pytest.approx(0.03 / message_budget.SHARE)
+    clock.now += 10
+    assert budget.charge(0) == 0
+    clock.now += 1e6
+    assert budget.charge(message_budget.BURST_SECONDS) == 0
+    assert budget.charge(0.1) > 0, "an idle budget holds one burst"
+
+
+def test_honest_node_is_never_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node with 500 open sessions reports and samples every second for an hour."""
+    clock = Clock(monkeypatch)
+    budget = MessageBudget()
+    sessions = [fleet_pb2.Session(program="x" * 400) for _ in range(500)]
+    report = fleet_pb2.AgentMessage(report=fleet_pb2.Report(sessions=sessions))
+    saved_rows = 500 / 5  # counters are saved every five seconds
+    for _ in range(3600):
+        work = work_of(report) + work_of(fleet_pb2.AgentMessage())
+        assert budget.charge(work + message_budget.ROW_SECONDS * saved_rows) == 0
+        clock.now += 1
+
+
+def test_refusals_of_a_node_make_one_event_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    budgets = MessageBudgets()
+    made = 0
+    for _ in range(600):
+        made += budgets.of("serial").permits_event()
+        clock.now += 1
+    assert made == 10 and budgets.of("other").permits_event()
+
+
+def test_number_of_budgets_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_budget, "MAX_BUDGETS", 10)
+    budgets = MessageBudgets()
+    first = budgets.of("first")
+    for n in range(20):
+        budgets.of(str(n))
+    assert len(budgets._budgets) == 10 and budgets.of("first") is not first
+
+
+async def pauses_of(replies: list[tuple[int, bool]]) -> list[float]:
+    """Return the pauses of the gateway while the controller applies a report in parts."""
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    controller_reader, controller_writer = await asyncio.open_connection(sock=theirs)
+    controller = Controller(reader, writer, {}, SampleClient(b""))
+    reading = asyncio.create_task(controller.read())
+    budget, pauses = MessageBudget(), []
+    charge = budget.charge
+
+    def record(seconds: float) -> float:
+        pauses.append(charge(seconds))
+        return 0.0
+
+    budget.charge = record  # type: ignore[method-assign]
+    servicer = FleetServicer(controller, {}, 1.0)
+    applying = asyncio.create_task(
+        servicer._apply(Kind.REPORT, Stream(bytes(16), "serial"), b"report", budget)
+    )
+    for rows, more in replies:
+        request = await frames.read_frame_async(controller_reader)
+        assert request is not None and request.body == b"report"
+        reply = Frame(Kind.REPLY, request.call, body=PROGRESS.pack(rows, more))
+        controller_writer.write(reply.encode())
+    await asyncio.wait_for(applying, TIMEOUT_SECONDS)
+    reading.cancel()
+    writer.close()
+    controller_writer.close()
+    return pauses
+
+
+def test_gateway_repeats_a_report_until_all_is_applied_and_charges_each_part() -> None:
+    pauses = asyncio.run(pauses_of([(3000, True), (3000, True), (1, False)]))
+    assert pauses[0] == 0 and 0 < pauses[1] < pauses[2]
+
+
+def test_counters_of_ignored_sessions_are_forgotten_with_them(
+    cast: Cast, add_node: AddNode
+) -> None:
+    node = add_node()
+    record_all(node, [session_of(str(uuid.uuid4()))])
+    assert node.pk in session_reports._ignored
+    record_all(node, [])
+    assert node.pk not in session_reports._ignored
