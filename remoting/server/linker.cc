@@ -1,6 +1,7 @@
 // Links images of the program.
 #include <cstring>
 
+#include "server/code_image.h"
 #include "server/handlers.h"
 #include "server/jit_options.h"
 #include "server/module_image.h"
@@ -20,9 +21,10 @@ CUresult add_inputs(Session& s, wire::Decoder& in, uint32_t count, CUlinkState s
     uint64_t bytes = in.get<uint64_t>(), transfer = in.get<uint64_t>();
     if (!in.ok() || bytes > wire::kMaxImageBytes || !s.bulk.wait(transfer, bytes, kUploadTimeoutMs))
       return CUDA_ERROR_INVALID_VALUE;
-    images.push_back(join_transfer(s, transfer));
-    std::string& image = images.back();
-    s.credit(image.size());
+    std::string received = join_transfer(s, transfer);
+    s.credit(received.size());
+    std::string& image = images.emplace_back();
+    if (CUresult r = pack_link_input(type, received, image)) return r;
     if (CUresult r = s.cu.cuLinkAddData(state, type, image.data(), image.size(), "input", 0,
                                         nullptr, nullptr))
       return r;

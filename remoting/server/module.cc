@@ -1,6 +1,7 @@
 // Modules of the program.
 #include <cstring>
 
+#include "server/code_image.h"
 #include "server/function.h"
 #include "server/handlers.h"
 #include "server/jit_options.h"
@@ -28,10 +29,12 @@ void handlers::load_module(Session& s, wire::Decoder in) {
     image.assign((const char*)inline_image, bytes);
   else if (uint32_t status = obtain_image(s, {hash, bytes, transfer}, image))
     return s.reply(reply, status);
+  std::string packed;
+  if (CUresult r = pack_module_image(image, packed)) return s.reply(reply, r, "malformed image");
   std::string log(kJitLogBytes, '\0');
   options.log_to(log);
   CUmodule module = nullptr;
-  CUresult r = s.cu.cuModuleLoadDataEx(&module, image.c_str(), options.count(), options.names(),
+  CUresult r = s.cu.cuModuleLoadDataEx(&module, packed.c_str(), options.count(), options.names(),
                                        options.values());
   log.resize(std::strlen(log.c_str()));
   if (r) return s.reply(reply, r, log);

@@ -20,11 +20,9 @@ def test_seeds_without_mutations_cover_the_decoder(name: str, tmp_path: Path) ->
     assert branch_coverage(name, tmp_path / "fuzz", tmp_path) >= BRANCHES_PERCENT
 
 
-def test_read_past_end_of_record_is_found(tmp_path: Path) -> None:
-    build("records", tmp_path / "fuzz", planted=True)
-    done = run("records", tmp_path / "fuzz", tmp_path, ["-max_total_time=100"])
+@pytest.mark.parametrize("name", ["records", "images"])
+def test_read_past_the_end_is_found(name: str, tmp_path: Path) -> None:
+    build(name, tmp_path / "fuzz", planted=True)
+    done = run(name, tmp_path / "fuzz", tmp_path, ["-max_total_time=100"])
     assert done.returncode != 0
-    assert (
-        "SUMMARY: AddressSanitizer" in done.stderr
-        or "SUMMARY: UndefinedBehaviorSanitizer" in done.stderr
-    )
+    assert "SUMMARY: " in done.stderr

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from deploy.supervisor import BUILD, ROOT
 from tests.remoting.conftest import cuda_include
+from tests.suites.fuzz_image_seeds import image_seeds
 from tests.suites.fuzz_record_seeds import record_seeds
 from tests.suites.fuzz_seeds import frame_seeds, ptx_seeds, ring_seeds, ticket_seeds
 
@@ -57,6 +58,7 @@ def sources_in(folder: str, *, without: str = "") -> tuple[Path, ...]:
 
 
 TRANSPORT = (*sources_in("transport"), *sources_in("control"))
+IMAGES = sources_in("images")
 SSL = ("-lssl", "-lcrypto", "-lpthread", "-ldl")
 TARGETS = {
     "ptx": Target(
@@ -72,7 +74,12 @@ TARGETS = {
         words=ptx_words,
     ),
     "records": Target(
-        (REMOTING / "fuzz" / "records.cc", *sources_in("server", without="main.cc"), *TRANSPORT),
+        (
+            REMOTING / "fuzz" / "records.cc",
+            *sources_in("server", without="main.cc"),
+            *IMAGES,
+            *TRANSPORT,
+        ),
         (
             REMOTING / "wire" / "decode.h",
             *(
@@ -105,6 +112,17 @@ TARGETS = {
         frame_seeds,
         2048,
         SSL,
+    ),
+    "images": Target(
+        (REMOTING / "fuzz" / "images.cc", REMOTING / "server" / "code_image.cc", *IMAGES),
+        (
+            REMOTING / "server" / "code_image.cc",
+            *(REMOTING / "images" / f"{n}.cc" for n in ("archive", "elf", "fatbin")),
+        ),
+        image_seeds,
+        4096,
+        ("-ldl",),
+        planted=(REMOTING / "images" / "elf.cc",),
     ),
     "ring": Target(
         (

@@ -38,8 +38,8 @@ API CUresult cuLinkAddData(CUlinkState h, CUjitInputType type, void* data, size_
   else if (bytes >= 8 && !std::memcmp(data, "!<arch>\n", 8))
     return CUDA_SUCCESS;  // machine code of the device runtime, whose functions are built in
   else {
-    bool binary;
-    text = ptx_of_image(data, binary);
+    bool binary = false;
+    text = ptx_of_image({(const char*)data, bytes}, binary);
   }
   if (text.empty()) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   l->inputs.push_back(std::move(text));

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "checked_size.h"
+#include "images/program_image.h"
 #include "softgpu/device/arena.h"
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/handles.h"
@@ -76,7 +77,7 @@ static void add_kernel(ModuleState* m, const jit::KernelDescription& description
 
 CUresult load_module(const void* image, int ordinal, ModuleState*& out, std::string* log) {
   bool binary = false;
-  std::string ptx = ptx_of_image(image, binary);
+  std::string ptx = ptx_of_image(busbar::images::image_at(image), binary);
   if (ptx.empty()) {
     log_to(
         log,

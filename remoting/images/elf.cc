@@ -1,0 +1,142 @@
+#include "images/elf.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "checked_size.h"
+
+namespace busbar::images {
+
+namespace {
+constexpr uint16_t kGpuMachine = 190;  // EM_CUDA
+
+using Sections = std::vector<Elf64_Shdr>;
+using Segments = std::vector<Elf64_Phdr>;
+
+bool inside(std::string_view file, CheckedSize at, CheckedSize bytes) {
+  return (at + bytes).within(file.size());
+}
+
+// Read `count` elements of a table. False if it lies outside of the file.
+template <typename T>
+bool read_table(std::string_view file, uint64_t at, uint64_t count, std::vector<T>& out) {
+  if (!inside(file, at, CheckedSize(count) * sizeof(T))) return false;
+  out.resize(count);
+  if (count) std::memcpy(out.data(), file.data() + at, count * sizeof(T));
+  return true;
+}
+
+bool read_header(std::string_view file, Machine machine, Elf64_Ehdr& h) {
+  if (!is_elf(file) || file.size() < sizeof h) return false;
+  std::memcpy(&h, file.data(), sizeof h);
+  return h.e_ident[EI_CLASS] == ELFCLASS64 && h.e_ident[EI_DATA] == ELFDATA2LSB &&
+         h.e_ehsize == sizeof h && (!h.e_phnum || h.e_phentsize == sizeof(Elf64_Phdr)) &&
+         (!h.e_shoff || h.e_shentsize == sizeof(Elf64_Shdr)) &&
+         (machine == Machine::any || h.e_machine == kGpuMachine);
+}
+
+// Read the sections. The first one holds numbers that do not fit in the header.
+bool read_sections(std::string_view file, const Elf64_Ehdr& h, Sections& out, uint32_t& names) {
+  names = h.e_shstrndx;
+  if (!h.e_shoff) return h.e_shnum == 0;
+  if (!read_table(file, h.e_shoff, 1, out)) return false;
+  uint64_t count = h.e_shnum ? h.e_shnum : out[0].sh_size;
+  if (names == SHN_XINDEX) names = out[0].sh_link;
+  return read_table(file, h.e_shoff, count, out);
+}
+
+bool is_text_table(std::string_view file, const Elf64_Shdr& s) {
+  return s.sh_type == SHT_STRTAB && s.sh_size && file[s.sh_offset + s.sh_size - 1] == '\0';
+}
+
+// Read the elements of a section. False if its sizes do not match.
+template <typename T>
+bool elements_of(std::string_view file, const Elf64_Shdr& s, std::vector<T>& out) {
+  return s.sh_entsize == sizeof(T) && s.sh_size % sizeof(T) == 0 &&
+         read_table(file, s.sh_offset, s.sh_size / sizeof(T), out);
+}
+
+bool valid_symbols(std::string_view file, const Sections& all, const Elf64_Shdr& s) {
+  std::vector<Elf64_Sym> symbols;
+  if (s.sh_link >= all.size() || !is_text_table(file, all[s.sh_link]) ||
+      !elements_of(file, s, symbols))
+    return false;
+  return std::all_of(symbols.begin(), symbols.end(), [&](auto& symbol) {
+    return symbol.st_name < all[s.sh_link].sh_size &&
+           (symbol.st_shndx < all.size() || symbol.st_shndx >= SHN_LORESERVE);
+  });
+}
+
+template <typename T>
+bool valid_relocations(std::string_view file, const Sections& all, const Elf64_Shdr& s) {
+  std::vector<T> list;
+  if (s.sh_link >= all.size() || s.sh_info >= all.size() || !elements_of(file, s, list))
+    return false;
+  const Elf64_Shdr& symbols = all[s.sh_link];
+  uint64_t count = symbols.sh_type == SHT_SYMTAB ? symbols.sh_size / sizeof(Elf64_Sym) : 0;
+  return std::all_of(list.begin(), list.end(), [&](auto& r) {
+    return !ELF64_R_SYM(r.r_info) || ELF64_R_SYM(r.r_info) < count;
+  });
+}
+
+bool valid_section(std::string_view file, const Sections& all, const Elf64_Shdr& s) {
+  switch (s.sh_type) {
+    case SHT_STRTAB: return !s.sh_size || is_text_table(file, s);
+    case SHT_SYMTAB: return valid_symbols(file, all, s);
+    case SHT_REL: return valid_relocations<Elf64_Rel>(file, all, s);
+    case SHT_RELA: return valid_relocations<Elf64_Rela>(file, all, s);
+    default: return true;
+  }
+}
+
+bool has_bytes(const Elf64_Shdr& s) {
+  return s.sh_type != SHT_NULL && s.sh_type != SHT_NOBITS;
+}
+
+// The bytes of all sections are checked before the contents of any: they refer to each other.
+bool valid_sections(std::string_view file, const Sections& all, uint32_t names) {
+  if (all.empty()) return true;
+#ifndef BUSBAR_PLANTED_UNCHECKED  // a test removes this check to prove that the fuzzer detects it
+  for (auto& s : all)
+    if (has_bytes(s) && !inside(file, s.sh_offset, s.sh_size)) return false;
+#endif
+  if (names >= all.size() || !is_text_table(file, all[names])) return false;
+  return std::all_of(all.begin(), all.end(), [&](auto& s) {
+    return s.sh_name < all[names].sh_size && valid_section(file, all, s);
+  });
+}
+}  // namespace
+
+bool is_elf(std::string_view file) {
+  return file.substr(0, SELFMAG) == std::string_view(ELFMAG, SELFMAG);
+}
+
+bool valid_elf(std::string_view file, Machine machine) {
+  Elf64_Ehdr h;
+  Sections sections;
+  Segments segments;
+  uint32_t names = 0;
+  return read_header(file, machine, h) && read_sections(file, h, sections, names) &&
+         valid_sections(file, sections, names) &&
+         read_table(file, h.e_phoff, h.e_phnum, segments) &&
+         std::all_of(segments.begin(), segments.end(),
+                     [&](auto& s) { return inside(file, s.p_offset, s.p_filesz); });
+}
+
+uint64_t elf_extent(const void* file) {
+  Elf64_Ehdr h;
+  std::memcpy(&h, file, sizeof h);
+  uint64_t end = std::max({(uint64_t)sizeof h, h.e_phoff + (uint64_t)h.e_phentsize * h.e_phnum,
+                           h.e_shoff + (uint64_t)h.e_shentsize * h.e_shnum});
+  for (uint32_t i = 0; i < h.e_shnum; ++i) {
+    Elf64_Shdr s;
+    std::memcpy(&s, (const char*)file + h.e_shoff + (uint64_t)h.e_shentsize * i, sizeof s);
+    if (has_bytes(s)) end = std::max(end, s.sh_offset + s.sh_size);
+  }
+  return end;
+}
+
+}  // namespace busbar::images

@@ -1,0 +1,20 @@
+// ELF files: machine code of GPUs (cubins), and objects of the host that contain it.
+//
+// Thread safety: any thread.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace busbar::images {
+
+enum class Machine { gpu, any };
+
+bool is_elf(std::string_view file);
+// Whether both tables, all sections and segments, all names, and the symbols of relocations lie
+// inside the file. What sections of NVIDIA's own types contain is not checked.
+bool valid_elf(std::string_view file, Machine machine);
+// Return the end of the last table, section or segment of a file of unknown size. It reads the
+// tables, so its caller must trust the file.
+uint64_t elf_extent(const void* file);
+
+}  // namespace busbar::images
