@@ -13,15 +13,18 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 class Environment(BaseSettings):
     """Environment variables of the appliance, each with the prefix BUSBAR_."""
 
-    model_config = SettingsConfigDict(env_prefix="BUSBAR_")
+    model_config = SettingsConfigDict(env_prefix="BUSBAR_", use_attribute_docstrings=True)
 
     data: Path = Path(__file__).resolve().parent.parent / "var"
     """Folder of the database, keys and logs, created with mode 0700."""
     database: str = ""
     """URL postgresql://USER:PASSWORD@HOST:PORT/NAME; if empty, SQLite in the data folder."""
     listen: str = "127.0.0.1"
+    """Address of the ports."""
     https_port: int = Field(8443, ge=1, le=65535)
+    """Port of REST and console."""
     fleet_port: int = Field(8444, ge=1, le=65535)
+    """Port of agents."""
     advertise: str = "127.0.0.1"
     """Address at which nodes and clients reach this appliance."""
     hold_seconds: float = Field(25.0, gt=0)
@@ -38,6 +41,7 @@ class Environment(BaseSettings):
     node_certificate_seconds: float = Field(86400.0, gt=0)
     """Lifetime of the certificates of nodes. Agents renew them after two thirds of it."""
     unreachable_seconds: float = Field(15.0, gt=0)
+    """A node that has not sent a heartbeat for this time is unreachable."""
     ssh_seconds: float = Field(20.0, gt=0)
     """Timeout of each step of the SSH handshake."""
     ssh_networks: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = Field((), validate_default=False)
@@ -52,7 +56,23 @@ class Environment(BaseSettings):
     max_anonymous_connections: int = Field(2048, ge=16)
     """Connections without a valid token; beyond, the oldest are closed."""
     max_anonymous_connections_per_address: int = Field(512, ge=16)
+    """Connections without a valid token from one address."""
+    retain_events_days: float = Field(90.0, gt=0)
+    """Days for which events are kept."""
+    retain_tasks_days: float = Field(30.0, gt=0)
+    """Days for which ended tasks and their logs are kept."""
+    retain_sessions_days: float = Field(90.0, gt=0)
+    """Days for which closed sessions are kept. A session goes with its allocation at the latest."""
+    retain_allocations_days: float = Field(180.0, gt=0)
+    """Days for which ended allocations are kept. The statistics of waiting times go as far back."""
+    retain_certificates_days: float = Field(90.0, ge=31)
+    """Days for which expired certificates of nodes are kept. For 30 days they can be renewed."""
+    retain_tokens_days: float = Field(30.0, gt=0)
+    """Days for which expired API tokens and enrolment tokens are kept."""
+    retain_idempotency_keys_days: float = Field(1.0, gt=0)
+    """Days for which the response of a request with an Idempotency-Key is kept."""
     debug: bool = False
+    """Debug mode of Django, for development only."""
 
     @field_validator("ssh_networks", mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""Generator of the reference pages in docs/reference: CLI, REST API and errors.
+"""Generator of the reference pages in docs/reference: CLI, REST API, errors and settings.
 
 `python -m deploy.reference` writes the pages. With `--check` it writes nothing and fails if a page
 is not current.
@@ -17,6 +17,7 @@ import yaml
 
 from appliance.api.error_descriptions import DESCRIPTIONS
 from appliance.api.errors import STATUS, Code
+from appliance.settings import Environment
 from remoting.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -231,6 +232,26 @@ def error_page() -> str:
     return text.rstrip() + "\n"
 
 
+def settings_page() -> str:
+    prefix = str(Environment.model_config["env_prefix"])
+    rows = [
+        (f"`{prefix}{name.upper()}`", describe_default(field.default), field.description or "")
+        for name, field in Environment.model_fields.items()
+    ]
+    return (
+        notice("appliance/settings.py")
+        + "# Settings of the appliance\n\nEnvironment variables, read at the start.\n\n"
+        + table(("variable", "default", "description"), rows).rstrip()
+        + "\n"
+    )
+
+
+def describe_default(value: object) -> str:
+    if isinstance(value, Path):
+        return f"`{value.relative_to(ROOT)}` in the checkout"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`" if value else ""
+
+
 def rest_page_from_file() -> str:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return rest_page(yaml.load((ROOT / "docs" / "openapi.yaml").read_text(), Loader=loader))  # noqa: S506 - a safe loader
@@ -240,6 +261,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "rest.md": rest_page_from_file,
     "errors.md": error_page,
+    "settings.md": settings_page,
 }
 
 

@@ -85,3 +85,12 @@ class ApiToken(models.Model):
     """Digest of `User.password` when the token was created."""
     expires_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(
+                fields=["expires_at"],
+                name="api_token_by_end",
+                condition=models.Q(expires_at__isnull=False),
+            )
+        ]

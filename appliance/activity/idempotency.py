@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -19,7 +17,6 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.db.prepared import Select, insert
 from appliance.db.writer import write_transaction
 
-KEY_LIFETIME = timedelta(hours=24)
 MAX_KEY_LENGTH = 200
 
 FIND_KEY = Select(lambda user_id, key: IdempotencyKey.objects.filter(user_id=user_id, key=key))
@@ -77,8 +74,3 @@ def run_once(
         IdempotencyKey(user_id=user_id, key=key, request_sha256=digest, status=status, answer=body)
     )
     return status, body
-
-
-@write_transaction
-def delete_expired_keys() -> None:
-    IdempotencyKey.objects.filter(created_at__lt=timezone.now() - KEY_LIFETIME).delete()

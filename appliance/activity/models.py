@@ -91,8 +91,13 @@ class Task(models.Model):
     objects = TaskQuerySet.as_manager()
 
     class Meta:
-        # Serves the lookup of the running task of an object.
-        indexes: ClassVar[list[models.Index]] = [models.Index(fields=["path"], name="task_by_path")]
+        # Serve the lookup of the running task of an object, and retention.
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["path"], name="task_by_path"),
+            models.Index(
+                fields=["ended_at"], name="task_by_end", condition=Q(ended_at__isnull=False)
+            ),
+        ]
 
 
 class TaskLine(models.Model):

@@ -112,7 +112,12 @@ class Allocation(models.Model):
 
     class Meta:
         indexes: ClassVar[list[models.Index]] = [
-            models.Index(fields=["state"], name="allocation_by_state")
+            models.Index(fields=["state"], name="allocation_by_state"),
+            models.Index(
+                fields=["ended_at"],
+                name="allocation_by_end",
+                condition=models.Q(ended_at__isnull=False),
+            ),
         ]
 
     @property
@@ -191,3 +196,17 @@ class Session(models.Model):
     closed_at = models.DateTimeField(null=True)
 
     objects = SessionQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(
+                fields=["node"],
+                name="session_open",
+                condition=~models.Q(state=SessionState.CLOSED),
+            ),
+            models.Index(
+                fields=["closed_at"],
+                name="session_by_end",
+                condition=models.Q(closed_at__isnull=False),
+            ),
+        ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Q
 
 from appliance.allocations.models import Allocation, AllocationState
@@ -92,8 +93,10 @@ def measure(
 ) -> tuple[list[Statistics], datetime]:
     """Return statistics of requests created in the period, and the start of the covered period.
 
-    `projects` None means all projects. Queued requests count whenever they were created.
+    `projects` None means all projects. Queued requests count whenever they were created. The
+    period begins when retention permits: of earlier requests, only the long ones are left.
     """
+    since = max(since, now - timedelta(days=settings.ENVIRONMENT.retain_allocations_days))
     in_projects = Q() if projects is None else Q(project_id__in=projects)
     rows = (
         Allocation.objects.filter(in_projects, created_at__gte=since, created_at__lt=until)

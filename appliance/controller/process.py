@@ -25,11 +25,11 @@ from django.core.management import call_command
 
 from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.activity import task_runner
-from appliance.activity.idempotency import delete_expired_keys
 from appliance.allocations import eviction, lost_access, maintenance, project_usage, scheduler
 from appliance.allocations.tickets import signing_key
 from appliance.controller.application import ControllerApplication
 from appliance.controller.http_server import HttpServerProcess
+from appliance.controller.retention import run_retention
 from appliance.db.other_processes import publish_other_commits
 from appliance.db.writer import background_pool, run_in_thread, start_writer
 from appliance.fleet.backend import FleetBackend
@@ -107,7 +107,6 @@ async def run_scheduler() -> None:
             if time.monotonic() - cleaned > HOUSEKEEPING_INTERVAL_SECONDS:
                 cleaned = time.monotonic()
                 await run_in_thread(project_usage.record_project_usage, background_pool)
-                await run_in_thread(delete_expired_keys, background_pool)
                 await run_in_thread(lost_access.evict_without_access, background_pool)
         except Exception:
             log.exception("scheduler: tick failed, retrying in %.0f s", TICK_SECONDS)
@@ -202,6 +201,7 @@ async def serve() -> None:
         asyncio.create_task(work)
         for work in (
             run_scheduler(),
+            run_retention(),
             send_status(http_server),
             fleet.watch_generations(),
             probe_loop_lag(),

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import uuid
+from datetime import datetime
 
 _lock = threading.Lock()
 _last_ms = 0
@@ -26,3 +27,8 @@ def uuid7() -> uuid.UUID:
         ms, counter = _last_ms, _counter
     tail = int.from_bytes(os.urandom(8)) & 0x3FFF_FFFF_FFFF_FFFF
     return uuid.UUID(int=(ms << 80) | (0x7 << 76) | (counter << 64) | (0b10 << 62) | tail)
+
+
+def first_id_at(at: datetime) -> uuid.UUID:
+    """Return an identifier that is not greater than any that was made at this time or later."""
+    return uuid.UUID(int=int(at.timestamp() * 1000) << 80)

@@ -29,6 +29,11 @@ class EnrolmentToken(models.Model):
     answer = models.JSONField(null=True)
     """Body of the response to the redemption."""
 
+    class Meta:
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["expires_at"], name="enrolment_token_by_end")
+        ]
+
 
 class SshHostKey(models.Model):
     """The confirmed host key of an SSH server. Enrolment fails if the server has another one."""
@@ -82,5 +87,6 @@ class NodeCertificate(models.Model):
                 fields=["node"],
                 name="node_certificate_in_force",
                 condition=models.Q(purpose="agent", revoked_at=None, superseded_at=None),
-            )
+            ),
+            models.Index(fields=["not_after"], name="node_certificate_by_end"),
         ]

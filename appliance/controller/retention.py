@@ -1,0 +1,154 @@
+"""Retention: deletion of expired rows in small batches (ADR 50).
+
+The order of the rules matters: rows that refer to others go first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Exists, Model, OuterRef, QuerySet
+from django.utils import timezone
+
+from appliance.accounts.models import ApiToken
+from appliance.activity.models import Event, IdempotencyKey, Task, TaskLine
+from appliance.allocations.models import Allocation, Partition, Session
+from appliance.db.identifiers import first_id_at
+from appliance.db.prepared import Delete
+from appliance.db.writer import background_pool, run_in_thread, write_transaction
+from appliance.fleet.models import EnrolmentToken, NodeCertificate
+
+log = logging.getLogger(__name__)
+
+INTERVAL_SECONDS = 60.0
+BATCH_ROWS = 100
+"""Rows of one commit: the writer thread is held for some milliseconds."""
+BATCH_PAUSE_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Deletion of the rows of one table that ended before a time."""
+
+    model: type[Model]
+    setting: str
+    """Name of the setting with the days after which a row is deleted."""
+    delete: Delete
+    by_id: bool = False
+    """Compare with the primary key, whose order is the order of creation."""
+
+    def delete_batch(self, now: datetime) -> int:
+        """Delete up to BATCH_ROWS rows in one transaction and return their number."""
+        before = now - timedelta(days=getattr(settings.ENVIRONMENT, self.setting))
+        limit = first_id_at(before) if self.by_id else before
+        return write_transaction(lambda: self.delete(before=limit))()
+
+
+def batches(model: type[Model], expired: Callable[[datetime | UUID], QuerySet[Model]]) -> Delete:
+    """Return the prepared deletion of the first rows of a query set."""
+    return Delete(
+        lambda before: model._default_manager.filter(
+            pk__in=expired(before).values("pk")[:BATCH_ROWS]
+        )
+    )
+
+
+def without(rows: QuerySet[Model], related: type[Model], column: str) -> QuerySet[Model]:
+    """Exclude rows to which a row of the related table refers."""
+    references = related._default_manager.filter(**{column: OuterRef("pk")})
+    return rows.filter(~Exists(references))
+
+
+def expired_tasks(before: datetime | UUID) -> QuerySet[Model]:
+    """Return ended tasks without a log and without parts: those are deleted before."""
+    ended = without(Task.objects.filter(ended_at__lt=before), TaskLine, "task_id")
+    return without(ended, Task, "parent_id")
+
+
+def expired_allocations(before: datetime | UUID) -> QuerySet[Model]:
+    ended = without(Allocation.objects.filter(ended_at__lt=before), Session, "allocation_id")
+    return without(ended, Partition, "allocation_id")
+
+
+RULES: Sequence[Rule] = (
+    Rule(
+        IdempotencyKey,
+        "retain_idempotency_keys_days",
+        batches(IdempotencyKey, lambda before: IdempotencyKey.objects.filter(pk__lt=before)),
+        by_id=True,
+    ),
+    Rule(
+        Event,
+        "retain_events_days",
+        batches(Event, lambda before: Event.objects.filter(pk__lt=before)),
+        by_id=True,
+    ),
+    Rule(
+        TaskLine,
+        "retain_tasks_days",
+        batches(TaskLine, lambda before: TaskLine.objects.filter(task__ended_at__lt=before)),
+    ),
+    Rule(Task, "retain_tasks_days", batches(Task, expired_tasks)),
+    Rule(
+        Session,
+        "retain_sessions_days",
+        batches(Session, lambda before: Session.objects.filter(closed_at__lt=before)),
+    ),
+    Rule(  # also those that no node has closed
+        Session,
+        "retain_allocations_days",
+        batches(Session, lambda before: Session.objects.filter(allocation__ended_at__lt=before)),
+    ),
+    Rule(Allocation, "retain_allocations_days", batches(Allocation, expired_allocations)),
+    Rule(
+        NodeCertificate,
+        "retain_certificates_days",
+        batches(
+            NodeCertificate, lambda before: NodeCertificate.objects.filter(not_after__lt=before)
+        ),
+    ),
+    Rule(
+        EnrolmentToken,
+        "retain_tokens_days",
+        batches(
+            EnrolmentToken, lambda before: EnrolmentToken.objects.filter(expires_at__lt=before)
+        ),
+    ),
+    Rule(
+        ApiToken,
+        "retain_tokens_days",
+        batches(ApiToken, lambda before: ApiToken.objects.filter(expires_at__lt=before)),
+    ),
+)
+
+
+async def delete_expired_rows() -> None:
+    """Delete all expired rows, with a pause after each batch so that changes get their turn."""
+    for rule in RULES:
+        total = 0
+        while deleted := await run_in_thread(
+            partial(rule.delete_batch, timezone.now()), background_pool
+        ):
+            total += deleted
+            await asyncio.sleep(BATCH_PAUSE_SECONDS)
+        if total:
+            log.info(
+                "retention: expired rows deleted: table=%s rows=%d", rule.model.__name__, total
+            )
+
+
+async def run_retention() -> None:
+    """Delete expired rows every minute until cancelled."""
+    while True:
+        try:
+            await delete_expired_rows()
+        except Exception:
+            log.exception("retention: failed, retrying in %.0f s", INTERVAL_SECONDS)
+        await asyncio.sleep(INTERVAL_SECONDS)
