@@ -112,6 +112,7 @@ urlpatterns = [
     path(api + "nodes/<uuid:node_id>/blockers", maintenance.NodeBlockerListView.as_view()),
     path(api + "gpus", gpus.GpuListView.as_view()),
     path(api + "gpus/<uuid:gpu_id>", gpus.GpuView.as_view()),
+    path(api + "gpus/<uuid:gpu_id>/admit", gpus.GpuAdmitView.as_view()),
     path(api + "gpus/<uuid:object_id>/metrics", gpus.GpuMetricHistoryView.as_view()),
     path(api + "pools", pools.PoolListView.as_view()),
     path(api + "pools/<uuid:pool_id>", pools.PoolView.as_view()),

@@ -126,6 +126,7 @@ def redeem(*, secret: str, hostname: str, agent_csr: str, launcher_csr: str) -> 
     if existing is not None:
         revoke_certificates(existing)
         unlock_node(node_id=existing.pk, actor="system")
+        Node.objects.filter(pk=existing.pk).update(expects_gpus=True)
     node = existing or create_node(name=hostname)
     response = {
         **issue_certificates(node, agent_csr, launcher_csr, next_generation(node)),

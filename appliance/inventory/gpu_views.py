@@ -33,9 +33,13 @@ from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView, check_version
 from appliance.db.change_log import Audience
 from appliance.db.prepared import Select
-from appliance.inventory import services
+from appliance.inventory import gpu_admission, services
 from appliance.inventory.models import Gpu, GpuQuerySet, NodeState
-from appliance.inventory.serializers import GpuChangeSerializer, GpuSerializer
+from appliance.inventory.serializers import (
+    GpuAdmissionSerializer,
+    GpuChangeSerializer,
+    GpuSerializer,
+)
 from appliance.pools.models import Pool, is_open_to
 from appliance.telemetry.views import MetricHistoryView
 
@@ -57,6 +61,7 @@ GPU_FILTERS: dict[str, tuple[str, Filter]] = {
     "model": ("model", parse_text),
     "mig": ("mig", parse_boolean),
     "present": ("present", parse_boolean),
+    "held": ("held", parse_boolean),
     "labels": ("labels", parse_labels),
 }
 GpuRow: Any = namedtuple("GpuRow", GpuSerializer.columns())  # type: ignore[misc]  # computed
@@ -135,6 +140,23 @@ class GpuView(ApplianceView):
             labels=values.get("labels"),
             pool_name=values.get("pool"),
             notes=values.get("notes"),
+            actor=request_user(request).username,
+        )
+        return Response(serialize(GpuSerializer, Gpu.objects.with_names().get(pk=gpu_id)))
+
+
+class GpuAdmitView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+
+    @extend_schema(request=GpuAdmissionSerializer, responses=GpuSerializer)
+    def post(self, request: Request, gpu_id: UUID) -> Response:
+        """Admit a held GPU to a pool."""
+        gpu = get_object_or_404(visible_gpus(request), pk=gpu_id)
+        form = GpuAdmissionSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        gpu_admission.admit_gpu(
+            gpu_id=gpu.pk,
+            pool_name=form.validated_data.get("pool"),
             actor=request_user(request).username,
         )
         return Response(serialize(GpuSerializer, Gpu.objects.with_names().get(pk=gpu_id)))

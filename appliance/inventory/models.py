@@ -70,6 +70,8 @@ class Node(models.Model):
     locked_at = models.DateTimeField(null=True)
     lock_reason = models.CharField(max_length=300, blank=True)
     """Evidence that the node's identity exists twice. A locked node cannot connect."""
+    expects_gpus = models.BooleanField(default=False)
+    """The machine was enrolled and has not reported GPUs yet; these need no admission."""
     last_seen_at = models.DateTimeField(null=True)
     ignored_sessions = models.PositiveBigIntegerField(default=0)
     """Reported sessions of allocations without a partition on the node."""
@@ -150,6 +152,8 @@ class Gpu(models.Model):
     """Index of another GPU of the node to the connection type of `nvidia-smi topo -m`."""
     present = models.BooleanField(default=True)
     """False if the last report of the node did not list the GPU."""
+    held = models.BooleanField(default=False)
+    """The node reported the GPU after its enrolment, and it waits for admission. It has no pool."""
     labels = models.JSONField(default=dict, blank=True)
     notes = models.TextField(max_length=MAX_NOTES, blank=True)
     taken_percent = models.PositiveSmallIntegerField(default=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -12,8 +12,11 @@ from appliance.activity.events import emit
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
+from appliance.inventory import gpu_admission
 from appliance.inventory.models import DEFAULT_NETWORK, Endpoint, Gpu, Node, NodeState
-from appliance.pools.models import Pool
+
+INVENTORY_ROWS, GPU_ROWS = 100, 4
+"""Work of a changed inventory, in rows that are written. Inventories change seldom."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def create_node(*, name: str) -> Node:
     while Node.objects.present().filter(name=candidate).exists():
         number += 1
         candidate = f"{base}-{number}"
-    node = Node.objects.create(name=candidate)
+    node = Node.objects.create(name=candidate, expects_gpus=True)
     emit(
         "node.enrolling",
         path=node.path,
@@ -93,13 +96,16 @@ def record_node_report(*, node_id: UUID, report: ReportedNode) -> int:
     if is_unchanged(node_id, report):
         return 0
     apply_node_report(node_id=node_id, report=report)
-    return 1 + len(report.gpus)
+    return INVENTORY_ROWS + GPU_ROWS * len(report.gpus)
 
 
 def is_unchanged(node_id: UUID, report: ReportedNode) -> bool:
     node = Node.objects.get(pk=node_id)
-    if node.state == NodeState.ENROLLING or any(
-        getattr(node, name) != value for name, value in report.columns().items()
+    first = node.expects_gpus and bool(report.gpus)
+    if (
+        first
+        or node.state == NodeState.ENROLLING
+        or any(getattr(node, name) != value for name, value in report.columns().items())
     ):
         return False
     gpus = {to_reported(g) for g in node.gpus.all() if g.present}
@@ -156,20 +162,16 @@ def replace_endpoints(node: Node, reported: Iterable[tuple[str, int]]) -> None:
     )
 
 
-def apply_gpu_reports(node: Node, reported: Iterable[ReportedGpu]) -> None:
-    """Create, update or mark as missing each GPU of a node. New GPUs join the oldest pool."""
+def apply_gpu_reports(node: Node, reported: Sequence[ReportedGpu]) -> None:
+    """Create, update or mark as missing each GPU of a node."""
+    gpu_admission.forget_held(node, [r.uuid for r in reported])
     known = {g.uuid: g for g in node.gpus.all()}
-    default_pool = Pool.objects.order_by("created_at").first()
+    if reported and node.expects_gpus:
+        Node.objects.filter(pk=node.pk).update(expects_gpus=False)
+    if new := [r for r in reported if r.uuid not in known]:
+        gpu_admission.add_gpus(node, new)
     for report in reported:
-        gpu = known.pop(report.uuid, None)
-        if gpu is None:
-            gpu = Gpu.objects.create(
-                node=node, pool=default_pool, uuid=report.uuid, **report.columns()
-            )
-            emit_gpu_event(
-                gpu, "gpu.found", f"GPU {report.index} of {node.name} found: {report.model}."
-            )
-        else:
+        if gpu := known.pop(report.uuid, None):
             update_known_gpu(node, gpu, report)
     for gpu in known.values():
         if Gpu.objects.filter(pk=gpu.pk, present=True).update(

@@ -95,6 +95,10 @@ class GpuSerializer(RowSerializer[Gpu]):
         help_text="Index of another GPU of the node to the type of the connection, "
         "as in `nvidia-smi topo -m`.",
     )
+    held = serializers.BooleanField(
+        read_only=True,
+        help_text="An enrolled node reported the GPU later. It joins a pool when it is admitted.",
+    )
     metrics = serializers.SerializerMethodField(help_text="Newest sample of each metric.")
 
     class Meta:
@@ -113,6 +117,7 @@ class GpuSerializer(RowSerializer[Gpu]):
             "mig",
             "links",
             "present",
+            "held",
             "labels",
             "notes",
             "metrics",
@@ -139,6 +144,12 @@ class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
         required=False,
         allow_blank=True,
         help_text="Name of the site; empty removes the node from its site.",
+    )
+
+
+class GpuAdmissionSerializer(serializers.Serializer[dict[str, Any]]):
+    pool = serializers.CharField(
+        max_length=100, required=False, help_text="Name of the pool; the default pool if absent."
     )
 
 

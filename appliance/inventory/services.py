@@ -120,6 +120,7 @@ def update_gpu(
         messages["gpu.labelled"] = f"Labels of {name} set to {labels}."
     if pool_name is not None and pool_name != (gpu.pool.name if gpu.pool else ""):
         changed["pool"] = find_pool(pool_name) if pool_name else None
+        changed["held"] = False
         messages["gpu.moved"] = (
             f"{name} moved to pool {pool_name}." if pool_name else f"{name} removed from its pool."
         )

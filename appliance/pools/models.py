@@ -63,6 +63,8 @@ class Pool(models.Model):
     """Time without a launch or copy after which an allocation is evicted; null: unlimited."""
     network = models.CharField(max_length=50, blank=True)
     """Clients try the endpoints of this network first."""
+    admit_new_gpus = models.BooleanField(default=False)
+    """GPUs that enrolled nodes report later join without an operator. Read of the oldest pool."""
     project_ids = models.JSONField(default=list, blank=True)
     """Ids of the projects that may use the pool; empty: all."""
     version = models.PositiveIntegerField(default=1)

@@ -61,6 +61,7 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
             "max_lifetime_seconds",
             "max_idle_seconds",
             "network",
+            "admit_new_gpus",
             "projects",
             "version",
             "created_at",
@@ -107,6 +108,11 @@ class PoolSettingsSerializer(serializers.Serializer[dict[str, Any]]):
         required=False,
         allow_blank=True,
         help_text="Clients try the endpoints of this network first.",
+    )
+    admit_new_gpus = serializers.BooleanField(
+        required=False,
+        help_text="GPUs that enrolled nodes report later join the pool without an operator."
+        " Has an effect in the default pool, which new GPUs join.",
     )
     projects = serializers.ListField(
         child=NameField(max_length=100),

@@ -38,6 +38,8 @@ class PoolSettings:
     """0: unlimited."""
     network: str | None = None
     """Clients try the endpoints of this network first; empty: no preference."""
+    admit_new_gpus: bool | None = None
+    """Whether GPUs that enrolled nodes report later join without an operator (default pool)."""
     projects: Sequence[str] | None = None
     """Names of the projects that may use the pool; empty: all."""
 
@@ -123,6 +125,8 @@ def changed_columns(pool: Pool, settings: PoolSettings) -> dict[str, object]:
         columns["max_idle_seconds"] = settings.max_idle_seconds or None
     if settings.network is not None:
         columns["network"] = settings.network
+    if settings.admit_new_gpus is not None:
+        columns["admit_new_gpus"] = settings.admit_new_gpus
     if settings.projects is not None:
         columns["project_ids"] = sorted(
             str(find_subject_id(SubjectKind.PROJECT, name)) for name in set(settings.projects)

@@ -287,14 +287,16 @@ def gpu_list(
     ] = "",
     model: Annotated[str, typer.Option(help="Part of the GPU model's name.")] = "",
     labels: LabelFilter = "",
+    held: Annotated[
+        bool, typer.Option("--held", help="Only GPUs that wait for `busbar gpu admit`.")
+    ] = False,
     output: Output = "table",
 ) -> None:
     """List GPUs with their current metrics."""
-    filters = {
-        key: value
-        for key, value in {"pool": pool, "node": node, "model": model, "labels": labels}.items()
-        if value
-    }
+    wanted = {"pool": pool, "node": node, "model": model, "labels": labels}
+    filters = {key: value for key, value in wanted.items() if value}
+    if held:
+        filters["held"] = "true"
     rows = sorted(client().items("gpus", **filters), key=lambda g: (g["node"], g["index"]))
     show(
         rows,
@@ -363,6 +365,24 @@ def gpu_move(
         ["node", "index", "pool"],
         output,
     )
+
+
+@gpu_app.command("admit")
+def gpu_admit(
+    gpu: GpuName,
+    pool: Annotated[
+        str,
+        typer.Option(
+            autocompletion=complete_names("pools"), help="Name of the pool; default: the oldest."
+        ),
+    ] = "",
+    output: Output = "table",
+) -> None:
+    """Admit a GPU that a node reported after its enrolment. List them: busbar gpu list --held"""
+    api = client()
+    path = f"gpus/{find_gpu(api, gpu)['id']}/admit"
+    admitted = api.request("POST", path, {"pool": pool} if pool else {})
+    show_one(admitted, ["node", "index", "pool"], output)
 
 
 @gpu_app.command("note")

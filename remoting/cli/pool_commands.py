@@ -58,6 +58,13 @@ ForProjects = Annotated[
 Network = Annotated[
     str | None, typer.Option(help="Network whose node addresses clients use first.")
 ]
+AdmitNewGpus = Annotated[
+    bool | None,
+    typer.Option(
+        "--admit-new-gpus/--hold-new-gpus",
+        help="Whether GPUs that enrolled nodes report later join the default pool by themselves.",
+    ),
+]
 PoolName = Annotated[str, typer.Argument(autocompletion=complete_names("pools"))]
 POOL_COLUMNS = [
     "name",
@@ -66,6 +73,7 @@ POOL_COLUMNS = [
     "max_lifetime_seconds",
     "max_idle_seconds",
     "network",
+    "admit_new_gpus",
     "projects",
     "id",
 ]
@@ -77,6 +85,7 @@ def pool_fields(
     max_lifetime: int | None,
     max_idle: int | None,
     network: str | None,
+    admit_new_gpus: bool | None,
     project: list[str] | None,
 ) -> dict[str, Any]:
     fields = {
@@ -85,6 +94,7 @@ def pool_fields(
         "max_lifetime_seconds": max_lifetime,
         "max_idle_seconds": max_idle,
         "network": network,
+        "admit_new_gpus": admit_new_gpus,
     }
     if project is not None:
         fields["projects"] = [p for p in project if p]
@@ -105,10 +115,11 @@ def pool_create(
     max_lifetime: MaxLifetime = None,
     max_idle: MaxIdle = None,
     network: Network = None,
+    admit_new_gpus: AdmitNewGpus = None,
     project: ForProjects = None,
 ) -> None:
     """Create a pool and print its id."""
-    fields = pool_fields(policy, fallback, max_lifetime, max_idle, network, project)
+    fields = pool_fields(policy, fallback, max_lifetime, max_idle, network, admit_new_gpus, project)
     typer.echo(client().request("POST", "pools", {"name": name} | fields)["id"])
 
 
@@ -120,12 +131,15 @@ def pool_set(
     max_lifetime: MaxLifetime = None,
     max_idle: MaxIdle = None,
     network: Network = None,
+    admit_new_gpus: AdmitNewGpus = None,
     project: ForProjects = None,
     output: Output = "table",
 ) -> None:
     """Change a pool. Options that are not given keep their values."""
     api = client()
-    changes = pool_fields(policy, fallback, max_lifetime, max_idle, network, project)
+    changes = pool_fields(
+        policy, fallback, max_lifetime, max_idle, network, admit_new_gpus, project
+    )
     show_one(
         api.request("PATCH", f"pools/{api.find_by_name('pools', name)['id']}", changes),
         POOL_COLUMNS,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import socket
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,7 +16,7 @@ from appliance.inventory.endpoints import EndpointAddress, closed_endpoints, sor
 from appliance.inventory.models import Gpu, Node
 from appliance.inventory.reports import ReportedGpu, ReportedNode, is_unchanged, record_node_report
 from nodes.version import AGENT_VERSION
-from tests.appliance.conftest import GIB, Cast, applied, body
+from tests.appliance.conftest import Cast, applied, body
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
@@ -65,29 +64,6 @@ def test_links_between_gpus_are_updated(cast: Cast, client_of: Clients, add_node
         assert is_unchanged(node.pk, report_of(node, gpus=pair)) and not is_unchanged(
             node.pk, report_of(node, gpus=(first, second))
         )
-
-
-def test_replaced_gpu_is_marked_missing_and_the_new_one_added(
-    cast: Cast, client_of: Clients, add_node: AddNode
-) -> None:
-    node = add_node()
-    (old,) = report_of(node).gpus
-    record_node_report(
-        node_id=node.pk,
-        report=report_of(node, gpus=(replace(old, uuid=uuid.uuid4(), memory_bytes=16 * GIB),)),
-    )
-    shown = {g["uuid"]: g for g in body(client_of(cast.olga).get("/api/v1/gpus"))["items"]}
-    assert not shown[str(old.uuid)]["present"] and len(shown) == 2
-    assert set(
-        Event.objects.filter(object_id__in=[g["id"] for g in shown.values()]).values_list(
-            "kind", flat=True
-        )
-    ) == {"gpu.found", "gpu.gone"}
-    record_node_report(node_id=node.pk, report=report_of(node, gpus=(old,)))
-    assert (
-        Gpu.objects.get(uuid=old.uuid).present
-        and Event.objects.filter(kind="gpu.returned").count() == 1
-    )
 
 
 def test_request_for_a_newer_cuda_version_is_queued(

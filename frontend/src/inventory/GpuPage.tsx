@@ -63,6 +63,7 @@ export function GpuPage() {
           <Title headingLevel="h1">
             GPU {gpu.index} <span className="bb-quiet">{gpu.model}</span>
           </Title>
+          {gpu.held && <Label status="warning">held</Label>}
           {gpu.present === false && <Label status="danger">missing</Label>}
         </Flex>
       </PageSection>

@@ -1,0 +1,93 @@
+"""Admission of GPUs that a node reports after its enrolment.
+
+A node could otherwise add capacity that does not exist. The first GPUs of an enrolled machine need
+no admission, because an operator made its enrolment token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.db.models import F
+
+from appliance.activity.events import emit
+from appliance.api.errors import ApplianceError, Code
+from appliance.db import change_log
+from appliance.db.change_log import Removal, Topic
+from appliance.db.writer import write_transaction
+from appliance.inventory.models import Gpu, Node
+from appliance.pools.models import Pool
+from appliance.pools.services import find_pool
+
+if TYPE_CHECKING:
+    from appliance.inventory.reports import ReportedGpu
+
+MAX_ADMITTED_GPUS = 256
+"""Rows of one node, with missing GPUs. Beyond it, each further GPU needs an operator."""
+
+
+def add_gpus(node: Node, reported: Sequence[ReportedGpu]) -> None:
+    """Create rows for GPUs of a node that are not known. They join the oldest pool or are held."""
+    pool = Pool.objects.order_by("created_at").first()
+    by_rule = pool is not None and pool.admit_new_gpus
+    room = MAX_ADMITTED_GPUS - Gpu.objects.filter(node=node, held=False).count()
+    admitted = (node.expects_gpus or by_rule) and len(reported) <= room
+    for report in reported:
+        gpu = Gpu.objects.create(
+            node=node,
+            pool=pool if admitted else None,
+            held=not admitted,
+            uuid=report.uuid,
+            **report.columns(),
+        )
+        if admitted:
+            message = f"GPU {report.index} of {node.name} found: {report.model}."
+            emit("gpu.found", path=gpu.path, object_id=gpu.pk, message=message)
+    if not admitted:
+        emit_held(node, reported)
+
+
+def emit_held(node: Node, reported: Sequence[ReportedGpu]) -> None:
+    """Record one event for all held GPUs of a report, so that a node makes few events."""
+    names = ", ".join(f"{node.name}/{r.index}" for r in reported[:4])
+    more = f" and {len(reported) - 4} more" if len(reported) > 4 else ""
+    emit(
+        "gpu.held",
+        path=node.path,
+        object_id=node.pk,
+        message=f"Node {node.name} reported new GPUs: {names}{more}. They are held until they are"
+        " admitted with `busbar gpu admit`.",
+    )
+
+
+def forget_held(node: Node, reported: Sequence[UUID]) -> None:
+    """Delete held GPUs that the node no longer reports: nothing ever used them."""
+    for gpu in Gpu.objects.filter(node=node, held=True).exclude(uuid__in=reported):
+        change_log.record(Topic.GPU, gpu.pk, Removal("inventory.manage"))
+        Gpu.objects.filter(pk=gpu.pk).delete()
+
+
+@write_transaction
+def admit_gpu(*, gpu_id: UUID, pool_name: str | None, actor: str) -> None:
+    """Admit a held GPU to a pool, the oldest one by default.
+
+    Does nothing if it is admitted already. Raises ApplianceError NOT_FOUND without such a pool.
+    """
+    gpu = Gpu.objects.select_related("node").get(pk=gpu_id)
+    pool = find_pool(pool_name) if pool_name else Pool.objects.order_by("created_at").first()
+    if pool is None:
+        raise ApplianceError(Code.NOT_FOUND, "There is no pool. Create one: busbar pool create")
+    if not Gpu.objects.filter(pk=gpu_id, held=True).update(
+        held=False, pool=pool, version=F("version") + 1
+    ):
+        return
+    change_log.record(Topic.GPU_CAPACITY, gpu_id)
+    emit(
+        "gpu.admitted",
+        path=gpu.path,
+        object_id=gpu_id,
+        actor=actor,
+        message=f"GPU {gpu.index} of {gpu.node.name} admitted to pool {pool.name}.",
+    )
