@@ -8,8 +8,9 @@
 // first. submit() takes no lock; it blocks while the ring is full. call(), wait_until(), upload()
 // and write_shared_chunk() block. Locks: mutex_ guards replies, progress and transfers and is held
 // while no other lock is taken. receive_mutex_ is held by the thread that reads frames from shared
-// memory; mutex_ may be taken under it. bulk_send_mutex_ is held by the thread that sends on the
-// bulk connection, bulk_mutex_ during one operation on that connection.
+// memory; mutex_ may be taken under it. bulk_open_mutex_ is held by the thread that opens the bulk
+// connection, bulk_send_mutex_ by the thread that sends on it, which may wait for credit, and
+// bulk_mutex_ during one operation on that connection.
 #pragma once
 #include <cuda.h>
 
@@ -160,7 +161,8 @@ class Link {
   bool write_program_memory(uint8_t* to, const uint8_t* from, uint64_t bytes);
 
   // link_bulk.cc
-  bool open_bulk();
+  bool open_bulk(int patience_ms);
+  bool connect_bulk();
   bool read_bulk(void* p, size_t n);
   bool receive_bulk_chunk();
   void wait_for_bulk(uint64_t bytes);
@@ -200,11 +202,11 @@ class Link {
   transport::Secret session_key_{};
   ReplyOrder order_;
   uint8_t session_id_[16] = {};
-  std::mutex bulk_send_mutex_, bulk_mutex_;
+  std::mutex bulk_open_mutex_, bulk_send_mutex_, bulk_mutex_;
   transport::Tls bulk_;
   std::atomic<bool> bulk_open_{false};
   uint64_t bulk_sent_ = 0;     // bytes since the start; guarded by bulk_send_mutex_
-  uint64_t bulk_counter_ = 0;  // of bulk connections; guarded by bulk_send_mutex_
+  uint64_t bulk_counter_ = 0;  // of bulk connections; guarded by bulk_open_mutex_
   std::atomic<uint64_t> bulk_credit_{0}, bulk_received_{0};  // bytes since the start
 };
 

@@ -8,6 +8,7 @@
 
 #include "client/link.h"
 #include "client/sigpipe_guard.h"
+#include "transport/clock.h"
 #include "transport/futex.h"
 #include "transport/session_keys.h"
 #include "transport/tcp.h"
@@ -18,6 +19,8 @@ using transport::Tls;
 
 namespace {
 constexpr int kConnectMs = 5000, kHandshakeMs = 15'000, kReadyMs = 1000;
+// For the bulk connection in total: as long as TCP keeps a connection whose network is away.
+constexpr int kOpenMs = 105'000, kRetryMs = 100;
 // Bytes that are received before they are delivered: few enough to stay in the cache.
 constexpr size_t kPartBytes = 128 << 10;
 
@@ -36,10 +39,22 @@ bool send_preamble(int fd, const uint8_t (&session_id)[16], uint64_t counter,
 }
 }  // namespace
 
-bool Link::open_bulk() {
-  std::lock_guard one(bulk_send_mutex_);
+// Tries for `patience_ms`: the launcher may restart or the network be away, and the session itself
+// goes on. Never waits for a transfer. False when the session or the time is over.
+bool Link::open_bulk(int patience_ms) {
   if (bulk_open_) return true;
+  std::lock_guard one(bulk_open_mutex_);
   SigpipeGuard no_sigpipe;
+  int64_t end_ms = transport::now_ms() + patience_ms;
+  while (!bulk_open_ && !connect_bulk()) {
+    if (error() || transport::now_ms() >= end_ms) return false;
+    timespec pause = transport::milliseconds(kRetryMs);
+    nanosleep(&pause, nullptr);
+  }
+  return true;
+}
+
+bool Link::connect_bulk() {
   std::string error;
   int fd = transport::connect_tcp(endpoint_.address, endpoint_.port, kConnectMs, error);
   if (fd < 0) return false;
@@ -146,7 +161,7 @@ bool Link::flush_bulk() {
 }
 
 uint64_t Link::upload(const void* data, uint64_t bytes) {
-  if (!open_bulk()) {
+  if (!open_bulk(kOpenMs)) {
     fail(CUDA_ERROR_DEVICE_UNAVAILABLE, "the bulk connection to the node cannot be opened");
     return 0;
   }
@@ -173,7 +188,7 @@ uint64_t Link::upload(const void* data, uint64_t bytes) {
 
 // Without a bulk connection, large transfers arrive as data frames.
 uint64_t Link::expect_transfer(const Rows& to, uint64_t offset, uint64_t bytes) {
-  if (bytes > wire::kMaxRecordBytes && !shared_) open_bulk();
+  if (bytes > wire::kMaxRecordBytes && !shared_) open_bulk(0);
   std::lock_guard lock(mutex_);
   uint64_t id = next_id();
   incoming_[id] = {to, offset, bytes, bytes};

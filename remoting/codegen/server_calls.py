@@ -144,8 +144,9 @@ def table(calls: list[spec.Call]) -> str:
     rows = [
         f'    {{{call.number:#06x}, {{.name = "{call.name}",'
         f" .order = wire::Order::{'immediate' if call.kind == 'reply' else 'stream'},"
-        f" .thread = wire::Thread::{'worker' if 'helper' in call.flags else 'executor'},"
-        f" .call = call_{call.name}}}}},\n"
+        f" .thread = wire::Thread::{'code' if 'helper' in call.flags else 'executor'},"
+        f" .call = call_{call.name}"
+        f"{', .work_waits = true' if 'waits' in call.flags else ''}}}}},\n"
         for call in calls
     ]
     return "".join(["static constexpr GeneratedCall kGeneratedCalls[] = {\n", *rows, "};\n"])

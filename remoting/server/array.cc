@@ -34,8 +34,10 @@ uint64_t charge_of(const CUDA_ARRAY3D_DESCRIPTOR& d, uint32_t levels) {
 
 // Returns the partition of the current context.
 uint32_t partition_of(Session& s) {
-  for (auto& [id, c] : s.contexts)
-    if (c.handle == s.current) return s.devices[c.device].partition;
+  CUdevice device = -1;
+  s.cu.cuCtxGetDevice(&device);
+  for (auto& d : s.devices)
+    if (d.device == device) return d.partition;
   return 0;
 }
 }  // namespace

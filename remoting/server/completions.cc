@@ -1,5 +1,6 @@
 #include "server/completions.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -28,7 +29,9 @@ void Completions::watch_in_background(bool wake_executor) {
   if (!pending_count_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(mutex_);
   if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { run(); });
-  added_.notify_one();
+  if (others_pending() && !beside_.joinable() && !stopping_)
+    beside_ = std::thread([this] { run_beside(); });
+  added_.notify_all();
 }
 
 void Completions::fail(CUresult error) {
@@ -49,6 +52,7 @@ void Completions::stop() {
     added_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  if (beside_.joinable()) beside_.join();
 }
 
 void Completions::discard(CompletionFence& fence) {
@@ -102,6 +106,7 @@ void Completions::publish(CompletionFence& fence, CUresult error) {
     deliver(d, error, bulk_total);
     if (d.chunk >= 0) --fence.use->chunks;
   }
+  if (fence.use) fence.use->completed = fence.submitted;
   fence.deliveries.clear();
   fence.consumed.clear();
   for (uint32_t chunk : fence.consumed_chunks) s_.link.shared()->release_chunk(true, chunk);
@@ -161,16 +166,38 @@ bool Completions::publish_completed(std::unique_lock<std::mutex>& lock) {
   return any;
 }
 
-// With one stream the driver wakes this thread; with several it polls.
+// With one stream the driver wakes this thread; with several it polls. The work before the event of
+// one stream may wait for the program, and the program for another stream: run_beside() sees that.
 void Completions::wait_for_progress(std::unique_lock<std::mutex>& lock) {
   if (pending_.size() > 1) {
     added_.wait_for(lock, kPollPause);
     return;
   }
   CUevent event = pending_.begin()->second.front().event;
+  awaited_ = event;
   lock.unlock();
   s_.cu.cuEventSynchronize(event);
   lock.lock();
+  awaited_ = nullptr;
+}
+
+// True if a fence is pending that `thread_` does not see, because it waits for another one.
+bool Completions::others_pending() const {
+  return awaited_ && std::any_of(pending_.begin(), pending_.end(), [&](auto& entry) {
+           return !entry.second.empty() && entry.second.front().event != awaited_;
+         });
+}
+
+void Completions::run_beside() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (!others_pending())
+      added_.wait(lock);
+    else if (!publishing_ && publish_completed(lock) && wake_executor_)
+      s_.link.wake();
+    else
+      added_.wait_for(lock, kPollPause);
+  }
 }
 
 void Completions::run() {
@@ -182,8 +209,10 @@ void Completions::run() {
   std::unique_lock lock(mutex_);
   int rounds = 0;
   while (!stopping_) {
-    if (publishing_) {
+    if (publishing_ && ++rounds < kSpinRounds) {
       yield(lock);
+    } else if (publishing_) {
+      added_.wait_for(lock, kPollPause);
     } else if (publish_completed(lock)) {
       rounds = 0;
       if (wake_executor_) s_.link.wake();

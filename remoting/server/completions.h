@@ -35,6 +35,7 @@ struct CompletionFence {
   uint32_t stream = 0;
   uint64_t position = 0;
   std::shared_ptr<StreamUse> use;  // of the stream
+  uint64_t submitted = 0;          // records of the stream before the fence, since its start
   std::vector<Delivery> deliveries;
   std::vector<PinnedBuffer> consumed;     // sources of host-to-device copies
   uint64_t consumed_bytes = 0;            // bulk bytes, returned to the client as credit
@@ -55,7 +56,7 @@ class Completions {
   // Publishes completed fences. Cheap when nothing is pending. Returns true if a fence was
   // published.
   bool poll();
-  // Starts the thread that publishes what is pending, or wakes it. With `wake_executor`, the
+  // Starts the threads that publish what is pending, or wakes them. With `wake_executor`, the
   // executor is woken after each publication, until the next call.
   void watch_in_background(bool wake_executor);
   uint64_t published() const { return published_; }  // fences published since the start
@@ -65,11 +66,13 @@ class Completions {
   bool idle() const { return !pending_count_.load(std::memory_order_relaxed); }
   // Removes and returns the events of published fences of a context.
   std::vector<CUevent> take_idle_events(uint32_t context);
-  void stop();  // joins the thread
+  void stop();  // joins the threads
 
  private:
   using Pending = std::map<uint32_t, std::deque<CompletionFence>>;  // by stream
   void run();
+  void run_beside();
+  bool others_pending() const;
   bool completed(const CompletionFence& fence);
   Pending::iterator first_completed();
   bool publish_completed(std::unique_lock<std::mutex>& lock);
@@ -85,9 +88,11 @@ class Completions {
   CUresult error_ = CUDA_SUCCESS;
   bool stopping_ = false;
   bool publishing_ = false;
+  CUevent awaited_ = nullptr;  // `thread_` waits for this event in the driver and sees no other
   std::atomic<uint64_t> published_{0};
   std::atomic<bool> wake_executor_{false};
   std::thread thread_;
+  std::thread beside_;  // polls the fences of other streams while `thread_` waits in the driver
 };
 
 }  // namespace busbar::server

@@ -49,23 +49,32 @@ Outcome handlers::wait_event(Pipeline& p, Record& r, StreamState& st) {
 }
 
 // event, event -> milliseconds
-void handlers::elapsed_time(Session& s, wire::Decoder in) {
+bool handlers::elapsed_time(Pipeline& p, const Record& r) {
+  Session& s = p.session;
+  wire::Decoder in = r.decoder();
   uint64_t reply = in.get<uint64_t>();
   auto start = s.events.find(in.get<uint32_t>()), end = s.events.find(in.get<uint32_t>());
   if (start == s.events.end() || end == s.events.end() || !start->second.current ||
-      !end->second.current)
-    return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
-  CUevent a = start->second.current->handle, b = end->second.current->handle;
-  float ms = 0;
-  CUresult r = s.cu.cuEventElapsedTime(&ms, a, b);
-  if (r == CUDA_ERROR_NOT_READY) {  // their fences have completed, the events are next
-    s.cu.cuEventSynchronize(a);
-    s.cu.cuEventSynchronize(b);
-    r = s.cu.cuEventElapsedTime(&ms, a, b);
+      !end->second.current) {
+    s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+    return true;
   }
-  std::string out;
-  append(out, ms);
-  s.reply(reply, r, out);
+  auto measure = [&s, reply, a = start->second.current, b = end->second.current](bool wait) {
+    if (wait) {
+      s.cu.cuEventSynchronize(a->handle);
+      s.cu.cuEventSynchronize(b->handle);
+    }
+    float ms = 0;
+    CUresult result = s.cu.cuEventElapsedTime(&ms, a->handle, b->handle);
+    if (result == CUDA_ERROR_NOT_READY && !wait) return false;
+    std::string out;
+    append(out, ms);
+    s.reply(reply, result, out);
+    return true;
+  };
+  // Their fences have completed, so the events are next.
+  if (!measure(false)) p.workers.synchronize.post(s.current, [measure] { measure(true); });
+  return true;
 }
 
 // event -> its state, for an event that a graph records: it has no completion fence. Not ready

@@ -13,20 +13,12 @@ namespace {
 constexpr size_t kReceiveBytes = 256 << 10;
 constexpr size_t kCompactBytes = 1 << 20;
 constexpr int kReceiveMs = 1000;
+constexpr int kFarewellMs = 1000;  // as long as the client waits for the end of its session
 constexpr int kSpinRounds = 4000;
 // On a small machine the client may need this core.
 const int kYieldEvery = std::thread::hardware_concurrency() < 4 ? 32 : 256;
 constexpr char kClientGone[] = "the client is gone";
 constexpr char kMalformedParked[] = "a parked record is malformed";
-
-// Runs a session handler, or a generated call with a reply.
-void run_in_session(Session& s, const Operation& operation, wire::Decoder in) {
-  if (operation.session) return operation.session(s, in);
-  uint64_t reply = in.get<uint64_t>();
-  std::string results;
-  CUresult status = operation.call(s, in, nullptr, results);
-  s.reply(reply, status, results);
-}
 }  // namespace
 
 Executor::Executor(Session& s)
@@ -40,8 +32,8 @@ Executor::Executor(Session& s)
       order_(s, queues_),
       completions_(s),
       fences_(s, queues_, completions_),
-      worker_(s.cu),
-      pipeline_{s, queues_, fences_, worker_, {}} {}
+      workers_(s.cu),
+      pipeline_{s, queues_, fences_, workers_, {}} {}
 
 void Executor::wake() {
   s_.link.wake();
@@ -85,6 +77,7 @@ std::string Executor::run() {
   }
   fences_.record_all();
   flush_kernel_output();
+  workers_.synchronize.finish(kFarewellMs);
   return "";
 }
 
@@ -153,25 +146,13 @@ bool Executor::submit_or_park(Record& r, Admission admission) {
 
 bool Executor::run_immediate(Record& r) {
   const Operation& operation = *r.operation;
-  if (operation.thread == wire::Thread::worker) {
-    run_on_worker(r);
-    return true;
-  }
   if (operation.pipeline) return operation.pipeline(pipeline_, r);
   if (operation.stream) {
     StreamState* st = s_.stream(r.head.stream);
     return st && operation.stream(pipeline_, r, *st) == Outcome::done;
   }
-  run_in_session(s_, operation, r.decoder());
+  run_in_session(pipeline_, r);
   return true;
-}
-
-// The caller waits for the reply, so no later record depends on this one.
-void Executor::run_on_worker(const Record& r) {
-  auto payload = std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.payload_bytes());
-  worker_.post(s_.current, [this, payload, operation = r.operation] {
-    run_in_session(s_, *operation, wire::Decoder(payload->data(), payload->size()));
-  });
 }
 
 // The driver writes what kernels printed when the context is synchronised. Only while nothing is
@@ -181,11 +162,8 @@ void Executor::flush_kernel_output() {
   if (!s_.output || printed_nothing || s_.active_captures || !completions_.idle()) return;
   launches_flushed_ = s_.launches;
   for (auto& [id, c] : s_.contexts)
-    if (c.handle && s_.cu.cuCtxSetCurrent(c.handle) == CUDA_SUCCESS) {
-      s_.current = c.handle;
-      s_.cu.cuCtxSynchronize();
-    }
-  s_.output->flush();
+    if (c.handle) workers_.synchronize.post(c.handle, [this] { s_.cu.cuCtxSynchronize(); });
+  workers_.synchronize.post(nullptr, [this] { s_.output->flush(); });
 }
 
 }  // namespace busbar::server

@@ -4,7 +4,8 @@
 //   order     RecordOrder and StreamQueues: what runs now, and what waits
 //   submit    submit() and the handlers: calls of the driver
 //   complete  FenceRecorder and Completions: what the client learns, and when
-// Handlers that may block for long run on the worker thread.
+// Handlers that may wait run on helper threads: the executor never waits for anything that only it
+// can make progress on (docs/adr/056-never-wait-on-the-executor.md).
 //
 // Thread safety: one thread calls run(), or process() and advance(). wake() may be called from any
 // thread.
@@ -52,7 +53,6 @@ class Executor {
   bool handle(Record& r);
   bool submit_or_park(Record& r, Admission admission);
   bool run_immediate(Record& r);
-  void run_on_worker(const Record& r);
   void flush_kernel_output();
 
   Session& s_;
@@ -61,7 +61,7 @@ class Executor {
   RecordOrder order_;
   Completions completions_;
   FenceRecorder fences_;
-  Worker worker_;
+  Workers workers_;
   Pipeline pipeline_;
   bool malformed_ = false;  // a parked record was malformed
   uint64_t launches_flushed_ = 0;

@@ -21,6 +21,7 @@ void FenceRecorder::begin_work(StreamState& st, uint64_t position) {
 void FenceRecorder::end_work(StreamState& st, uint64_t position) {
   if (st.capturing) return;
   st.last_work = position;
+  ++st.use->submitted;
   if (position > st.last_fence) list(st);
 }
 
@@ -63,6 +64,7 @@ CUevent FenceRecorder::take_event(ContextState& c, uint32_t context) {
 void FenceRecorder::record_one(StreamState& st, uint64_t position, CompletionFence fence) {
   ContextState* c = s_.context(st.context);
   fence.use = st.use;
+  fence.submitted = st.use->submitted;
   if (!c) return completions_.discard(fence);
   fence.event = take_event(*c, st.context);
   if (fence.event) check(s_.cu.cuEventRecord(fence.event, st.handle));

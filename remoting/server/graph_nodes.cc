@@ -128,6 +128,7 @@ void handlers::batch_mem_op_node(Session& s, wire::Decoder in) {
   if (p.count > kMaxBatchMemOps || !in.elements(operations, p.count))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   p.paramArray = operations.data();
+  s.work_waits = true;  // an operation may wait for a value
   apply(s, reply, target, s.cu.cuGraphAddBatchMemOpNode, s.cu.cuGraphBatchMemOpNodeSetParams,
         s.cu.cuGraphExecBatchMemOpNodeSetParams, &p);
 }

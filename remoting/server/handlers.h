@@ -3,7 +3,7 @@
 //
 // Payload layouts stand above the definitions. A record with a reply carries the reply id first.
 //
-// Thread safety: a handler is called by the thread that its row names, executor or worker.
+// Thread safety: a handler is called by the thread that its row names.
 #pragma once
 #include <cstdint>
 

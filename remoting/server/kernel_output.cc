@@ -46,7 +46,7 @@ bool handlers::flush_output(Pipeline& p, const Record& r) {
     s.reply(reply, CUDA_SUCCESS);
     return true;
   }
-  p.worker.post(s.current, [&s, reply] {
+  p.workers.synchronize.post(s.current, [&s, reply] {
     CUresult status = s.cu.cuCtxSynchronize();
     if (s.output) s.output->flush();
     s.reply(reply, status);

@@ -1,6 +1,6 @@
 // Images of modules: received once, kept in a cache of the tenant under their SHA-256.
 //
-// Thread safety: worker thread. obtain_image() blocks until a transfer has arrived.
+// Thread safety: thread `code`. obtain_image() blocks until a transfer has arrived.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -27,7 +27,8 @@ struct Operation {
   StreamHandler stream = nullptr;
   TransferOf transfer = nullptr;  // optional, beside `stream`
   DriverCall call = nullptr;
-  wire::Op op = {};  // of a row of wire/opcodes.h
+  wire::Op op = {};         // of a row of wire/opcodes.h
+  bool work_waits = false;  // its work on the GPU may wait for a later record
 };
 
 // Returns null for an unknown opcode.

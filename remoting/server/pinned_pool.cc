@@ -94,16 +94,26 @@ void PinnedPool::release(PinnedBuffer& buffer) {
   empty_.push_back(buffer.slab_);
 }
 
-bool PinnedPool::can_grow() {
+Growth PinnedPool::begin_growth() {
   std::lock_guard lock(mutex_);
-  return slabs_.size() < kPoolBytes / kSlabBytes && (!exhausted_ || !used_bytes_);
+  if (growing_) return Growth::due;
+  if (exhausted_ && !used_bytes_)
+    exhausted_ = false;
+  else if (!exhausted_ && slabs_.size() < kPoolBytes / kSlabBytes)
+    growing_ = true;
+  return growing_ ? Growth::begin : Growth::impossible;
 }
 
 bool PinnedPool::grow() {
-  if (!can_grow()) return false;
+  {
+    std::lock_guard lock(mutex_);
+    growing_ = slabs_.size() < kPoolBytes / kSlabBytes;
+    if (!growing_) return false;
+  }
   void* memory = nullptr;
   bool allocated = cu_.cuMemHostAlloc(&memory, kSlabBytes, 0) == CUDA_SUCCESS;
   std::lock_guard lock(mutex_);
+  growing_ = false;
   exhausted_ = !allocated;
   if (!allocated) return false;
   empty_.push_back((uint32_t)slabs_.size());

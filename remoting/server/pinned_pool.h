@@ -6,7 +6,8 @@
 // A stream holds at most as many bytes as are still free, so that the copies of a stream that does
 // not progress never use up the pool.
 //
-// Thread safety: any thread. No member waits for a buffer. grow() may wait for the GPU.
+// Thread safety: any thread. No member waits for a buffer. grow() may wait for the GPU, so the
+// thread `memory` calls it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -48,6 +49,12 @@ class PinnedBuffer {
   std::shared_ptr<StreamUse> user_;
 };
 
+enum class Growth {
+  begin,       // the caller has grow() called
+  due,         // another caller has begun
+  impossible,  // the pool or the driver is at its limit
+};
+
 class PinnedPool {
  public:
   static constexpr uint64_t kSlabBytes = 4ull << 20;  // also the largest buffer
@@ -63,8 +70,9 @@ class PinnedPool {
   PinnedBuffer acquire_idle(uint64_t bytes);
   // Adds a slab. A context must be current. False at the limit of the pool or of the driver.
   bool grow();
-  // True if a slab may be added. After the driver has refused one, only while the pool is unused.
-  bool can_grow();
+  // Returns what a caller does that needs a slab. After the driver has refused one, growth is
+  // impossible while buffers are handed out, and for the first caller after that.
+  Growth begin_growth();
   bool unused();  // no buffer is handed out
 
  private:
@@ -87,6 +95,7 @@ class PinnedPool {
   std::vector<uint32_t> empty_;                        // slabs without a size
   uint64_t used_bytes_ = 0;
   bool exhausted_ = false;  // the driver has refused a slab
+  bool growing_ = false;    // a call of grow() is due
 };
 
 }  // namespace busbar::server

@@ -24,7 +24,7 @@ struct Pipeline {
   Session& session;
   StreamQueues& queues;
   FenceRecorder& fences;
-  Worker& worker;
+  Workers& workers;
   std::map<uint64_t, HostFunctionCall> host_functions;  // by the client's id
   bool leaving = false;                                 // the client ended the session
 };

@@ -81,6 +81,9 @@ struct Session {
   std::string image_folder;   // module images of this tenant; empty: no cache
   CUcontext current = nullptr;
   uint32_t active_captures = 0;
+  // Submitted work may wait for a later record: for the end of a graph's host function, or for a
+  // value that a stream writes.
+  std::atomic<bool> work_waits{false};
   uint64_t launches = 0;
   std::atomic<uint64_t> credit_total{0};  // bulk bytes consumed since the start
 

@@ -2,13 +2,22 @@
 
 namespace busbar::server {
 
+void grow_pool(Pipeline& p) {
+  Session& s = p.session;
+  p.workers.memory.post(s.current, [&s] {
+    s.pinned.grow();
+    s.link.wake();
+  });
+}
+
 Outcome take_staging(Pipeline& p, StreamState& st, uint64_t bytes, PinnedBuffer& out) {
   PinnedPool& pool = p.session.pinned;
   bool needs_slab = false;
   out = pool.acquire(bytes, st.use, needs_slab);
-  if (needs_slab && pool.grow()) out = pool.acquire(bytes, st.use, needs_slab);
   if (out) return Outcome::done;
-  if (!pool.unused()) return Outcome::waits;
+  Growth growth = needs_slab ? pool.begin_growth() : Growth::impossible;
+  if (growth == Growth::begin) grow_pool(p);
+  if (growth != Growth::impossible || !pool.unused()) return Outcome::waits;
   p.fences.check(CUDA_ERROR_OUT_OF_MEMORY);
   return Outcome::done;
 }

@@ -10,6 +10,8 @@ namespace busbar::server {
 struct StreamUse {
   std::atomic<uint64_t> staging_bytes{0};  // of the pinned pool
   std::atomic<uint32_t> chunks{0};         // of shared memory, to the client
+  uint64_t submitted = 0;                  // records given to the driver; executor thread only
+  std::atomic<uint64_t> completed{0};      // of those, known to be complete
 };
 
 }  // namespace busbar::server

@@ -1,25 +1,17 @@
 // Contexts and streams of the program.
 #include "server/handlers.h"
 #include "server/pipeline.h"
+#include "server/staging.h"
 
 namespace busbar::server {
 
 namespace {
 constexpr size_t kMaxContexts = 64;
-}  // namespace
 
-// context, device, legacy stream
-void handlers::create_context(Session& s, wire::Decoder in) {
-  uint64_t reply = in.get<uint64_t>();
-  uint32_t id = in.get<uint32_t>(), device = in.get<uint32_t>(), legacy = in.get<uint32_t>();
-  if (!in.ok() || device >= s.devices.size() || s.contexts.size() >= kMaxContexts)
-    return s.reply(reply, CUDA_ERROR_INVALID_DEVICE);
-  // Id 0 is the queue of barrier records, which must not end with a context.
-  if (legacy == wire::kNoStream) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+CUresult make_context(Session& s, uint32_t id, uint32_t device, uint32_t legacy) {
   ContextState c;
   c.device = device;
-  CUresult r = s.cu.cuDevicePrimaryCtxRetain(&c.handle, s.devices[device].device);
-  if (r) return s.reply(reply, r);
+  if (CUresult r = s.cu.cuDevicePrimaryCtxRetain(&c.handle, s.devices[device].device)) return r;
   s.cu.cuCtxSetCurrent(c.handle);
   s.current = c.handle;
   StreamState st;
@@ -29,7 +21,25 @@ void handlers::create_context(Session& s, wire::Decoder in) {
   st.legacy = true;
   s.contexts.put(id, c);
   s.streams.put(legacy, st);
-  s.reply(reply, CUDA_SUCCESS);
+  return CUDA_SUCCESS;
+}
+}  // namespace
+
+// context, device, legacy stream
+bool handlers::create_context(Pipeline& p, const Record& r) {
+  Session& s = p.session;
+  wire::Decoder in = r.decoder();
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t id = in.get<uint32_t>(), device = in.get<uint32_t>(), legacy = in.get<uint32_t>();
+  CUresult result = CUDA_ERROR_INVALID_DEVICE;
+  if (in.ok() && device < s.devices.size() && s.contexts.size() < kMaxContexts)
+    // Id 0 is the queue of barrier records, which must not end with a context.
+    result =
+        legacy == wire::kNoStream ? CUDA_ERROR_INVALID_VALUE : make_context(s, id, device, legacy);
+  s.reply(reply, result);
+  if (!result && s.contexts.size() == 1 && s.pinned.begin_growth() == Growth::begin)
+    grow_pool(p);  // for the first copies
+  return true;
 }
 
 // Ends a context of the client. The primary context of the device lives as long as the session.

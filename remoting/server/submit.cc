@@ -1,12 +1,19 @@
 #include "server/submit.h"
 
+#include <memory>
+#include <vector>
+
 #include "server/operations.h"
 
 namespace busbar::server {
 
 namespace {
 
+// The driver queues 1,024 entries of a stream; a record makes at most three: work, fence and event.
+constexpr uint64_t kRecordsInDriver = 256;
+
 Outcome run_handler(Pipeline& p, Record& r, StreamState& st) {
+  if (r.operation->work_waits) p.session.work_waits = true;
   if (r.operation->stream) return r.operation->stream(p, r, st);
   wire::Decoder in = r.decoder();
   std::string no_results;
@@ -14,24 +21,57 @@ Outcome run_handler(Pipeline& p, Record& r, StreamState& st) {
   return Outcome::done;
 }
 
+// Returns false while the stream has as much submitted work as the driver queues without waiting.
+// Work that waits for a later record must not fill the driver's queue: the executor would block in
+// the driver and never read that record.
+bool driver_has_room(Pipeline& p, StreamState& st) {
+  auto room = [&] {
+    return st.use->submitted - st.use->completed < kRecordsInDriver;
+  };
+  if (!p.session.work_waits || st.capturing || room()) return true;
+  p.fences.record_last(st);
+  p.fences.completions().poll();
+  return room();
+}
+
 Outcome submit_to_stream(Pipeline& p, Record& r) {
   StreamState* st = p.session.stream(r.head.stream);
   if (!st) return Outcome::done;
   p.session.use_context(st->context);
+  if (!driver_has_room(p, *st)) return Outcome::waits;
   p.fences.begin_work(*st, r.position);
   Outcome outcome = run_handler(p, r, *st);
   if (outcome == Outcome::done) p.fences.end_work(*st, r.position);
   return outcome;
 }
 
+// A session handler, or a generated call with a reply.
+void call_in_session(Session& s, const Operation& operation, wire::Decoder in) {
+  if (operation.session) return operation.session(s, in);
+  uint64_t reply = in.get<uint64_t>();
+  std::string results;
+  CUresult status = operation.call(s, in, nullptr, results);
+  s.reply(reply, status, results);
+}
+
 Outcome run_barrier(Pipeline& p, const Record& r) {
   p.session.use_context(r.head.context);
   if (r.operation->pipeline) return well_formed(r.operation->pipeline(p, r));
-  r.operation->session(p.session, r.decoder());
+  run_in_session(p, r);
   return Outcome::done;
 }
 
 }  // namespace
+
+void run_in_session(Pipeline& p, const Record& r) {
+  Session& s = p.session;
+  if (r.operation->thread == wire::Thread::executor)
+    return call_in_session(s, *r.operation, r.decoder());
+  auto payload = std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.payload_bytes());
+  p.workers.of(r.operation->thread).post(s.current, [&s, payload, operation = r.operation] {
+    call_in_session(s, *operation, wire::Decoder(payload->data(), payload->size()));
+  });
+}
 
 Outcome submit(Pipeline& p, Record& r) {
   return r.operation->order == wire::Order::stream ? submit_to_stream(p, r) : run_barrier(p, r);

@@ -1,5 +1,7 @@
 #include "server/worker.h"
 
+#include <chrono>
+
 namespace busbar::server {
 
 Worker::~Worker() {
@@ -15,7 +17,13 @@ void Worker::post(CUcontext context, std::function<void()> work) {
   std::lock_guard lock(mutex_);
   work_.emplace_back(context, std::move(work));
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  changed_.notify_one();
+  changed_.notify_all();
+}
+
+void Worker::finish(int timeout_ms) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                    [&] { return work_.empty() && !running_; });
 }
 
 void Worker::run() {
@@ -25,11 +33,14 @@ void Worker::run() {
     if (work_.empty()) return;
     auto [context, work] = std::move(work_.front());
     work_.pop_front();
+    running_ = true;
     lock.unlock();
     if (context) cu_.cuCtxSetCurrent(context);
     work();
     work = nullptr;
     lock.lock();
+    running_ = false;
+    changed_.notify_all();
   }
 }
 

@@ -1,6 +1,6 @@
-// A thread that runs handlers which may block for long, one after the other.
+// Threads that run handlers which may block for long. Each runs its work one after the other.
 //
-// Thread safety: post() may be called from any thread. The thread starts with the first call. The
+// Thread safety: post() may be called from any thread. A thread starts with the first call. The
 // destructor runs everything that was posted, then joins.
 #pragma once
 #include <cuda.h>
@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "server/driver.h"
+#include "wire/opcodes.h"
 
 namespace busbar::server {
 
@@ -21,6 +22,8 @@ class Worker {
   ~Worker();
   // Runs `work` with `context` current (null: none).
   void post(CUcontext context, std::function<void()> work);
+  // Waits until everything that was posted has run, for at most `timeout_ms`.
+  void finish(int timeout_ms);
 
  private:
   void run();
@@ -28,8 +31,23 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::pair<CUcontext, std::function<void()>>> work_;
-  bool stopping_ = false;
+  bool running_ = false, stopping_ = false;
   std::thread thread_;
+};
+
+// The helper threads of a session. The executor never waits for one of them, and none of them waits
+// for another (docs/adr/056-never-wait-on-the-executor.md).
+struct Workers {
+  explicit Workers(Driver& cu) : code(cu), memory(cu), graph_function(cu), synchronize(cu) {}
+  // The thread of an operation that does not run on the executor.
+  Worker& of(wire::Thread thread) {
+    if (thread == wire::Thread::memory) return memory;
+    return thread == wire::Thread::graph_function ? graph_function : code;
+  }
+  Worker code;            // loads and unloads code
+  Worker memory;          // allocates and frees memory, which may wait for all work of the GPU
+  Worker graph_function;  // ends host functions inside graphs; never waits for the GPU
+  Worker synchronize;     // waits for work of the GPU and for nothing else
 };
 
 }  // namespace busbar::server

@@ -22,6 +22,8 @@ struct FakeEvent {
   FakeEvent* completes_with_query = nullptr;
 };
 
+std::atomic<int> g_synchronizing{0};  // threads that wait for an event in the driver
+
 class CompletionsTest : public testing::Test {
  protected:
   CompletionsTest() {
@@ -31,7 +33,9 @@ class CompletionsTest : public testing::Test {
       return event->state.load();
     };
     t.cu.cuEventSynchronize = [](CUevent e) {
+      ++g_synchronizing;
       while (((FakeEvent*)e)->state == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+      --g_synchronizing;
       return CUDA_SUCCESS;
     };
   }
@@ -163,6 +167,21 @@ TEST_F(CompletionsTest, BackgroundThreadPublishesWithoutPolls) {
   while (positions.size() < 2 && std::chrono::steady_clock::now() < end)
     for (uint64_t p : t.completed_positions()) positions.push_back(p);
   EXPECT_EQ(positions.size(), 2u);
+}
+
+// The work before the first fence may wait for the program, and the program for the second one.
+TEST_F(CompletionsTest, FenceIsPublishedWhileTheThreadWaitsForAnotherInTheDriver) {
+  completions.add(fence(kFirst, 100, a));
+  completions.watch_in_background(false);
+  auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!g_synchronizing && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  b.state = CUDA_SUCCESS;
+  completions.add(fence(kSecond, 200, b));
+  completions.watch_in_background(false);
+  while (!completions.published() && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
+  EXPECT_EQ(t.completed_positions(), (std::vector<uint64_t>{200}));
+  a.state = CUDA_SUCCESS;
 }
 
 }  // namespace

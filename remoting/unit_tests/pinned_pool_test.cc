@@ -68,7 +68,7 @@ TEST_F(PinnedPoolTest, PoolEndsAtItsLimit) {
     buffers.push_back(std::move(b));
   }
   EXPECT_EQ(buffers.size(), PinnedPool::kPoolBytes / PinnedPool::kSlabBytes);
-  EXPECT_FALSE(pool.can_grow());
+  EXPECT_EQ(pool.begin_growth(), Growth::impossible);
 }
 
 TEST_F(PinnedPoolTest, BytesWithoutAStreamUseAtMostHalfOfThePool) {
@@ -93,9 +93,11 @@ TEST_F(PinnedPoolTest, RefusalOfTheDriverLastsWhileBuffersAreInUse) {
   };
   EXPECT_FALSE(pool.grow());
   cu.cuMemHostAlloc = allocate;
-  EXPECT_FALSE(pool.can_grow());
+  EXPECT_EQ(pool.begin_growth(), Growth::impossible);
   held = {};
-  EXPECT_TRUE(pool.can_grow());
+  EXPECT_EQ(pool.begin_growth(), Growth::impossible);  // one record reports the refusal
+  EXPECT_EQ(pool.begin_growth(), Growth::begin);
+  EXPECT_EQ(pool.begin_growth(), Growth::due);
 }
 
 }  // namespace

@@ -11,6 +11,9 @@ namespace softgpu {
 
 namespace {
 
+// As in NVIDIA's driver: a call waits while the queue of its stream is full.
+constexpr uint64_t kQueueLength = 1024;
+
 bool dependencies_complete(const StreamState::Operation& o) {
   return std::all_of(o.dependencies.begin(), o.dependencies.end(),
                      [](auto& g) { return g.stream->completed >= g.position; });
@@ -42,11 +45,12 @@ void run_stream(StreamRef s) {
 uint64_t enqueue(const StreamRef& s, std::function<CUresult()> run,
                  std::vector<StreamDependency> dependencies, const NodeParams* params) {
   Context* c = s->context;
-  std::lock_guard lock(c->mutex);
+  std::unique_lock lock(c->mutex);
   if (s->capture) {
     capture_call(*s, params ? *params : NodeParams{}, std::move(run));
     return 0;
   }
+  c->changed.wait(lock, [&] { return s->enqueued - s->completed < kQueueLength; });
   if (s->legacy) {
     for (auto& o : c->streams)
       if (o != s && o->blocking && o->completed < o->enqueued)

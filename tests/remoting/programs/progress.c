@@ -1,0 +1,185 @@
+/* The session server goes on with other streams while something waits: progress NAME. Each case
+ * would never end if the executor of the session server waited. Prints "NAME: passed". */
+#include <pthread.h>
+#include <semaphore.h>
+#include "check.h"
+
+enum { BYTES = 4096, LARGE = 200 << 20, BEHIND = 3000, ROUNDS = 300, COPIES = 32, COPY = 8 << 20 };
+
+static sem_t called, gate;
+static CUstream blocked, other;
+static CUdeviceptr data;
+
+static void CUDA_CB wait_at_gate(void* unused) {
+  (void)unused;
+  sem_post(&called);
+  while (sem_wait(&gate)) {
+  }
+}
+static void CUDA_CB do_nothing(void* unused) {
+  (void)unused;
+}
+
+static CUgraphExec graph_of(CUhostFn f) {
+  CUgraph g;
+  CUgraphNode node;
+  CUgraphExec exec;
+  CUDA_HOST_NODE_PARAMS p = {f, 0};
+  OK(cuGraphCreate(&g, 0));
+  OK(cuGraphAddHostNode(&node, g, 0, 0, &p));
+  OK(cuGraphInstantiateWithFlags(&exec, g, 0));
+  return exec;
+}
+
+/* Launches a graph and waits until its host function waits at the gate. */
+static void close_gate(void) {
+  OK(cuGraphLaunch(graph_of(wait_at_gate), blocked));
+  while (sem_wait(&called)) {
+  }
+}
+
+static void check_other_stream(void) {
+  static unsigned round;
+  unsigned back[BYTES / 4];
+  OK(cuMemsetD32Async(data, ++round, BYTES / 4, other));
+  OK(cuMemcpyDtoHAsync(back, data, BYTES, other));
+  OK(cuStreamSynchronize(other));
+  if (back[0] != round || back[BYTES / 4 - 1] != round) {
+    printf("the other stream is wrong\n");
+    exit(1);
+  }
+}
+
+static void open_gate(void) {
+  sem_post(&gate);
+  OK(cuStreamSynchronize(blocked));
+}
+
+/* Freed memory goes back to the node, which waits for all work of the GPU. */
+static void memory_is_freed(void) {
+  CUdeviceptr large, small;
+  OK(cuMemAlloc(&large, LARGE));
+  OK(cuMemAlloc(&small, BYTES));
+  OK(launch_bump(data, BYTES / 4, 1, 1 << 20, other));
+  OK(cuMemFree(large)); /* its memory is in use until `other` has ended */
+  OK(cuStreamSynchronize(other));
+  close_gate();
+  OK(cuMemFree(small));
+  check_other_stream();
+  open_gate();
+}
+
+/* More work behind the function than the launch queue of the driver holds. */
+static void queue_is_full(void) {
+  unsigned back[BYTES / 4];
+  CUdeviceptr p;
+  OK(cuMemAlloc(&p, BYTES));
+  close_gate();
+  for (unsigned i = 0; i < BEHIND; ++i) OK(cuMemsetD32Async(p + i % 1024 * 4, i, 1, blocked));
+  check_other_stream();
+  open_gate();
+  OK(cuMemcpyDtoH(back, p, BYTES));
+  for (unsigned i = 0; i < BYTES / 4; ++i)
+    if (back[i] != (BEHIND - 1 - i) / 1024 * 1024 + i) {
+      printf("word %u is wrong: %u\n", i, back[i]);
+      exit(1);
+    }
+}
+
+static void* launch_graphs(void* context_of_thread) {
+  CUgraphExec exec;
+  CUstream s;
+  OK(cuCtxSetCurrent((CUcontext)context_of_thread));
+  OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+  exec = graph_of(do_nothing);
+  for (int i = 0; i < ROUNDS; ++i) {
+    OK(cuGraphLaunch(exec, s));
+    if (i % 8 == 7) OK(cuStreamSynchronize(s));
+  }
+  OK(cuStreamSynchronize(s));
+  return 0;
+}
+
+/* Two contexts of one GPU: one waits for the output of its kernels, the other launches graphs. */
+static void output_is_flushed(void) {
+  char text[8192];
+  pthread_t thread;
+  CUcontext second;
+  CUmodule m;
+  snprintf(text, sizeof text, "%s// vprintf\n", PTX);
+  OK(cuModuleLoadData(&m, text));
+  OK(cuCtxCreate(&second, 0, 0, 0));
+  OK(cuCtxSetCurrent(context));
+  pthread_create(&thread, 0, launch_graphs, second);
+  for (int i = 0; i < ROUNDS; ++i) {
+    OK(cuMemsetD32Async(data, 1, BYTES / 4, other));
+    OK(cuCtxSynchronize());
+  }
+  pthread_join(thread, 0);
+}
+
+static void* fill_blocked_stream(void* source) {
+  OK(cuCtxSetCurrent(context));
+  for (int i = 0; i < COPIES; ++i) OK(cuMemcpyHtoDAsync(data, source, COPY, blocked));
+  sem_post(&called);
+  return 0;
+}
+
+/* A thread waits until the node has taken its large copies; another copies in the other direction.
+ */
+static void upload_waits(void) {
+  pthread_t thread;
+  char *source = malloc(COPY), *back = malloc(COPY);
+  memset(source, 3, COPY);
+  OK(cuMemcpyDtoH(back, data, COPY)); /* the bulk connection is open */
+  OK(cuLaunchHostFunc(blocked, wait_at_gate, 0));
+  while (sem_wait(&called)) {
+  }
+  pthread_create(&thread, 0, fill_blocked_stream, source);
+  for (int i = 0; i < 20; ++i) OK(cuMemcpyDtoHAsync(back, data + COPY, COPY, other));
+  OK(cuStreamSynchronize(other));
+  open_gate();
+  pthread_join(thread, 0);
+  OK(cuStreamSynchronize(blocked));
+  OK(cuMemcpyDtoH(back, data, COPY));
+  if (back[COPY - 1] != 3) {
+    printf("the copies are wrong\n");
+    exit(1);
+  }
+}
+
+/* The first large copy opens the bulk connection, after the test has stopped the launcher. */
+static void bulk_connection_opens_later(void) {
+  char *source = malloc(COPY), *back = malloc(COPY), line[8];
+  memset(source, 5, COPY);
+  fprintf(stderr, "ready\n");
+  if (!fgets(line, sizeof line, stdin)) exit(1);
+  OK(cuMemcpyHtoD(data, source, COPY));
+  OK(cuMemcpyDtoH(back, data, COPY));
+  if (memcmp(source, back, COPY)) printf("the copies are wrong\n");
+}
+
+int main(int n, char** v) {
+  static const struct {
+    const char* name;
+    void (*run)(void);
+  } all[] = {{"memory_is_freed", memory_is_freed},
+             {"queue_is_full", queue_is_full},
+             {"output_is_flushed", output_is_flushed},
+             {"upload_waits", upload_waits},
+             {"bulk_connection_opens_later", bulk_connection_opens_later}};
+  sem_init(&called, 0, 0);
+  sem_init(&gate, 0, 0);
+  create_context();
+  OK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  OK(cuMemAlloc(&data, 2 * COPY));
+  for (unsigned i = 0; n > 1 && i < sizeof all / sizeof all[0]; ++i)
+    if (!strcmp(v[1], all[i].name)) {
+      all[i].run();
+      printf("%s: passed\n", v[1]);
+      return 0;
+    }
+  printf("usage: progress NAME\n");
+  return 2;
+}
