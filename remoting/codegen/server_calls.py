@@ -7,6 +7,7 @@ from remoting.codegen.headers import Prototype
 from remoting.codegen.roles import HANDLES, Role, of_call, owner, pointee, wire_order
 
 Lines = list[str]
+ATTRIBUTE_ID = "CUkernelNodeAttrID"
 
 
 def element(prototype: Prototype, i: int) -> str:
@@ -105,6 +106,17 @@ def encode_list(i: int, role: Role, belongs: str) -> Lines:
     return [f"  for (size_t k = 0; k < list{i}.size(); ++k) {{ append(out, list{i}[k]);{add} }}\n"]
 
 
+def keep_attribute_fields(prototype: Prototype) -> Lines:
+    """Return the lines that refuse attributes of kernel nodes which may not be set or read."""
+    types = [p.type for p in prototype.parameters]
+    if ATTRIBUTE_ID not in types:
+        return []
+    name = types.index(ATTRIBUTE_ID)
+    value = next(i for i, t in enumerate(types) if "AttrValue" in t)
+    call = f"wire::keep_fields(a{name}, wire::AttributeUse::node, a{value})"
+    return [f"  if (CUresult refused = {call}) return refused;\n"]
+
+
 def dispatch(call: spec.Call, prototype: Prototype) -> str:
     """Return the function that executes a record of this call."""
     roles = of_call(call.name, call.roles, prototype)
@@ -120,6 +132,7 @@ def dispatch(call: spec.Call, prototype: Prototype) -> str:
         lines += decode
     lines.append("  if (!in.ok()) return CUDA_ERROR_INVALID_VALUE;\n")
     lines += [line for i, r in enumerate(roles) for line in validate(i, r)]
+    lines += keep_attribute_fields(prototype)
     count = next((f"a{i}" for i, r in enumerate(roles) if r.word == "count"), "0")
     lines += [
         f"  std::vector<{element(prototype, i)}> list{i}(given{i} ? {count} : 0);\n"

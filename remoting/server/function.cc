@@ -41,7 +41,7 @@ CUresult find_function(Session& s, uint32_t module, uint32_t id, const std::stri
   CUfunction f = nullptr;
   if (CUresult r = s.cu.cuModuleGetFunction(&f, m->handle, name.c_str())) return r;
   if (CUresult r = describe_function(s, f, out)) return r;
-  return s.functions.add(id, f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return m->add_function(s.functions, id, f);
 }
 
 CUresult list_names(Session& s, uint32_t module, std::string& out) {
@@ -60,10 +60,11 @@ void reply_occupancy(Session& s, wire::Decoder in,
   uint64_t reply = in.get<uint64_t>();
   CUfunction f = s.function_handle(in.get<uint32_t>());
   CUlaunchConfig config = read_launch_config(in);
-  std::vector<CUlaunchAttribute> attributes;
-  if (config.numAttrs > kMaxLaunchAttributes || !in.elements(attributes, config.numAttrs) || !f)
-    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  config.attrs = attributes.data();
+  if (config.numAttrs > wire::kMaxLaunchAttributes) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  LaunchAttributes attributes;
+  CUresult refused = attributes.read(in, config);
+  if (!in.ok() || !f) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (refused) return s.reply(reply, refused);
   int n = 0;
   CUresult r = query ? query(&n, f, &config) : CUDA_ERROR_NOT_SUPPORTED;
   std::string out;
@@ -94,14 +95,15 @@ CUresult describe_function(Session& s, CUfunction f, std::string& out) {
   return CUDA_SUCCESS;
 }
 
-std::string describe_small_module(Session& s, CUmodule m, uint32_t first_id) {
+std::string describe_small_module(Session& s, LoadedModule& m, uint32_t first_id) {
   std::vector<CUfunction> list;
   std::string out;
-  if (!first_id || functions_of(s, m, wire::kFunctionsInLoadReply, list)) return out;
+  if (!first_id || functions_of(s, m.handle, wire::kFunctionsInLoadReply, list)) return out;
   for (auto f : list) {
     std::string description, name = name_of(s, f);
     uint32_t id = first_id++;
-    if (name.empty() || describe_function(s, f, description) || !s.functions.add(id, f)) continue;
+    if (name.empty() || describe_function(s, f, description) || m.add_function(s.functions, id, f))
+      continue;
     append<uint32_t>(out, id);
     append_text(out, name);
     append_text(out, description);

@@ -18,6 +18,6 @@ CUresult describe_function(Session& s, CUfunction f, std::string& out);
 // Describes each function of a module with at most wire::kFunctionsInLoadReply functions, as
 // get_function does: number, name, description. The client has reserved the ids from `first_id` on
 // (0: none). Functions that fail are left out.
-std::string describe_small_module(Session& s, CUmodule m, uint32_t first_id);
+std::string describe_small_module(Session& s, LoadedModule& m, uint32_t first_id);
 
 }  // namespace busbar::server

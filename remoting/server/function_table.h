@@ -18,15 +18,23 @@ class FunctionTable {
   ~FunctionTable() {
     for (auto& chunk : chunks_) delete[] chunk.load();
   }
-  // False when the id is out of range.
+  // False when the id is out of range or in use.
   bool add(uint32_t id, CUfunction f) {
     if (id >= kChunk * kChunks) return false;
     std::lock_guard lock(mutex_);
     auto& chunk = chunks_[id / kChunk];
     if (!chunk.load()) chunk.store(new std::atomic<CUfunction>[kChunk] {});
-    chunk.load()[id % kChunk].store(f, std::memory_order_release);
+    auto& entry = chunk.load()[id % kChunk];
+    if (entry.load()) return false;
+    entry.store(f, std::memory_order_release);
     ids_[f] = id;
     return true;
+  }
+  // Removes a function that was added.
+  void remove(uint32_t id) {
+    std::lock_guard lock(mutex_);
+    CUfunction f = chunks_[id / kChunk].load()[id % kChunk].exchange(nullptr);
+    if (auto it = ids_.find(f); it != ids_.end() && it->second == id) ids_.erase(it);
   }
   // Returns null for an unknown id.
   CUfunction get(uint32_t id) const {

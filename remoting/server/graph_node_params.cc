@@ -55,6 +55,7 @@ bool read_parameters(Session& s, uint32_t function, const CUDA_KERNEL_NODE_PARAM
     return true;
   }
   CUfunction f = s.function_handle(function);
+  if (!f) return false;
   size_t offset, bytes;
   for (uint32_t i = 0; i < kMaxParameters; ++i) {
     if (s.cu.cuFuncGetParamInfo(f, i, &offset, &bytes)) return true;

@@ -1,6 +1,4 @@
 // Launches of kernels.
-#include <cstring>
-
 #include "server/handlers.h"
 #include "server/launch_config.h"
 #include "server/pipeline.h"
@@ -16,17 +14,19 @@ Outcome handlers::launch(Pipeline& p, Record& r, StreamState& st) {
   CUlaunchConfig config = read_launch_config(in);
   size_t bytes = in.get<uint32_t>();
   in.get<uint32_t>();
-  CUlaunchAttribute attributes[kMaxLaunchAttributes];
-  if (config.numAttrs > kMaxLaunchAttributes) return Outcome::malformed;
-  size_t attribute_bytes = config.numAttrs * sizeof attributes[0];
-  const uint8_t* from = in.raw(attribute_bytes);
+  if (config.numAttrs > wire::kMaxLaunchAttributes) return Outcome::malformed;
+  LaunchAttributes attributes;
+  CUresult refused = attributes.read(in, config);
   const uint8_t* parameters = in.raw(bytes);
-  if (!in.ok() || !f) return Outcome::malformed;
-  std::memcpy(attributes, from, attribute_bytes);
+  if (!in.ok()) return Outcome::malformed;
+  if (!f) refused = CUDA_ERROR_INVALID_HANDLE;  // also if its module was unloaded
+  if (refused) {
+    p.fences.check(refused, st);
+    return Outcome::done;
+  }
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void*)parameters, CU_LAUNCH_PARAM_BUFFER_SIZE,
                    &bytes, CU_LAUNCH_PARAM_END};
   config.hStream = st.handle;
-  config.attrs = attributes;
   ++s.launches;
   p.fences.check(s.cu.cuLaunchKernelEx(&config, f, nullptr, extra), st);
   return Outcome::done;

@@ -1,22 +1,46 @@
-// A loaded module of the program.
+// A loaded module of the program, and the ids of its functions.
 //
-// Thread safety: constant. Every user holds a reference, because the worker thread may read a
+// Thread safety: any thread. Every user holds a reference, because the worker thread may read a
 // module while the executor unloads it. The thread that drops the last reference unloads it.
 #pragma once
 #include <cuda.h>
 
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "server/driver.h"
+#include "server/function_table.h"
 
 namespace busbar::server {
 
-struct LoadedModule {
-  LoadedModule(Driver& driver, CUmodule module) : cu(driver), handle(module) {}
+class LoadedModule {
+ public:
+  LoadedModule(Driver& driver, CUmodule module) : handle(module), cu_(driver) {}
   LoadedModule(const LoadedModule&) = delete;
-  ~LoadedModule() { cu.cuModuleUnload(handle); }
-  Driver& cu;
+  ~LoadedModule() { cu_.cuModuleUnload(handle); }
   const CUmodule handle;
+
+  // Adds a function to the table, unless remove_functions() was called before.
+  CUresult add_function(FunctionTable& table, uint32_t id, CUfunction f) {
+    std::lock_guard lock(mutex_);
+    if (removed_) return CUDA_ERROR_INVALID_HANDLE;
+    if (!table.add(id, f)) return CUDA_ERROR_INVALID_VALUE;
+    functions_.push_back(id);
+    return CUDA_SUCCESS;
+  }
+  // Removes all functions from the table, so that nothing calls them after the unload.
+  void remove_functions(FunctionTable& table) {
+    std::lock_guard lock(mutex_);
+    removed_ = true;
+    for (uint32_t id : functions_) table.remove(id);
+  }
+
+ private:
+  Driver& cu_;
+  std::mutex mutex_;
+  std::vector<uint32_t> functions_;
+  bool removed_ = false;
 };
 using ModuleRef = std::shared_ptr<LoadedModule>;
 

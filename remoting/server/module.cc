@@ -20,7 +20,8 @@ void handlers::load_module(Session& s, wire::Decoder in) {
   uint64_t first_function = in.get<uint64_t>(), option_count = in.get<uint64_t>();
   const uint8_t* hash = in.raw(32);
   JitOptions options;
-  if (!options.read(in, option_count)) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!options.read(in, option_count) || s.module(id))
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   const uint8_t* inline_image = inlined && bytes <= in.left() ? in.raw(bytes) : nullptr;
   if (!in.ok() || bytes > wire::kMaxImageBytes || s.too_many_modules())
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
@@ -38,10 +39,11 @@ void handlers::load_module(Session& s, wire::Decoder in) {
                                        options.values());
   log.resize(std::strlen(log.c_str()));
   if (r) return s.reply(reply, r, log);
-  std::string functions = describe_small_module(s, module, (uint32_t)first_function);
+  auto loaded = std::make_shared<LoadedModule>(s.cu, module);
+  std::string functions = describe_small_module(s, *loaded, (uint32_t)first_function);
   {
     std::lock_guard lock(s.modules_mutex);
-    s.modules[id] = std::make_shared<LoadedModule>(s.cu, module);
+    s.modules[id] = std::move(loaded);
   }
   s.reply(reply, CUDA_SUCCESS, functions);
 }
@@ -53,6 +55,7 @@ void handlers::unload_module(Session& s, wire::Decoder in) {
   auto it = s.modules.find(in.get<uint32_t>());
   if (it == s.modules.end()) return;
   last = std::move(it->second);
+  last->remove_functions(s.functions);
   s.modules.erase(it);
 }
 

@@ -7,17 +7,17 @@
 #include "client/library.h"
 #include "client/module.h"
 #include "export.h"
+#include "wire/launch_attribute.h"
 
 using namespace busbar;
 using namespace busbar::client;
 
 namespace {
-constexpr size_t kMaxAttributes = 8;
 constexpr uint32_t kLaunchFieldBytes = 64;  // at most, without parameters and attributes
 // Capacity of the encoder: for ordinary launches, and for those with large parameters.
 constexpr uint32_t kSmallRecord = 1024;
 constexpr uint32_t kLargeRecord =
-    kMaxParameterBytes + kMaxAttributes * sizeof(CUlaunchAttribute) + 128;
+    kMaxParameterBytes + wire::kMaxLaunchAttributes * sizeof(CUlaunchAttribute) + 128;
 
 template <uint32_t Capacity>
 CUresult submit_launch(Call& call, const Function* f, const CUlaunchConfig& c,
@@ -52,6 +52,16 @@ CUresult check_residency(const Context* c, CUfunction h, const CUlaunchConfig& l
              : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 }
 
+// The attributes are checked here, so that the launch itself returns the error.
+CUresult check_attributes(const CUlaunchConfig& c) {
+  if (c.numAttrs > wire::kMaxLaunchAttributes || (c.numAttrs && !c.attrs))
+    return CUDA_ERROR_INVALID_VALUE;
+  return std::all_of(c.attrs, c.attrs + c.numAttrs,
+                     [](auto& a) { return find_attribute(a.id, wire::AttributeUse::launch); })
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 bool is_cooperative(const CUlaunchConfig& c) {
   return std::any_of(c.attrs, c.attrs + c.numAttrs, [](auto& a) {
     return a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a.value.cooperative;
@@ -65,8 +75,8 @@ CUresult launch(const CUlaunchConfig& c, CUfunction h, void** pointers, void** e
   Function* f = find_function(h, error);
   if (!f) return error;
   const Device* d = call.context()->device;
-  if (f->module->context->device != d || !valid_geometry(d, f, c) || c.numAttrs > kMaxAttributes)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (f->module->context->device != d || !valid_geometry(d, f, c)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = check_attributes(c)) return r;
   KernelParams params;
   if (CUresult r = resolve_params(f, pointers, extra, params)) return r;
   if (c.numAttrs && is_cooperative(c))

@@ -4,11 +4,10 @@
 #include "client/api/require.h"
 #include "client/call.h"
 #include "client/library.h"
+#include "wire/launch_attribute.h"
 
 using namespace busbar;
 using namespace busbar::client;
-
-static constexpr size_t kMaxAttributes = 8;
 
 // Finds the largest block with the highest occupancy. `size_of`, if not null, returns the shared
 // memory that a block of a given size needs.
@@ -43,11 +42,12 @@ API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction 
 
 static CUresult query_clusters(int* out, CUfunction h, const CUlaunchConfig* c, wire::Op op) {
   REQUIRE_FUNCTION(f, h);
-  if (!out || !c || c->numAttrs > kMaxAttributes || (c->numAttrs && !c->attrs))
+  if (!out || !c || c->numAttrs > wire::kMaxLaunchAttributes || (c->numAttrs && !c->attrs))
     return CUDA_ERROR_INVALID_VALUE;
   Call call;
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
-  wire::Encoder<kMaxAttributes * sizeof(CUlaunchAttribute) + 128> e(op, call.context_id());
+  wire::Encoder<wire::kMaxLaunchAttributes * sizeof(CUlaunchAttribute) + 128> e(op,
+                                                                                call.context_id());
   e.put(call.reply_id())
       .put(f->id)
       .put(c->gridDimX)

@@ -1,0 +1,160 @@
+// Attributes of launches and nodes, and functions of unloaded modules: what a driver gets of them.
+#include "wire/launch_attribute.h"
+
+#include <gtest/gtest.h>
+
+#include "server/executor.h"
+#include "server/operations.h"
+#include "unit_tests/test_session.h"
+#include "wire/encode.h"
+
+namespace busbar::server {
+namespace {
+
+constexpr uint32_t kStream = 16, kFunction = 5, kModule = 3;
+constexpr uint16_t kSetNodeAttribute = 0x0063, kGetNodeAttribute = 0x0062;
+
+std::vector<CUlaunchAttribute> g_seen;  // by the driver
+int g_launches = 0;
+int g_unloads = 0;
+
+CUlaunchAttribute filled(CUlaunchAttributeID id) {
+  CUlaunchAttribute a;
+  std::memset((void*)&a, 0x5a, sizeof a);
+  a.id = id;
+  return a;
+}
+
+uint32_t bytes_set(const CUlaunchAttributeValue& v) {
+  uint32_t n = 0;
+  for (char c : std::string((const char*)&v, sizeof v)) n += c == 0x5a;
+  return n;
+}
+
+class LaunchAttributeTest : public testing::Test {
+ protected:
+  LaunchAttributeTest() {
+    g_seen.clear();
+    g_launches = g_unloads = 0;
+    t.cu.cuLaunchKernelEx = [](const CUlaunchConfig* c, CUfunction, void**, void**) {
+      g_seen.assign(c->attrs, c->attrs + c->numAttrs);
+      ++g_launches;
+      return CUDA_SUCCESS;
+    };
+    t.cu.cuGraphKernelNodeSetAttribute = [](CUgraphNode, CUkernelNodeAttrID id,
+                                            const CUkernelNodeAttrValue* v) {
+      g_seen.push_back({id, {}, *v});
+      return CUDA_SUCCESS;
+    };
+    t.cu.cuModuleUnload = [](CUmodule) {
+      ++g_unloads;
+      return CUDA_SUCCESS;
+    };
+    wire::Encoder<> e(wire::Op::create_context, 1, 0);
+    for (uint32_t w : {9u, 0u, 1u, 0u, kStream}) e.put(w);
+    send(e.finish(), e.size());
+    auto module = std::make_shared<LoadedModule>(t.cu, nullptr);
+    EXPECT_EQ(module->add_function(t.session->functions, kFunction, (CUfunction)8), CUDA_SUCCESS);
+    t.session->modules[kModule] = std::move(module);
+    t.frames();
+  }
+  bool send(const uint8_t* record, uint64_t bytes) {
+    uint64_t used = 0;
+    return executor.process(record, bytes, used);
+  }
+  // Returns the error of the stream, or -1 if the record ended the session.
+  int launch(const std::vector<CUlaunchAttribute>& attributes) {
+    wire::Encoder<2048> e(wire::Op::launch, 1, kStream);
+    for (uint32_t w : {kFunction, 1u, 1u, 1u, 1u, 1u, 1u, 0u, (uint32_t)attributes.size(), 0u, 0u})
+      e.put(w);
+    e.raw(attributes.data(), (uint32_t)(attributes.size() * sizeof attributes[0]));
+    wire::Encoder<> fence(wire::Op::completion_fence, 1, kStream);
+    if (!send(e.finish(), e.size()) || !send(fence.finish(), fence.size())) return -1;
+    executor.advance();
+    uint32_t error = 0;
+    for (auto& f : t.frames())
+      if (f.kind == wire::Frame::completion) error = f.error();
+    return (int)error;
+  }
+  uint32_t node_call(uint16_t opcode, const CUlaunchAttribute& a) {
+    uint64_t node = 77;
+    t.session->objects.add(ObjectKind::node, node);
+    wire::Encoder<> e(opcode, 1, wire::kNoStream);
+    e.put<uint64_t>(9).put(node).put(a.id).put(a.value);
+    EXPECT_TRUE(send(e.finish(), e.size()));
+    return t.frames().at(0).field<uint32_t>(8);
+  }
+
+  TestSession t;
+  Executor executor{*t.session};
+};
+
+TEST_F(LaunchAttributeTest, DriverGetsOnlyTheFieldsOfTheTable) {
+  for (auto& row : wire::kLaunchAttributes) {
+    EXPECT_EQ(launch({filled(row.id)}), (int)CUDA_SUCCESS) << row.id;
+    ASSERT_EQ(g_seen.size(), 1u);
+    EXPECT_EQ(g_seen[0].id, row.id);
+    EXPECT_EQ(bytes_set(g_seen[0].value), row.bytes) << row.id;
+  }
+}
+
+TEST_F(LaunchAttributeTest, AttributesWithAddressesAreRefused) {
+  for (int id = -1; id < 64; ++id) {
+    auto a = filled((CUlaunchAttributeID)id);
+    if (wire::find_attribute(a.id, wire::AttributeUse::launch)) continue;
+    EXPECT_EQ(launch({filled(CU_LAUNCH_ATTRIBUTE_COOPERATIVE), a}), (int)CUDA_ERROR_NOT_SUPPORTED);
+  }
+  EXPECT_EQ(g_launches, 0);
+  EXPECT_FALSE(
+      wire::find_attribute(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT, wire::AttributeUse::launch));
+  EXPECT_FALSE(wire::find_attribute(CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT,
+                                    wire::AttributeUse::launch));
+  EXPECT_FALSE(wire::find_attribute(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE,
+                                    wire::AttributeUse::node));
+}
+
+TEST_F(LaunchAttributeTest, TooManyAttributesEndTheSession) {
+  std::vector<CUlaunchAttribute> list(wire::kMaxLaunchAttributes,
+                                      filled(CU_LAUNCH_ATTRIBUTE_IGNORE));
+  EXPECT_EQ(launch(list), (int)CUDA_SUCCESS);
+  list.push_back(list[0]);
+  EXPECT_EQ(launch(list), -1);
+}
+
+TEST_F(LaunchAttributeTest, AttributesOfNodesAreThoseOfTheTable) {
+  for (int id = -1; id < 64; ++id) {
+    auto a = filled((CUlaunchAttributeID)id);
+    auto* row = wire::find_attribute(a.id, wire::AttributeUse::node);
+    uint32_t expected = row ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    g_seen.clear();
+    EXPECT_EQ(node_call(kSetNodeAttribute, a), expected) << id;
+    EXPECT_EQ(node_call(kGetNodeAttribute, a), expected) << id;
+    ASSERT_EQ(g_seen.size(), row ? 1u : 0u);
+    if (!row) continue;
+    EXPECT_EQ(bytes_set(g_seen[0].value), row->bytes) << id;
+  }
+}
+
+TEST_F(LaunchAttributeTest, FunctionOfAnUnloadedModuleIsNotLaunched) {
+  EXPECT_EQ(launch({}), (int)CUDA_SUCCESS);
+  ModuleRef in_use = t.session->modules[kModule];  // by the worker thread
+  wire::Encoder<> e(wire::Op::unload_module, 1);
+  e.put(kModule);
+  EXPECT_TRUE(send(e.finish(), e.size()));
+  EXPECT_EQ(launch({}), (int)CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(in_use->add_function(t.session->functions, kFunction, (CUfunction)8),
+            CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(t.session->functions.id_of((CUfunction)8), 0u);
+  EXPECT_EQ(g_launches, 1);
+  EXPECT_EQ(g_unloads, 0);
+  in_use.reset();
+  EXPECT_EQ(g_unloads, 1);
+}
+
+TEST_F(LaunchAttributeTest, IdOfAFunctionIsNotUsedTwice) {
+  EXPECT_FALSE(t.session->functions.add(kFunction, (CUfunction)16));
+  EXPECT_EQ(t.session->functions.get(kFunction), (CUfunction)8);
+}
+
+}  // namespace
+}  // namespace busbar::server

@@ -1,0 +1,61 @@
+// Attributes of launches and of kernel nodes that a program may set.
+//
+// Thread safety: constant. No function blocks or allocates.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace busbar::wire {
+
+constexpr uint32_t kMaxLaunchAttributes = 8;
+
+enum class AttributeUse : uint8_t { launch = 1, node = 2 };
+
+// An attribute that is permitted. The first `bytes` bytes of its value are the fields that a driver
+// gets; the others are zero.
+struct AttributeRow {
+  CUlaunchAttributeID id;
+  uint8_t uses;  // bits of AttributeUse
+  uint32_t bytes;
+};
+
+// Not in the table, so refused: attributes with an event (programmatic event, launch completion
+// event) or a device node, which are addresses in a driver, and those of streams only. The address
+// of an access policy window is device memory, which a driver does not access itself.
+inline constexpr AttributeRow kLaunchAttributes[] = {
+    {CU_LAUNCH_ATTRIBUTE_IGNORE, 1, 0},
+    {CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, 3, sizeof(CUaccessPolicyWindow)},
+    {CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 3, sizeof(CUlaunchAttributeValue::cooperative)},
+    {CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 3, sizeof(CUlaunchAttributeValue::clusterDim)},
+    {CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, 3,
+     sizeof(CUlaunchAttributeValue::clusterSchedulingPolicyPreference)},
+    {CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 1,
+     sizeof(CUlaunchAttributeValue::programmaticStreamSerializationAllowed)},
+    {CU_LAUNCH_ATTRIBUTE_PRIORITY, 3, sizeof(CUlaunchAttributeValue::priority)},
+    {CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, 3, sizeof(CUlaunchAttributeValue::memSyncDomainMap)},
+    {CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, 3, sizeof(CUlaunchAttributeValue::memSyncDomain)},
+    {CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION, 3,
+     sizeof(CUlaunchAttributeValue::preferredClusterDim)},
+    {CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 3,
+     sizeof(CUlaunchAttributeValue::sharedMemCarveout)},
+};
+
+inline const AttributeRow* find_attribute(CUlaunchAttributeID id, AttributeUse use) {
+  for (auto& row : kLaunchAttributes)
+    if (row.id == id && row.uses & (uint8_t)use) return &row;
+  return nullptr;
+}
+
+// Set the bytes of a value to zero that are no field of the attribute. Return
+// CUDA_ERROR_NOT_SUPPORTED for an attribute that is not permitted.
+inline CUresult keep_fields(CUlaunchAttributeID id, AttributeUse use,
+                            CUlaunchAttributeValue& value) {
+  const AttributeRow* row = find_attribute(id, use);
+  if (!row) return CUDA_ERROR_NOT_SUPPORTED;
+  std::memset((char*)&value + row->bytes, 0, sizeof value - row->bytes);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace busbar::wire
