@@ -71,6 +71,10 @@ class Environment(BaseSettings):
     """Days for which expired API tokens and enrolment tokens are kept."""
     retain_idempotency_keys_days: float = Field(1.0, gt=0)
     """Days for which the response of a request with an Idempotency-Key is kept."""
+    disk_low_mib: int = Field(1024, ge=0)
+    """Free space of the data folder below which `/readyz` and an event warn."""
+    disk_full_mib: int = Field(256, ge=0)
+    """Free space of the data folder below which no allocation is granted."""
     debug: bool = False
     """Debug mode of Django, for development only."""
 

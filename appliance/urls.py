@@ -31,6 +31,7 @@ from appliance.inventory.site_views import SiteListView, SiteView
 from appliance.pools import pool_views as pools
 from appliance.pools import quota_views as quotas
 from appliance.pools import reservation_views as reservations
+from appliance.runtime import disk_space
 from appliance.telemetry import views as telemetry
 
 
@@ -40,10 +41,14 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Report whether the database is readable and initialised."""
+    """Report whether the database is readable and initialised, and whether its disk has space.
+
+    A full disk is no reason to send no requests: heartbeats and releases go on.
+    """
     from appliance.pools.models import Pool
 
-    return JsonResponse({"ready": Pool.objects.exists()})
+    disk = disk_space.level().name.lower()
+    return JsonResponse({"ready": Pool.objects.exists(), "disk": disk})
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:

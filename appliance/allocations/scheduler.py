@@ -17,15 +17,19 @@ from appliance.allocations.snapshot import Start, Wait
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import run_in_savepoint, write_transaction
+from appliance.runtime import disk_space
 
 log = logging.getLogger(__name__)
 
 
 @write_transaction
 def run_tick() -> None:
-    """Start queued allocations, evict victims and update the reasons of the others."""
+    """Start queued allocations, evict victims and update the reasons of the others.
+
+    While the disk is full the queue stays as it is.
+    """
     rows = QUEUED_ALLOCATIONS.objects()
-    if not rows:
+    if not rows or disk_space.refuses_grants():
         return
     snapshot, queued = snapshot_loader.load_snapshot(index.refresh(), rows)
     for allocation_id, decision in queue.decide(snapshot, [p for _, p in queued.values()]):

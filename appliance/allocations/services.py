@@ -24,6 +24,7 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.db.prepared import Select, insert
 from appliance.db.writer import write_transaction
 from appliance.pools.models import Pool, Reservation
+from appliance.runtime import disk_space
 
 RESERVED_PRIORITY = 100
 """Requests with this priority or a higher one need allocations.manage on the whole appliance."""
@@ -60,8 +61,15 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
 
     Raises:
         ApplianceError: DENIED without the privilege for project or priority, NOT_FOUND for an
-            unknown pool or reservation, NOT_SUPPORTED for the compute mode `capped`.
+            unknown pool or reservation, NOT_SUPPORTED for the compute mode `capped`, DISK_FULL if
+            the appliance has too little space left.
     """
+    if disk_space.refuses_grants():
+        raise ApplianceError(
+            Code.DISK_FULL,
+            "The disk of the appliance is nearly full, so nothing is granted. Ask an administrator"
+            " to free space.",
+        )
     project = find_project(owner, project_name)
     pool = find_pool(spec.pool_name, project)
     check_spec(spec, owner)

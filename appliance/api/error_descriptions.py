@@ -116,6 +116,12 @@ DESCRIPTIONS: dict[Code, Description] = {
         "The write queue is full.",
         "Repeat the request after the time in `Retry-After`, in seconds.",
     ),
+    Code.DISK_FULL: Description(
+        "The disk of the appliance is full, or nearly full, so that nothing is granted. The "
+        "request changed nothing. Running programs and releases go on.",
+        "Let an administrator free space: `/readyz` shows `disk`, and the limits are "
+        "`BUSBAR_DISK_LOW_MIB` and `BUSBAR_DISK_FULL_MIB`.",
+    ),
     Code.INTERNAL: Description(
         "The appliance failed to process the request.",
         "See the appliance's log for the traceback and report it.",

@@ -82,5 +82,5 @@ class DocumentedSchema(AutoSchema):
         if "{" in self.path:
             found.add(404)
         if self.method in UNSAFE_METHODS:
-            found |= {404, 409, 412, 415, 422}
+            found |= {404, 409, 412, 415, 422, 507}
         return found | view.extra_error_statuses

@@ -13,7 +13,9 @@ from rest_framework.response import Response
 
 from appliance.api.errors import STATUS, ApplianceError, Code, problem_type
 from appliance.db.writer import WriterBusyError
+from appliance.runtime.disk_space import is_disk_full
 
+DISK_FULL = "The disk of the appliance is full. Nothing was changed; free space and try again."
 SIGN_IN = "Sign in with `busbar login`, or send a token in the Authorization header."
 
 
@@ -73,6 +75,8 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
         return problem(error.code, error.detail, request, None, **error.fields)
     if isinstance(error, WriterBusyError):
         return problem(Code.BUSY, str(error), request)
+    if is_disk_full(error):
+        return problem(Code.DISK_FULL, DISK_FULL, request)
     if isinstance(error, exceptions.ValidationError):
         return problem(
             Code.INVALID,

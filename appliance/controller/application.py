@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from appliance.api.errors import ApplianceError, Code
+from appliance.api.problems import DISK_FULL
 from appliance.db import change_log
 from appliance.db.writer import (
     WriterBusyError,
@@ -26,6 +27,7 @@ from appliance.http.execution import Execution, execution_of
 from appliance.http.forwarding import SEQUENCE_HEADER, WAIT_HEADER
 from appliance.http.handler import Response, SyncHandler, problem_of, send_response
 from appliance.http.request_body import BodyTooLargeError, ClientDisconnectedError, read_body
+from appliance.runtime.disk_space import is_disk_full
 
 log = logging.getLogger(__name__)
 
@@ -56,13 +58,17 @@ class ControllerApplication:
         execution = execution_of(scope["method"], scope["path"], scope.get("query_string", b""))
         try:
             if execution is Execution.INLINE_WRITE:
-                write = submit_write(partial(self._handler.respond_in_transaction, scope, body))
+                write = submit_write(
+                    partial(self._handler.respond_in_transaction, scope, body.getvalue())
+                )
                 return await asyncio.wrap_future(write)
             threads = POOLS.get(execution, request_pool)
             return await run_in_thread(partial(self._handler.respond, scope, body), threads)
         except WriterBusyError as error:
             return problem_of(ApplianceError(Code.BUSY, str(error)))
-        except Exception:
+        except Exception as error:
+            if is_disk_full(error):
+                return problem_of(ApplianceError(Code.DISK_FULL, DISK_FULL))
             log.exception("controller: %s %s failed", scope["method"], scope["path"])
             return problem_of(
                 ApplianceError(Code.INTERNAL, "The request failed; see the appliance's log.")

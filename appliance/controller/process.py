@@ -28,6 +28,7 @@ from appliance.activity import task_runner
 from appliance.allocations import eviction, lost_access, maintenance, project_usage, scheduler
 from appliance.allocations.tickets import signing_key
 from appliance.controller.application import ControllerApplication
+from appliance.controller.disk_watch import watch_disk
 from appliance.controller.http_server import HttpServerProcess
 from appliance.controller.retention import run_retention
 from appliance.db.other_processes import publish_other_commits
@@ -202,6 +203,7 @@ async def serve() -> None:
         for work in (
             run_scheduler(),
             run_retention(),
+            watch_disk(),
             send_status(http_server),
             fleet.watch_generations(),
             probe_loop_lag(),

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from appliance.db import change_log
 from appliance.runtime.failpoints import failpoint
@@ -94,7 +94,17 @@ def check_before_commit() -> None:
     """Raise RuntimeError if the connection was closed: Django would silently commit nothing."""
     if connection.closed_in_transaction:
         raise RuntimeError("the database connection was closed inside the transaction")
+    check_transaction()
     failpoint("commit.before")
+
+
+def check_transaction() -> None:
+    """Raise OperationalError if SQLite has rolled back the transaction because the disk is full.
+
+    Later statements would each commit by themselves.
+    """
+    if connection.vendor == "sqlite" and not connection.connection.in_transaction:
+        raise OperationalError("the transaction was rolled back: database or disk is full")
 
 
 def commit_batch(batch: Writes) -> list[Outcome] | None:
@@ -134,6 +144,7 @@ def commit_with_savepoints(batch: Writes) -> list[Outcome]:
             try:
                 done.append((future, run_in_transaction(work), None))
             except Exception as error:
+                check_transaction()
                 done.append((future, None, error))
         check_before_commit()
     return done

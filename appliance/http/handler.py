@@ -5,6 +5,7 @@ The HTTP server process runs it for safe methods, the controller for all others.
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -57,13 +58,14 @@ class SyncHandler(BaseHandler):
         django_response.close()
         return response
 
-    def respond_in_transaction(self, scope: dict[str, Any], body: IO[bytes]) -> Response:
+    def respond_in_transaction(self, scope: dict[str, Any], body: bytes) -> Response:
         """Handle a request in the open transaction and mark it for rollback after an error.
 
         Does not close Django's response: that would close the connection, and Django would then
-        silently discard the transaction.
+        silently discard the transaction. Takes bytes, because Django closes the stream of a body
+        and the writer repeats a rejected request alone.
         """
-        response, _ = self._respond(scope, body)
+        response, _ = self._respond(scope, io.BytesIO(body))
         if response.status >= 400:
             transaction.set_rollback(True)
         return response

@@ -25,7 +25,7 @@ from appliance.controller.http_server import HttpServerProcess
 from appliance.db import change_log
 from appliance.db.change_log import NO_ID, Change, Removal, Topic
 from appliance.db.change_messages import from_message, to_message
-from appliance.db.writer import request_pool, run_in_transaction
+from appliance.db.writer import Writer, request_pool, run_in_transaction
 from appliance.fleet.controller_connection import SampleClient
 from appliance.http import forwarding, server
 from appliance.http.execution import Execution, execution_of, view_of
@@ -142,6 +142,17 @@ def test_failed_request_is_rolled_back(
     status, _, problem = request("POST", "/api/v1/allocations", token, {"percent": 10})
     assert status == 409 and problem["detail"] == "Not now; try again."
     assert not Allocation.objects.exists()
+
+
+def test_rejected_request_with_a_body_is_repeated_by_the_writer(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer_thread = Writer()
+    monkeypatch.setattr(application, "submit_write", writer_thread.submit)
+    token = token_create(user=cast.alice, name="test")[1]
+    status, _, _ = request("POST", "/api/v1/allocations", token, {"percent": 10, "pool": "none"})
+    writer_thread.stop()
+    assert status == 404
 
 
 def test_wait_of_a_controller_response_is_resumed_from_its_header(

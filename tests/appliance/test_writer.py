@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+from django.conf import settings
 from django.db import IntegrityError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from rest_framework.test import APIClient
@@ -14,6 +15,7 @@ from rest_framework.test import APIClient
 from appliance.accounts.models import Project
 from appliance.db import change_log, writer
 from appliance.db.writer import Writer, run_in_savepoint
+from appliance.runtime.disk_space import is_disk_full
 from tests.appliance.conftest import Cast
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -173,3 +175,23 @@ def test_rejected_request_in_a_shared_transaction_is_repeated_alone(
     for status in (201, 409):
         quota = {"subject_kind": "user", "subject": "alice", "quota_gpus": 1.0}
         assert client.post("/api/v1/quotas", quota, format="json").status_code == status
+
+
+@pytest.mark.skipif(bool(settings.ENVIRONMENT.database), reason="a limit of SQLite's pages")
+def test_full_disk_fails_changes_as_a_whole(writer_thread: Writer) -> None:
+    def limit_pages() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA page_count")
+            cursor.execute(f"PRAGMA max_page_count = {cursor.fetchone()[0]}")
+
+    def add_much() -> None:
+        for n in range(2000):
+            Project.objects.create(name=f"{n:0100}")
+
+    writer_thread.submit(limit_pages).result(TIMEOUT_SECONDS)
+    first, much, last = submit_together(writer_thread, add("first"), add_much, add("last"))
+    assert is_disk_full(much.exception(TIMEOUT_SECONDS) or AssertionError("no error"))
+    stored = set(Project.objects.values_list("name", flat=True))
+    assert not any(len(name) == 100 for name in stored)
+    for name, future in (("first", first), ("last", last)):
+        assert (name in stored) == (future.exception(TIMEOUT_SECONDS) is None)
