@@ -25,7 +25,7 @@ using control::SessionState;
 
 namespace {
 constexpr uint64_t kKeepClosedSeconds = 120;  // so that the agent sees the end of every session
-constexpr int kStatusMs = 500;                // for all sessions together
+constexpr int kStatusMs = 100;                // for all sessions; agents wait this long
 constexpr int64_t kEndMs = 2000;              // a session that has not ended by then is killed
 constexpr int kEndPollMs = 10;
 

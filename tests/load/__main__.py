@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import signal
 import statistics
 import sys
@@ -24,6 +22,7 @@ from pathlib import Path
 
 from tests.load.appliance import FLEET_PORT, Bench
 from tests.load.kill_rounds import KILL_NODES, kill_rounds
+from tests.load.results import print_results, result
 from tests.load.stages import SAMPLE_SECONDS, Measured, Stage, Worker, measure
 
 
@@ -42,20 +41,6 @@ def count_equal_samples(bench: Bench, sent: dict[str, list[dict[str, float]]]) -
             if len(actual) == len(expected):
                 equal += sum(a == b for a, b in zip(expected, actual, strict=True))
     return equal, total
-
-
-def result(
-    name: str, unit: str, value: float, target: float, met: bool | None = None, **more: object
-) -> dict[str, object]:
-    """Return one row of the results. Without `met`, the value must not exceed the target."""
-    return {
-        "name": name,
-        "value": round(value, 3),
-        "unit": unit,
-        "target": target,
-        "met": value <= target if met is None else met,
-        **more,
-    }
 
 
 def stages(sockets: int, wide: int, lists: float, pairs: float) -> list[Stage]:
@@ -238,20 +223,7 @@ def main() -> None:
         all_stages = stages(options.sockets, options.wide, options.lists, options.pairs)
         selected = [s for s in all_stages if not options.stage or s.name in options.stage]
         results = run(Bench(folder, options.nodes), selected, options.seconds)
-    machine = {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-    }
-    if options.json:
-        print(json.dumps({"machine": machine, "results": results}, indent=1))
-        return
-    for r in results[:-1]:
-        print(
-            f"{'met   ' if r['met'] else 'MISSED'} {r['name']:26} {r['value']:>14,} {r['unit']:6} "
-            f"target {r['target']:,}"
-        )
+    print_results(results, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 import uuid
 from collections.abc import Iterator
@@ -14,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import BUILD, ROOT, wait_for
+from deploy.supervisor import wait_for
 from nodes.launcher_control import Grant, SessionReport
-from tests.remoting.conftest import PROGRAMS, cuda_include
+from tests.remoting.hostile_client import compile_client, open_session
 from tests.remoting.node import NULL_DRIVER, LocalNode
 
 END_SECONDS = 5.0
@@ -32,14 +31,7 @@ def null_node() -> Iterator[LocalNode]:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the client of these tests."""
-    target = tmp_path_factory.mktemp("hostile") / "hostile_client"
-    flags = ["-std=c++20", "-O1", "-Wall", "-Werror", f"-I{ROOT / 'remoting'}"]
-    libraries = [f"-L{BUILD / 'client'}", "-lcuda", "-lpthread"]
-    includes = [*flags, "-isystem", str(cuda_include())]
-    source = str(PROGRAMS / "hostile_client.cc")
-    subprocess.run(["g++", *includes, source, "-o", str(target), *libraries], check=True)
-    return target
+    return compile_client(tmp_path_factory.mktemp("hostile"))
 
 
 @contextmanager
@@ -50,12 +42,7 @@ def opened(
     before = {s.pid for s in running(node)}
     with ExitStack() as stack:
         for _ in range(count):
-            program = subprocess.Popen(
-                [client, mode], env=node.remote_environment(), stdout=subprocess.PIPE, text=True
-            )
-            stack.enter_context(program)
-            stack.callback(program.kill)
-            assert program.stdout is not None and program.stdout.readline() == "ready\n"
+            stack.enter_context(open_session(node.remote_environment(), client, mode))
         yield [s.pid for s in running(node) if s.pid not in before]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import socket
+import ssl
 import struct
 import subprocess
 import uuid
@@ -82,6 +83,23 @@ def test_invalid_opening_receives_no_response(node: LocalNode, case: str) -> Non
 def test_valid_ticket_receives_response(node: LocalNode) -> None:
     """Counter-check of the test above."""
     assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
+
+
+def handshake(node: LocalNode, newest: ssl.TLSVersion) -> None:
+    """Open the port with a valid ticket and perform a handshake with at most this version."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = newest
+    with socket.create_connection(("127.0.0.1", node.port), timeout=10) as s:
+        s.sendall(opening(node.ticket())[: -len(CLIENT_HELLO)])
+        with context.wrap_socket(s) as tls:
+            assert tls.version() == "TLSv1.3"
+
+
+def test_handshake_of_an_older_tls_version_is_rejected(node: LocalNode) -> None:
+    handshake(node, ssl.TLSVersion.TLSv1_3)
+    with pytest.raises(ssl.SSLError, match="PROTOCOL_VERSION"):
+        handshake(node, ssl.TLSVersion.TLSv1_2)
 
 
 def test_ticket_without_its_key_is_rejected(node: LocalNode) -> None:

@@ -1,0 +1,1 @@
+"""`./bench hardening`: how much hostile clients, strangers and nodes cost the others."""
