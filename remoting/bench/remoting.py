@@ -14,9 +14,7 @@ import os
 import platform
 import statistics
 import subprocess
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from deploy.supervisor import BUILD
@@ -133,21 +131,17 @@ def floor_rows(x: str, v: Values, floor: Values) -> list[dict[str, object]]:
 
 
 def run() -> dict[str, Any]:
-    node, folder = LocalNode(NULL_DRIVER), Path(tempfile.mkdtemp(prefix="busbar-bench-"))
+    node = LocalNode(NULL_DRIVER)
     direct_env = os.environ | {"LD_LIBRARY_PATH": str(NULL_DRIVER.parent)}
     direct: list[Values] = []
     floors: list[Values] = []
     decode: list[Values] = []
     remoted: dict[str, list[Values]] = {x: [] for x in TRANSPORTS}
     try:
-        for i in range(REPETITIONS):
+        for _ in range(REPETITIONS):
             direct.append(measure("driver_calls", direct_env))
             floors.append(measure("floors", dict(os.environ)))
-            decode.append(
-                measure(
-                    "server_decode", dict(os.environ), str(NULL_DRIVER), str(folder / f"ledger{i}")
-                )
-            )
+            decode.append(measure("server_decode", dict(os.environ), str(NULL_DRIVER)))
             for x, variables in TRANSPORTS.items():
                 env = node.remote_environment(**variables)
                 remoted[x].append(measure("driver_calls", env))

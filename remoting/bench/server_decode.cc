@@ -68,17 +68,15 @@ constexpr const char* kKernel =
     ".visible .entry nothing(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, "
     ".param .u64 e, .param .u64 f, .param .u64 g)\n{ ret; }\n";
 
-Bench make_bench(Driver& cu, const char* ledger_path) {
+Bench make_bench(Driver& cu) {
   Bench bench{cu};
-  uint64_t limit = 1ull << 30;
-  Ledger::create(ledger_path, &limit, 1);
   int fd = -1;
   static auto client = transport::SharedMemory::create(fd);
   auto* link = new Link(-1, transport::SharedMemory::attach(fd));
   auto* pinned = new PinnedPool(cu);
   auto* bulk = new BulkTransfers(*pinned, [] {});
-  static auto ledger = Ledger::join(ledger_path, 1);
-  auto* session = new Session(cu, *link, *pinned, *bulk, *ledger, {{0, 0, {}}}, "");
+  auto* account = new Account({1ull << 30});
+  auto* session = new Session(cu, *link, *pinned, *bulk, *account, {{0, 0, {}}}, "");
   bench.executor = new Executor(*session);
   request(*bench.executor, wire::Op::create_context, [](auto& e) { e.put(1u).put(0u).put(2u); });
   CUmodule m;
@@ -114,8 +112,8 @@ double measure_driver(Bench& bench) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: server_decode DRIVER LEDGER\n");
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: server_decode DRIVER\n");
     return 2;
   }
   Driver cu;
@@ -124,7 +122,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", error.c_str());
     return 1;
   }
-  Bench bench = make_bench(cu, argv[2]);
+  Bench bench = make_bench(cu);
   std::vector<uint8_t> records = launches(1);
   std::vector<double> decoded, direct;
   for (int r = 0; r < kRounds; ++r) {

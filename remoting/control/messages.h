@@ -30,11 +30,13 @@ enum class Kind : uint32_t {
   session_list = 101,  // SessionList, then SessionRecord[]
   refused = 102,
   // ---- launcher and session server ----
-  start = 200,   // SessionStart, with the client's socket
-  attach = 201,  // empty, with the socket of a bulk connection
-  status = 202,  // empty; replied to with SessionStatus
-  end = 203,     // EndReason
-  share = 204,   // wire::IpcToken, between session servers; the reply carries a descriptor
+  start = 200,        // SessionStart, with the client's socket
+  attach = 201,       // empty, with the socket of a bulk connection
+  status = 202,       // empty; replied to with SessionStatus
+  end = 203,          // EndReason
+  share = 204,        // wire::IpcToken, between session servers; the reply carries a descriptor
+  account = 205,      // empty, with the session's connection to its ledger (ledger_messages.h)
+  ledger_page = 206,  // the first message on that connection: LedgerPlace, with a descriptor
 };
 
 struct Partition {
@@ -91,8 +93,7 @@ struct SessionStart {
   uint8_t rendezvous[16];  // name of the client's abstract socket; zero: it does not listen
   uint64_t free_addresses[wire::kArenaSlots];
   Partition partition[wire::kMaxDevices];
-  char ledger_path[kMaxPathBytes], image_folder[kMaxPathBytes], driver[kMaxPathBytes],
-      socket_path[kMaxPathBytes];
+  char image_folder[kMaxPathBytes], driver[kMaxPathBytes], socket_path[kMaxPathBytes];
 };
 // The reply to SessionStart. `shared` is 1 if the client is on this machine and was met.
 struct SessionReady {
@@ -100,16 +101,15 @@ struct SessionReady {
   uint8_t description[wire::kMaxDescriptionBytes];
 };
 struct SessionStatus {
-  uint64_t bytes_in, bytes_out, launches, memory_bytes;
+  uint64_t bytes_in, bytes_out, launches;
   uint32_t isolation, running;
-  uint64_t partition_bytes[wire::kMaxDevices];
 };
 struct EndReason {
   char text[104];
 };
 
 static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 568 && sizeof(Grants) == 200 &&
-              sizeof(SessionRecord) == 696 && sizeof(SessionStatus) == 168);
+              sizeof(SessionRecord) == 696 && sizeof(SessionStatus) == 32);
 
 // A time of transport::now_ms(). Without a deadline the timeouts of the socket apply to each system
 // call.

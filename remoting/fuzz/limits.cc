@@ -44,14 +44,17 @@ void in_session(
   fuzz::g_failures = 0;
   fuzz::g_calls = 0;
   fuzz::Bulk bulk(world->pinned);
-  Session s(world->cu, *world->link, world->pinned, bulk, *world->ledger, {{0, 0, {}}, {1, 1, {}}},
+  Session s(world->cu, *world->link, world->pinned, bulk, world->account, {{0, 0, {}}, {1, 1, {}}},
             "");
-  Executor executor(s);
-  fuzz::begin(executor);
-  body([&](const std::vector<uint8_t>& r) {
-    uint64_t used;
-    return executor.process(r.data(), r.size(), used);
-  });
+  {
+    Executor executor(s);
+    fuzz::begin(executor);
+    body([&](const std::vector<uint8_t>& r) {
+      uint64_t used;
+      return executor.process(r.data(), r.size(), used);
+    });
+  }
+  world->release_charges(s);
 }
 
 bool accepted(const std::vector<uint8_t>& r) {

@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   std::memcpy(&fuzz::g_failures, data, 4);
   fuzz::g_calls = 0;
   fuzz::Bulk bulk(world->pinned);
-  Session session(world->cu, *world->link, world->pinned, bulk, *world->ledger,
+  Session session(world->cu, *world->link, world->pinned, bulk, world->account,
                   {{0, 0, {}}, {1, 1, {}}}, "");
   {
     Executor executor(session);
@@ -93,8 +93,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
     else
       run_steps(executor, bulk, world->pinned, data + 4, n - 4);
   }
-  for (auto& d : session.devices)
-    while (world->ledger->charged_here(d.partition))
-      world->ledger->release(d.partition, world->ledger->charged_here(d.partition));
+  world->release_charges(session);
   return 0;
 }

@@ -15,7 +15,8 @@ using namespace busbar::launcher;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   if (n < 1) return 0;
   if (data[0] & 1) {
-    Grants grants("/nonexistent");  // ledgers cannot be created there, so every grant is refused
+    Ledgers ledgers("/nonexistent");  // none can be created there, so every grant is refused
+    Grants grants("/nonexistent", ledgers);
     grants.replace(data + 1, n - 1);
     return 0;
   }

@@ -1,6 +1,7 @@
-// The environment of a session server without a client: a stub driver, a ledger, and shared memory
-// whose frames are discarded.
+// The environment of a session server without a client: a stub driver, an account, and shared
+// memory whose frames are discarded.
 #pragma once
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "fuzz/own_launcher.h"
 #include "fuzz/stub_driver.h"
 #include "server/executor.h"
 #include "wire/format.h"
@@ -20,16 +22,16 @@ using namespace busbar::server;
 
 struct World {
   Driver cu = fuzz::stub_driver();
-  std::unique_ptr<Ledger> ledger;
+  Account account{{1 << 30, 1 << 20}};
   std::unique_ptr<transport::SharedMemory> client;
   Link* link = nullptr;
   PinnedPool pinned{cu};
   World() {
-    std::string path = "/tmp/busbar-fuzz-" + std::to_string(getpid());
-    uint64_t limits[2] = {1 << 30, 1 << 20};
-    Ledger::create(path, limits, 2);
-    ledger = Ledger::join(path, 1);
-    unlink(path.c_str());
+    char folder[] = "/tmp/busbar-fuzz-XXXXXX";
+    OwnLauncher launcher(mkdtemp(folder), {1 << 30, 1 << 20});
+    launcher.connect(account);
+    unlink((std::string(folder) + "/ledger").c_str());
+    rmdir(folder);
     int fd = -1;
     client = transport::SharedMemory::create(fd);
     link = new Link(-1, transport::SharedMemory::attach(fd));
@@ -43,6 +45,11 @@ struct World {
         std::this_thread::sleep_for(std::chrono::microseconds(200));
       }
     }).detach();
+  }
+  // Releases what a session has charged and not released.
+  void release_charges(const Session& session) {
+    for (auto& d : session.devices) account.release(d.partition, account.charged_here(d.partition));
+    account.wait_until_answered();
   }
 };
 

@@ -32,7 +32,7 @@ void Sessions::adopt_record(const std::string& path, unsigned& adopted) {
   s.violations = -1;
   s.pidfd = open_pidfd((pid_t)s.record.pid);
   // The descriptor is opened first: a later process with this pid has another start time.
-  bool same = s.pidfd >= 0 && server::process_start_time((pid_t)s.record.pid) == s.start_time;
+  bool same = s.pidfd >= 0 && process_start_time((pid_t)s.record.pid) == s.start_time;
   std::string id = control::hex(s.record.id, 16);
   std::lock_guard lock(mutex_);
   Session& kept = sessions_[id] = s;

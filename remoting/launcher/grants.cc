@@ -78,25 +78,11 @@ bool Grants::replace(const uint8_t* p, size_t n) {
   return apply(p, n) && write_file(runtime_ + "/grants", received_now(), p, n);
 }
 
-bool Grants::create_ledger(const std::string& id, Grant& grant) {
-  const control::Allocation& a = grant.allocation;
+bool Grants::set_limits(const std::string& id, const control::Allocation& a) {
   if (a.partitions == 0 || a.partitions > wire::kMaxDevices) return false;
-  grant.ledger_path = runtime_ + "/ledgers/" + id;
-  uint64_t limits[wire::kMaxDevices];
-  for (uint32_t k = 0; k < a.partitions; ++k) limits[k] = a.partition[k].memory_bytes;
-  ledgers_[id] = server::Ledger::create(grant.ledger_path, limits, a.partitions);
-  return ledgers_[id] != nullptr;
-}
-
-void Grants::remove_other_ledgers(const std::map<std::string, Grant>& kept) {
-  for (auto it = ledgers_.begin(); it != ledgers_.end();) {
-    if (kept.count(it->first)) {
-      ++it;
-      continue;
-    }
-    unlink((runtime_ + "/ledgers/" + it->first).c_str());
-    it = ledgers_.erase(it);
-  }
+  uint64_t bytes[wire::kMaxDevices];
+  for (uint32_t k = 0; k < a.partitions; ++k) bytes[k] = a.partition[k].memory_bytes;
+  return ledgers_.set_limits(id, bytes, a.partitions);
 }
 
 bool Grants::apply(const uint8_t* p, size_t n) {
@@ -111,10 +97,10 @@ bool Grants::apply(const uint8_t* p, size_t n) {
     Grant g;
     std::memcpy(&g.allocation, p + sizeof head + i * sizeof g.allocation, sizeof g.allocation);
     std::string id = hex(g.allocation.id, 16);
-    if (!create_ledger(id, g)) return false;
+    if (!set_limits(id, g.allocation)) return false;
     grants[id] = g;
   }
-  remove_other_ledgers(grants);
+  ledgers_.keep([&](const std::string& id) { return grants.count(id) > 0; });
   by_allocation_ = std::move(grants);
   head_ = head;
   received_boottime_ = boottime_seconds();
@@ -161,12 +147,6 @@ bool Grants::permits(const uint8_t* allocation, uint64_t epoch, uint64_t counter
   if (!received_) return true;  // sessions continue until the first message
   auto it = by_allocation_.find(hex(allocation, 16));
   return it != by_allocation_.end() && !older(epoch, counter, it->second.allocation);
-}
-
-std::string Grants::refused_calls(const uint8_t* allocation, pid_t pid, uint64_t start_time) {
-  std::lock_guard lock(mutex_);
-  auto it = ledgers_.find(hex(allocation, 16));
-  return it == ledgers_.end() ? "" : it->second->refused_calls(pid, start_time);
 }
 
 uint64_t Grants::generation() {

@@ -104,11 +104,14 @@ int main(int argc, char** argv) {
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // no process of this user reads the keys in memory
   raise_descriptor_limit();
   int signals = block_stop_signals();
-  static Grants grants(settings.runtime);
-  static Sessions sessions(settings, grants);
+  static Ledgers ledgers(settings.runtime + "/ledgers");
+  static LedgerPort ledger_port(ledgers);
+  static Grants grants(settings.runtime, ledgers);
+  static Sessions sessions(settings, grants, ledgers, ledger_port);
   grants.load();
   // Failpoint: a test proves that it would notice a launcher without adoption.
   unsigned adopted = std::getenv("BUSBAR_FAILPOINT_NO_ADOPTION") ? 0 : sessions.adopt();
+  sessions.watch();  // continues the accounts of the adopted sessions
   int listener = listen_on_port(settings.listen_address, settings.port);
   int agent = control::listen_at(agent_socket.c_str());
   std::string port = settings.listen_address + ":" + std::to_string(settings.port);
@@ -117,6 +120,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   control::log_line("launcher", "listening", port, std::to_string(adopted) + " sessions adopted");
+  std::thread([] { ledger_port.run(); }).detach();
   std::thread([] { sessions.start_spare(); }).detach();
   std::thread([listener] { serve_clients(listener, settings, grants, sessions); }).detach();
   std::thread([agent] { serve_agent(agent, grants, sessions, settings.port); }).detach();

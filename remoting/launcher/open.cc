@@ -65,7 +65,7 @@ Session new_session(const control::SessionStart& start, const transport::Secret&
   std::memcpy(s.record.program, request.program, sizeof s.record.program);
   s.record.program[sizeof s.record.program - 1] = 0;
   copy_text(s.record.client_address, sizeof s.record.client_address, client_address);
-  s.start_time = server::process_start_time(pid);
+  s.start_time = process_start_time(pid);
   s.fence_epoch = ticket.body.fence_epoch;
   s.fence_counter = ticket.body.fence_counter;
   s.is_child = 1;
@@ -86,7 +86,6 @@ control::SessionStart Sessions::start_message(const Grant& grant,
   start.client_pid = request.pid;
   std::memcpy(start.rendezvous, request.rendezvous, sizeof start.rendezvous);
   std::memcpy(start.free_addresses, request.free_addresses, sizeof start.free_addresses);
-  copy_text(start.ledger_path, sizeof start.ledger_path, grant.ledger_path);
   copy_text(start.image_folder, sizeof start.image_folder, images);
   copy_text(start.driver, sizeof start.driver, settings_.driver);
   return start;
@@ -98,17 +97,18 @@ void Sessions::add(const Session& s) {
   save(s);
 }
 
-// Takes over `violations`.
-void Sessions::set_running(const std::string& id, int violations) {
+// Takes over `violations`. Returns the end of the account's connection for the server, or -1.
+int Sessions::set_running(const std::string& id, int violations) {
   std::lock_guard lock(mutex_);
   auto it = sessions_.find(id);
   if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::opening) {
     if (violations >= 0) ::close(violations);
-    return;
+    return -1;
   }
   it->second.violations = violations;
   it->second.record.state = (uint32_t)SessionState::running;
   save(it->second);
+  return connect_account(it->second);
 }
 
 void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
@@ -137,7 +137,11 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     kill(process.pid, SIGKILL);
     return;
   }
-  set_running(control::hex(start.id, 16), violations);
+  int account = set_running(control::hex(start.id, 16), violations);
+  if (account >= 0) {
+    control::send_message(process.fd, control::Kind::account, nullptr, 0, account, 0);
+    ::close(account);
+  }
   wire::OpenReply reply{};
   std::memcpy(reply.session, start.id, sizeof start.id);
   reply.shared = ready->shared;

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <numeric>
+#include <set>
 
 #include "control/hex.h"
 #include "control/log.h"
@@ -36,8 +38,9 @@ uint64_t boottime_seconds() {
 }
 }  // namespace
 
-Sessions::Sessions(const Settings& settings, Grants& grants)
-    : settings_(settings), grants_(grants) {
+Sessions::Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers,
+                   LedgerPort& ledger_port)
+    : settings_(settings), grants_(grants), ledgers_(ledgers), ledger_port_(ledger_port) {
   for (const char* sub : {"", "/sessions", "/ledgers", "/images"})
     mkdir((settings.runtime + sub).c_str(), 0700);
 }
@@ -58,15 +61,50 @@ void Sessions::save(const Session& s) const {
   if (ok) rename(temporary.c_str(), path.c_str());
 }
 
-void Sessions::update_refused_calls(Session& s) {
-  std::string names = grants_.refused_calls(s.record.allocation, (pid_t)s.record.pid, s.start_time);
-  if (!names.empty())
-    std::snprintf(s.record.refused_calls, sizeof s.record.refused_calls, "%s", names.c_str());
+static Account account_of(const Session& s) {
+  Account account{hex(s.record.allocation, 16), {}};
+  std::copy_n(s.record.id, account.session.size(), account.session.begin());
+  return account;
+}
+
+// Reads the values of the record that the ledger holds.
+void Sessions::update_charges(Session& s) {
+  Account account = account_of(s);
+  auto charged = ledgers_.charged_by(account);
+  std::copy(charged.begin(), charged.end(), s.record.partition_bytes);
+  s.record.memory_bytes = std::reduce(charged.begin(), charged.end());
+  std::snprintf(s.record.refused_calls, sizeof s.record.refused_calls, "%s",
+                ledgers_.refused_calls(account).c_str());
+}
+
+// Opens the account of a session. Returns the end of the connection for its server, or -1. Requires
+// mutex_.
+int Sessions::connect_account(const Session& s) {
+  Account account = account_of(s);
+  bool added = ledgers_.add(account, s.record.pid, s.record.client_pid, s.pidfd);
+  return added ? ledger_port_.connect(account, s.pidfd) : -1;
+}
+
+// Connects the accounts of running sessions that have no connection: an earlier launcher started
+// them, or they lost it. Accounts without a session end. Requires mutex_.
+std::vector<Sessions::NewConnection> Sessions::connect_accounts() {
+  std::vector<NewConnection> made;
+  std::set<SessionId> known;
+  for (auto& [id, s] : sessions_) {
+    SessionId session = account_of(s).session;
+    if (s.record.state != (uint32_t)SessionState::closed) known.insert(session);
+    if (s.record.state != (uint32_t)SessionState::running || ledger_port_.is_connected(session))
+      continue;
+    if (int socket = connect_account(s); socket >= 0) made.push_back({address_of(s), socket});
+  }
+  ledgers_.remove_others([&](const SessionId& id) { return known.count(id) > 0; });
+  return made;
 }
 
 void Sessions::close_session(Session& s, const std::string& reason) {
   if (s.record.state == (uint32_t)SessionState::closed) return;
-  update_refused_calls(s);
+  update_charges(s);
+  ledgers_.remove(account_of(s));
   s.record.state = (uint32_t)SessionState::closed;
   s.record.memory_bytes = 0;
   std::memset(s.record.partition_bytes, 0, sizeof s.record.partition_bytes);
@@ -155,6 +193,7 @@ void Sessions::end(const std::vector<Session>& sessions, const char* text) {
 
 void Sessions::watch() {
   std::vector<Session> ending;
+  std::vector<NewConnection> connections;
   {
     std::lock_guard lock(mutex_);
     for (auto it = sessions_.begin(); it != sessions_.end();) {
@@ -173,8 +212,13 @@ void Sessions::watch() {
       else if (must_end(s))
         ending.push_back(s);
     }
+    connections = connect_accounts();
   }
   end(ending, "its allocation was released");
+  for (auto& c : connections) {
+    post_request(c.server, control::Kind::account, nullptr, 0, c.socket);
+    ::close(c.socket);
+  }
 }
 
 // Returns a query for each running session.
@@ -197,10 +241,7 @@ void Sessions::update(const StatusQuery& answer) {
   record.bytes_in = status.bytes_in;
   record.bytes_out = status.bytes_out;
   record.launches = status.launches;
-  record.memory_bytes = status.memory_bytes;
-  std::memcpy(record.partition_bytes, status.partition_bytes, sizeof status.partition_bytes);
   record.isolation = status.isolation;
-  update_refused_calls(it->second);
 }
 
 std::vector<control::SessionRecord> Sessions::list() {
@@ -210,7 +251,10 @@ std::vector<control::SessionRecord> Sessions::list() {
   for (auto& answer : answers)
     if (answer.has_answered) update(answer);
   std::vector<control::SessionRecord> records;
-  for (auto& [id, s] : sessions_) records.push_back(s.record);
+  for (auto& [id, s] : sessions_) {
+    if (s.record.state != (uint32_t)SessionState::closed) update_charges(s);
+    records.push_back(s.record);
+  }
   return records;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/grants.h"
+#include "launcher/ledger_port.h"
 #include "launcher/session_requests.h"
 #include "transport/tls.h"
 
@@ -37,7 +38,7 @@ struct Session {
 
 class Sessions {
  public:
-  Sessions(const Settings& settings, Grants& grants);
+  Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers, LedgerPort& ledger_port);
 
   // Opens a session for the client behind `tls`: starts a session server, hands the connection over
   // and replies to the client. Blocks until the server is ready. Defined in open.cc.
@@ -66,6 +67,11 @@ class Sessions {
   void end_all(const char* reason);
 
  private:
+  // The end of a connection to the ledger, for the session server at an address.
+  struct NewConnection {
+    SessionAddress server;
+    int socket;
+  };
   struct Process {
     pid_t pid = -1;
     int fd = -1;  // its start socket; -1: no process
@@ -74,9 +80,11 @@ class Sessions {
   Process take_spare();
   control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request) const;
   void add(const Session& s);
-  void set_running(const std::string& id, int violations);
+  int set_running(const std::string& id, int violations);
   void save(const Session& s) const;
-  void update_refused_calls(Session& s);
+  void update_charges(Session& s);
+  int connect_account(const Session& s);
+  std::vector<NewConnection> connect_accounts();
   void close_session(Session& s, const std::string& reason);
   bool has_exited(Session& s, std::string& reason);
   bool must_end(Session& s);
@@ -91,6 +99,8 @@ class Sessions {
   std::string record_path(const uint8_t* id) const;
   const Settings& settings_;
   Grants& grants_;
+  Ledgers& ledgers_;
+  LedgerPort& ledger_port_;
   std::mutex mutex_;
   std::map<std::string, Session> sessions_;  // by id in hexadecimal
   Process spare_;

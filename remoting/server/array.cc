@@ -49,13 +49,13 @@ void handlers::create_array(Session& s, wire::Decoder in) {
   uint32_t levels = in.get<uint32_t>(), partition = partition_of(s);
   if (!in.ok() || d.NumChannels > kMaxChannels) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   uint64_t bytes = charge_of(d, levels), made = 0;
-  if (!s.ledger.reserve(partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!s.account.reserve(partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUresult r = CUDA_ERROR_NOT_SUPPORTED;
   if (levels == 0 && s.cu.cuArray3DCreate) r = s.cu.cuArray3DCreate((CUarray*)&made, &d);
   if (levels > 0 && s.cu.cuMipmappedArrayCreate)
     r = s.cu.cuMipmappedArrayCreate((CUmipmappedArray*)&made, &d, levels);
   if (r)
-    s.ledger.release(partition, bytes);
+    s.account.release(partition, bytes);
   else
     s.objects.add(levels ? ObjectKind::mipmap : ObjectKind::array, made, 0, {bytes, partition});
   std::string out;
@@ -78,7 +78,7 @@ void handlers::destroy_array(Session& s, wire::Decoder in) {
     r = s.cu.cuMipmappedArrayDestroy((CUmipmappedArray)value);
   if (!r)
     for (auto& gone : s.objects.remove(kind, value))
-      s.ledger.release(gone.entry.metadata.partition, gone.entry.metadata.bytes);
+      s.account.release(gone.entry.metadata.partition, gone.entry.metadata.bytes);
   s.reply(reply, r);
 }
 

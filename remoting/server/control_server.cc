@@ -33,12 +33,7 @@ int64_t message_deadline() {
 
 bool send_status(const ControlServer& c, int fd) {
   Session& s = c.session;
-  control::SessionStatus status{
-      s.link.bytes_in(), s.link.bytes_out(), s.launches, 0, c.isolation, 1, {}};
-  for (auto& d : s.devices) {
-    status.partition_bytes[d.partition] = s.ledger.charged_here(d.partition);
-    status.memory_bytes += status.partition_bytes[d.partition];
-  }
+  control::SessionStatus status{s.link.bytes_in(), s.link.bytes_out(), s.launches, c.isolation, 1};
   return control::send_message(fd, Kind::ok, &status, sizeof status, -1, message_deadline());
 }
 
@@ -98,6 +93,9 @@ void serve(const ControlServer& c, int fd) {
       if (!send_status(c, fd)) break;
     } else if (h.kind == (uint32_t)Kind::attach && attached >= 0) {
       attach_bulk(c, attached);
+      attached = -1;
+    } else if (h.kind == (uint32_t)Kind::account && attached >= 0) {
+      c.session.account.connect(attached);
       attached = -1;
     } else if (h.kind == (uint32_t)Kind::share && h.body_bytes == sizeof body.token) {
       share_memory(c, fd, body.token);

@@ -34,7 +34,7 @@ void append_attributes(Driver& cu, CUdevice device, std::string& out) {
 }
 }  // namespace
 
-std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState>& devices,
+std::string describe_devices(Driver& cu, const Account& account, std::vector<DeviceState>& devices,
                              std::vector<uint64_t> offered) {
   std::erase_if(offered, [](uint64_t at) { return !at || at % wire::kGranularity; });
   std::string out;
@@ -48,7 +48,7 @@ std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState
     CUuuid uuid{};
     cu.cuDeviceGetName(name, sizeof name, d.device);
     cu.cuDeviceGetUuid(&uuid, d.device);
-    uint64_t memory = ledger.limit(d.partition);
+    uint64_t memory = account.limit(d.partition);
     uint64_t bytes = (memory * wire::kArenaMemoryMultiple + wire::kGranularity - 1) /
                      wire::kGranularity * wire::kGranularity;
     uint64_t arena = bytes <= wire::kArenaSlotBytes ? reserve_arena(cu, d, offered, bytes) : 0;

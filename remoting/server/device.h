@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/account.h"
 #include "server/driver.h"
-#include "server/ledger.h"
 
 namespace busbar::server {
 
@@ -22,7 +22,7 @@ struct DeviceState {
 // Reserves an arena for each device at one of the `offered` addresses and describes the devices:
 // version and kind of the driver, and for each device its name, UUID, memory, arena (0: none) and
 // attributes.
-std::string describe_devices(Driver& cu, Ledger& ledger, std::vector<DeviceState>& devices,
+std::string describe_devices(Driver& cu, const Account& account, std::vector<DeviceState>& devices,
                              std::vector<uint64_t> offered);
 
 }  // namespace busbar::server

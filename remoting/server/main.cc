@@ -93,20 +93,23 @@ int receive_start(control::SessionStart& start) {
   return client;
 }
 
-// Waits until the launcher has finished with the client's connection.
-void wait_for_launcher() {
+// Waits until the launcher has finished with the client's connection. Before that it sends the
+// connection of the account.
+void wait_for_launcher(Account& account) {
   control::Header h;
-  control::receive_message(kStartFd, h, nullptr, 0);
+  int attached = -1;
+  while (control::receive_message(kStartFd, h, nullptr, 0, &attached))
+    if (attached >= 0) account.connect(attached);
   close(kStartFd);
 }
 
 // Returns the link to the client, over shared memory if `rendezvous` is a descriptor.
-Link* connect_client(int client, int rendezvous, const transport::Secret& key) {
+Link* connect_client(int client, int rendezvous, const transport::Secret& key, Account& account) {
   std::unique_ptr<transport::SharedMemory> shared;
   if (rendezvous >= 0 &&
       !(shared = transport::receive_shared_memory(rendezvous, key, kHandshakeMs)))
     end_process("the client shared no memory", kClientFailed);
-  wait_for_launcher();
+  wait_for_launcher(account);
   if (shared) return new Link(client, std::move(shared));
   transport::Tls tls;
   std::string error;
@@ -114,6 +117,12 @@ Link* connect_client(int client, int rendezvous, const transport::Secret& key) {
                                      error))
     end_process("handshake with the client failed: " + error, kClientFailed);
   return new Link(std::move(tls));
+}
+
+std::vector<uint64_t> limits_of(const control::SessionStart& start) {
+  std::vector<uint64_t> bytes;
+  for (uint32_t p = 0; p < start.partitions; ++p) bytes.push_back(start.partition[p].memory_bytes);
+  return bytes;
 }
 
 std::string folder_of(const std::string& path) {
@@ -127,24 +136,23 @@ std::string folder_of(const std::string& path) {
   if (listener < 0) end_process("the control socket cannot be created", kStartFailed);
   std::vector<DeviceState> devices;
   if (!loaded || !find_devices(cu, start, devices, error)) end_process(error, kNodeFailed);
-  auto ledger = Ledger::join(start.ledger_path, start.client_pid);
-  if (!ledger) end_process("the ledger cannot be opened", kNodeFailed);
+  Account account(limits_of(start));
   transport::Secret key;
   transport::RendezvousName name;
   std::memcpy(key.data(), start.key, key.size());
   std::memcpy(name.data(), start.rendezvous, name.size());
   int rendezvous = transport::connect_to_client(name, key);
   std::string description = describe_devices(
-      cu, *ledger, devices, {std::begin(start.free_addresses), std::end(start.free_addresses)});
+      cu, account, devices, {std::begin(start.free_addresses), std::end(start.free_addresses)});
   Isolation isolation = enter_sandbox(cu.software ? DriverKind::software_gpu : DriverKind::nvidia);
   if (!report_ready(rendezvous >= 0, description, isolation.violations))
     end_process("the launcher is gone", kStartFailed);
   if (isolation.violations >= 0) close(isolation.violations);
 
-  Link* link = connect_client(client, rendezvous, key);
+  Link* link = connect_client(client, rendezvous, key, account);
   PinnedPool pinned(cu);
   BulkTransfers bulk(pinned, [link] { link->wake(); });
-  Session session(cu, *link, pinned, bulk, *ledger, devices, start.image_folder);
+  Session session(cu, *link, pinned, bulk, account, devices, start.image_folder);
   std::memcpy(session.id.data(), start.id, session.id.size());
   session.socket_folder = folder_of(start.socket_path);
   KernelOutput output(*link);

@@ -67,11 +67,11 @@ void handlers::lease_memory(Session& s, wire::Decoder in) {
       !inside_arena(s.devices[device], at, bytes))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   DeviceState& d = s.devices[device];
-  if (!s.ledger.reserve(d.partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!s.account.reserve(d.partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   MemoryLease lease{bytes, device, 0, false};
   CUresult r = map_fresh(s, d, at, bytes, &lease.handle);
   if (r)
-    s.ledger.release(d.partition, bytes);
+    s.account.release(d.partition, bytes);
   else
     s.leases[at] = lease;
   s.reply(reply, r);
@@ -89,7 +89,7 @@ void handlers::return_memory(Session& s, wire::Decoder in) {
     std::erase_if(s.shared, [&](auto& e) { return e.second == it->second.handle; });
   }
   s.cu.cuMemRelease(it->second.handle);
-  s.ledger.release(s.devices[it->second.device].partition, it->second.bytes);
+  s.account.release(s.devices[it->second.device].partition, it->second.bytes);
   s.leases.erase(it);
 }
 
@@ -103,7 +103,7 @@ void handlers::allocate(Session& s, wire::Decoder in) {
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   uint32_t partition = s.devices[device].partition;
   uint64_t charged = (bytes + kChargeUnitBytes - 1) / kChargeUnitBytes * kChargeUnitBytes;
-  if (!s.ledger.reserve(partition, charged)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!s.account.reserve(partition, charged)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUdeviceptr at = 0;
   CUresult r = s.cu.cuMemAlloc(&at, bytes);
   if (!r && !s.cu.fresh_memory_is_zero) {
@@ -111,7 +111,7 @@ void handlers::allocate(Session& s, wire::Decoder in) {
     if (!r) r = s.cu.cuStreamSynchronize(CU_STREAM_PER_THREAD);
   }
   if (r)
-    s.ledger.release(partition, charged);
+    s.account.release(partition, charged);
   else
     s.leases[at] = {charged, device, 0, true};
   s.reply(reply, r, std::string((const char*)&at, sizeof at));
@@ -122,7 +122,7 @@ void handlers::release(Session& s, wire::Decoder in) {
   auto it = s.leases.find(in.get<uint64_t>());
   if (!in.ok() || it == s.leases.end() || !it->second.outside_arena) return;
   s.cu.cuMemFree(it->first);
-  s.ledger.release(s.devices[it->second.device].partition, it->second.bytes);
+  s.account.release(s.devices[it->second.device].partition, it->second.bytes);
   s.leases.erase(it);
 }
 
@@ -133,9 +133,9 @@ void handlers::memory_info(Session& s, wire::Decoder in) {
   if (!in.ok() || device >= s.devices.size()) return s.reply(reply, CUDA_ERROR_INVALID_DEVICE);
   uint32_t p = s.devices[device].partition;
   std::string out;
-  append<uint64_t>(out, s.ledger.limit(p));
-  append<uint64_t>(out, s.ledger.charged(p));
-  append<uint64_t>(out, s.ledger.charged_here(p));
+  append<uint64_t>(out, s.account.limit(p));
+  append<uint64_t>(out, s.account.charged(p));
+  append<uint64_t>(out, s.account.charged_here(p));
   s.reply(reply, CUDA_SUCCESS, out);
 }
 

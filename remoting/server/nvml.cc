@@ -195,9 +195,9 @@ void handlers::nvml_sample(Session& s, wire::Decoder in) {
   std::fill(std::begin(out.status), std::end(out.status), wire::kNvmlNotSupported);
   read_device(s, device, out);
   uint32_t partition = s.devices[device].partition;
-  out.memory_total = s.ledger.limit(partition);
-  out.memory_used = s.ledger.charged(partition);
-  auto processes = s.ledger.processes(partition);
+  out.memory_total = s.account.limit(partition);
+  out.memory_used = s.account.charged(partition);
+  auto processes = s.account.processes(partition);
   out.processes = (uint32_t)std::min<size_t>(processes.size(), wire::kNvmlProcesses);
   std::string body;
   append(body, out);

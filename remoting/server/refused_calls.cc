@@ -16,7 +16,7 @@ bool handlers::unsupported_call(Pipeline& p, const Record& r) {
     return std::isalnum(c) || c == '_';
   };
   if (!name || !std::all_of(name, name + bytes, allowed)) return false;
-  p.session.ledger.add_refused_call(std::string((const char*)name, bytes));
+  p.session.account.add_refused_call(std::string((const char*)name, bytes));
   return true;
 }
 

@@ -1,7 +1,7 @@
 // The state of one session: the objects of this node's driver behind the ids of the client.
 //
 // Thread safety: for the executor thread, except
-//   any thread       link, bulk, pinned, ledger, functions, objects, graph_buffers, credit(),
+//   any thread       link, bulk, pinned, account, functions, objects, graph_buffers, credit(),
 //   reply() with a mutex     modules (modules_mutex), graph_functions (its own), shared
 //   (shared_mutex)
 #pragma once
@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "server/account.h"
 #include "server/bulk_transfers.h"
 #include "server/context.h"
 #include "server/device.h"
@@ -22,7 +23,6 @@
 #include "server/graph_buffers.h"
 #include "server/graph_functions.h"
 #include "server/handle_map.h"
-#include "server/ledger.h"
 #include "server/link.h"
 #include "server/loaded_module.h"
 #include "server/memory.h"
@@ -35,13 +35,13 @@ namespace busbar::server {
 class KernelOutput;
 
 struct Session {
-  Session(Driver& driver, Link& l, PinnedPool& pool, BulkTransfers& transfers, Ledger& account,
-          std::vector<DeviceState> d, std::string images)
+  Session(Driver& driver, Link& l, PinnedPool& pool, BulkTransfers& transfers,
+          Account& account_with_launcher, std::vector<DeviceState> d, std::string images)
       : cu(driver),
         link(l),
         pinned(pool),
         bulk(transfers),
-        ledger(account),
+        account(account_with_launcher),
         devices(std::move(d)),
         graph_buffers(driver),
         image_folder(std::move(images)) {}
@@ -51,7 +51,7 @@ struct Session {
   PinnedPool& pinned;
   BulkTransfers& bulk;
   KernelOutput* output = nullptr;  // null in tests
-  Ledger& ledger;
+  Account& account;
 
   // Objects by the client's id.
   std::vector<DeviceState> devices;

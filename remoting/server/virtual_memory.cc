@@ -37,7 +37,7 @@ CUresult clear_physical(Session& s, CUmemGenericAllocationHandle h, uint64_t byt
 void end_charge(Session& s, uint64_t handle) {
   auto it = s.physical.find(handle);
   if (it == s.physical.end() || !it->second.released || it->second.mappings) return;
-  s.ledger.release(it->second.partition, it->second.bytes);
+  s.account.release(it->second.partition, it->second.bytes);
   s.physical.erase(it);
 }
 }  // namespace
@@ -75,7 +75,7 @@ void handlers::create_memory(Session& s, wire::Decoder in) {
   if (!in.ok() || device >= s.devices.size() || !bytes || bytes % wire::kGranularity)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   DeviceState& d = s.devices[device];
-  if (!s.ledger.reserve(d.partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!s.account.reserve(d.partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUmemAllocationProp p{};
   p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   p.location = {CU_MEM_LOCATION_TYPE_DEVICE, {d.device}};
@@ -83,7 +83,7 @@ void handlers::create_memory(Session& s, wire::Decoder in) {
   CUresult r = s.cu.cuMemCreate(&h, bytes, &p, 0);
   if (!r && (r = clear_physical(s, h, bytes, d.device))) s.cu.cuMemRelease(h);
   if (r)
-    s.ledger.release(d.partition, bytes);
+    s.account.release(d.partition, bytes);
   else {
     s.objects.add(ObjectKind::memory, h);
     s.physical[h] = {bytes, d.partition, 0, false};

@@ -1,181 +1,352 @@
-// Ledger: limits, several sessions, and sessions that are killed.
-#include "server/ledger.h"
+// Ledger: limits, several sessions, restarts of the launcher, and requests that break the protocol.
+#include "launcher/ledger.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <functional>
+#include <map>
+#include <random>
 
+#include "launcher/pidfd.h"
 #include "unit_tests/test_session.h"
 
-namespace busbar::server {
+namespace busbar::launcher {
 namespace {
 
+using control::LedgerAnswer;
+using control::LedgerOp;
+using control::LedgerRequest;
+using server::TemporaryFolder;
+
 constexpr uint64_t kLimit = 1000;
+constexpr uint64_t kLimits[2] = {kLimit, 2 * kLimit};
+
+SessionId id_of(uint8_t n) {
+  return {n};
+}
+
+// A process that can be killed, in place of a session server.
+class Process {
+ public:
+  Process() : pid_(fork()) {
+    if (pid_ == 0)
+      for (;;) pause();
+    pidfd_ = open_pidfd(pid_);
+  }
+  ~Process() {
+    end();
+    close(pidfd_);
+  }
+  Process(const Process&) = delete;
+  int pidfd() const { return pidfd_; }
+  uint32_t pid() const { return (uint32_t)pid_; }
+  void end() {
+    if (ended_) return;
+    ended_ = true;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  pid_t pid_;
+  int pidfd_ = -1;
+  bool ended_ = false;
+};
 
 class LedgerTest : public testing::Test {
  protected:
   LedgerTest() {
-    uint64_t limits[2] = {kLimit, 2 * kLimit};
-    launcher = Ledger::create(folder.ledger(), limits, 2);
-    session = Ledger::join(folder.ledger(), 7);
+    restart();
+    add(1);
   }
 
-  // Runs `body` in another process, which then waits to be killed. Returns its pid when `body` is
-  // done.
-  pid_t in_another_process(const std::function<void()>& body) {
-    int done[2];
-    EXPECT_EQ(pipe(done), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-      body();
-      (void)!write(done[1], "x", 1);
-      for (;;) pause();
-    }
-    close(done[1]);
-    char byte;
-    EXPECT_EQ(read(done[0], &byte, 1), 1) << "the process failed";
-    close(done[0]);
-    return pid;
+  // As a new launcher does.
+  void restart() {
+    ledger = Ledger::open(folder.ledger());
+    ledger->set_limits(kLimits, 2);
   }
-
-  static void kill_and_collect(pid_t pid) {
-    kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
+  bool add(uint8_t session) {
+    return ledger->add(id_of(session), server.pid(), session, server.pidfd());
   }
-
-  // Another session server with a charge.
-  pid_t session_with_charge(uint64_t bytes) {
-    return in_another_process([&] {
-      auto* other = Ledger::join(folder.ledger(), 8).release();
-      if (!other || !other->reserve(0, bytes)) _exit(1);
-    });
+  // Sends the next request of a session.
+  bool reserve(uint32_t partition, uint64_t bytes, uint8_t session = 1) {
+    LedgerAnswer a{};
+    return send({++sequence[session], (uint32_t)LedgerOp::reserve, partition, bytes, {}}, a,
+                session) &&
+           a.granted;
+  }
+  bool release(uint32_t partition, uint64_t bytes, uint8_t session = 1) {
+    LedgerAnswer a{};
+    return send({++sequence[session], (uint32_t)LedgerOp::release, partition, bytes, {}}, a,
+                session);
+  }
+  bool refuse_call(const std::string& name) {
+    LedgerRequest r{++sequence[1], (uint32_t)LedgerOp::refused_call, 0, 0, {}};
+    std::copy(name.begin(), name.end(), r.name);
+    LedgerAnswer a{};
+    return send(r, a);
+  }
+  bool send(const LedgerRequest& r, LedgerAnswer& a, uint8_t session = 1) {
+    return ledger->apply(id_of(session), r, a);
   }
 
   TemporaryFolder folder;
-  std::unique_ptr<Ledger> launcher, session;
+  Process server;
+  std::unique_ptr<Ledger> ledger;
+  std::map<uint8_t, uint64_t> sequence;
 };
 
 TEST_F(LedgerTest, ChargeUpToTheLimitSucceeds) {
-  EXPECT_TRUE(session->reserve(0, kLimit));
-  EXPECT_EQ(launcher->charged(0), kLimit);
-  EXPECT_EQ(session->charged_here(0), kLimit);
+  EXPECT_TRUE(reserve(0, kLimit));
+  EXPECT_EQ(ledger->charged(0), kLimit);
+  EXPECT_EQ(ledger->charged_by(id_of(1))[0], kLimit);
 }
 
 TEST_F(LedgerTest, ChargeOverTheLimitIsRejectedWhole) {
-  EXPECT_TRUE(session->reserve(0, kLimit - 1));
-  EXPECT_FALSE(session->reserve(0, 2));
-  EXPECT_EQ(session->charged_here(0), kLimit - 1);
-  EXPECT_FALSE(session->reserve(0, ~0ull)) << "the sum overflowed";
-  EXPECT_TRUE(session->reserve(0, 1));
+  EXPECT_TRUE(reserve(0, kLimit - 1));
+  EXPECT_FALSE(reserve(0, 2));
+  EXPECT_EQ(ledger->charged(0), kLimit - 1);
+  EXPECT_FALSE(reserve(0, ~0ull)) << "the sum overflowed";
+  EXPECT_TRUE(reserve(0, 1));
 }
 
 TEST_F(LedgerTest, PartitionsHaveSeparateLimits) {
-  EXPECT_TRUE(session->reserve(0, kLimit));
-  EXPECT_TRUE(session->reserve(1, 2 * kLimit));
-  EXPECT_FALSE(session->reserve(1, 1));
-  EXPECT_FALSE(session->reserve(2, 1)) << "there are two partitions";
-}
-
-TEST_F(LedgerTest, RemovedPartitionRejectsCharges) {
-  uint64_t limit = kLimit;
-  launcher = Ledger::create(folder.ledger(), &limit, 1);
-  EXPECT_TRUE(session->reserve(0, 1));
-  EXPECT_FALSE(session->reserve(1, 1));
+  EXPECT_TRUE(reserve(0, kLimit));
+  EXPECT_TRUE(reserve(1, 2 * kLimit));
+  EXPECT_FALSE(reserve(1, 1));
+  EXPECT_FALSE(reserve(2, 1)) << "there are two partitions";
 }
 
 TEST_F(LedgerTest, ReleaseNeverGoesBelowZero) {
-  session->reserve(0, 10);
-  session->release(0, 500);
-  EXPECT_EQ(session->charged_here(0), 0u);
-  EXPECT_TRUE(session->reserve(0, kLimit));
-  EXPECT_FALSE(session->reserve(0, 1));
+  reserve(0, 10);
+  release(0, 500);
+  EXPECT_EQ(ledger->charged(0), 0u);
+  EXPECT_TRUE(reserve(0, kLimit));
+  EXPECT_FALSE(reserve(0, 1));
 }
 
 TEST_F(LedgerTest, LoweredLimitRejectsNewChargesOnly) {
-  session->reserve(0, 600);
-  uint64_t limits[2] = {500, 500};
-  launcher = Ledger::create(folder.ledger(), limits, 2);
-  EXPECT_FALSE(session->reserve(0, 1));
-  EXPECT_EQ(session->charged_here(0), 600u);
+  reserve(0, 600);
+  uint64_t lower[2] = {500, 500};
+  ledger->set_limits(lower, 2);
+  EXPECT_FALSE(reserve(0, 1));
+  EXPECT_EQ(ledger->charged(0), 600u);
 }
 
-TEST_F(LedgerTest, SessionsShareTheLimit) {
-  pid_t other = session_with_charge(700);
-  EXPECT_TRUE(session->has_session(other));
-  EXPECT_FALSE(session->reserve(0, 301));
-  EXPECT_TRUE(session->reserve(0, 300));
-  EXPECT_EQ(launcher->charged(0), kLimit);
-  EXPECT_EQ(launcher->processes(0).size(), 2u);
-  kill_and_collect(other);
+TEST_F(LedgerTest, SessionsShareTheLimitAndNotTheirCharges) {
+  add(2);
+  EXPECT_TRUE(reserve(0, 700, 2));
+  EXPECT_FALSE(reserve(0, 301));
+  release(0, 700);
+  EXPECT_EQ(ledger->charged(0), 700u) << "a session released what another one had charged";
 }
 
-TEST_F(LedgerTest, ChargeOfAKilledSessionIsFreed) {
-  pid_t other = session_with_charge(700);
-  kill_and_collect(other);
-  EXPECT_TRUE(session->reserve(0, kLimit));
-  EXPECT_FALSE(session->has_session(other));
-  EXPECT_EQ(launcher->processes(0).size(), 1u);
+TEST_F(LedgerTest, ChargeOfADeadSessionIsReleasedWhenItIsNeeded) {
+  Process other;
+  ASSERT_TRUE(ledger->add(id_of(2), other.pid(), 2, other.pidfd()));
+  EXPECT_TRUE(reserve(0, 700, 2));
+  EXPECT_FALSE(reserve(0, 301));
+  other.end();
+  EXPECT_TRUE(reserve(0, 301));
 }
 
-TEST_F(LedgerTest, LedgerSurvivesAProcessKilledWhileItHoldsTheMutex) {
-  int fd = open(folder.ledger().c_str(), O_RDWR);
-  auto* file =
-      (LedgerFile*)mmap(nullptr, sizeof(LedgerFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
-  pid_t other = in_another_process([&] {
-    if (pthread_mutex_lock(&file->mutex)) _exit(1);
-  });
-  kill_and_collect(other);
-  EXPECT_TRUE(session->reserve(0, 1));
-  EXPECT_EQ(pthread_mutex_trylock(&file->mutex), 0) << "the mutex must be usable afterwards";
-  pthread_mutex_unlock(&file->mutex);
-  munmap(file, sizeof(LedgerFile));
+TEST_F(LedgerTest, ChargesSurviveARestartAndARepeatedRequestIsAppliedOnce) {
+  reserve(0, 400);
+  restart();
+  EXPECT_EQ(ledger->charged(0), 400u);
+  ASSERT_TRUE(add(1));
+  LedgerAnswer again{};
+  EXPECT_TRUE(send({1, (uint32_t)LedgerOp::reserve, 0, 400, {}}, again));
+  EXPECT_TRUE(again.granted);
+  EXPECT_EQ(ledger->charged(0), 400u);
+}
+
+TEST_F(LedgerTest, RefusedRequestIsRefusedAgainThoughMemoryIsFreeNow) {
+  reserve(0, kLimit);
+  add(2);
+  EXPECT_FALSE(reserve(0, 1, 2));
+  release(0, kLimit);
+  LedgerAnswer again{};
+  EXPECT_TRUE(send({1, (uint32_t)LedgerOp::reserve, 0, 1, {}}, again, 2));
+  EXPECT_FALSE(again.granted) << "the session may have read the first answer";
+}
+
+TEST_F(LedgerTest, UnknownSessionsOfTheFileAreRemoved) {
+  reserve(0, 400);
+  restart();
+  ledger->remove_others([](auto&) { return false; });
+  EXPECT_EQ(ledger->charged(0), 0u);
+  EXPECT_TRUE(ledger->empty());
+}
+
+TEST_F(LedgerTest, RequestThatBreaksTheProtocolChangesNothing) {
+  reserve(0, 400);
+  auto op = (uint32_t)LedgerOp::reserve;
+  LedgerAnswer a{};
+  const LedgerRequest broken[] = {
+      {0, op, 0, 1, {}},     {3, op, 0, 1, {}},
+      {~0ull, op, 0, 1, {}}, {2, op, wire::kMaxDevices, 1, {}},
+      {2, op, ~0u, 1, {}},   {2, 0, 0, 1, {}},
+      {2, 4, 0, 1, {}},
+  };
+  for (auto& request : broken) EXPECT_FALSE(send(request, a));
+  EXPECT_FALSE(send({1, op, 0, 1, {}}, a, 9)) << "an unknown session";
+  EXPECT_EQ(ledger->charged(0), 400u);
+  EXPECT_TRUE(reserve(0, 600));
+}
+
+TEST_F(LedgerTest, RequestThatCannotBeWrittenChangesNothing) {
+  rlimit before{}, none{0, 0};
+  getrlimit(RLIMIT_FSIZE, &before);
+  none.rlim_max = before.rlim_max;
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &none);
+  EXPECT_FALSE(reserve(0, 400));
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(ledger->charged(0), 0u);
 }
 
 TEST_F(LedgerTest, RefusedCallsAreRecordedOnceAndOutliveTheSession) {
-  session->add_refused_call("cuFoo");
-  session->add_refused_call("cuBar");
-  session->add_refused_call("cuFoo");
-  uint64_t started = process_start_time(getpid());
-  session.reset();
-  EXPECT_EQ(launcher->refused_calls(getpid(), started), "cuFoo cuBar");
-  EXPECT_EQ(launcher->refused_calls(getpid(), started + 1), "");
+  refuse_call("cuFoo");
+  refuse_call("cuBar");
+  refuse_call("cuFoo");
+  ledger->end(id_of(1));
+  EXPECT_EQ(ledger->refused_calls(id_of(1)), "cuFoo cuBar");
+  ledger->remove(id_of(1));
+  EXPECT_EQ(ledger->refused_calls(id_of(1)), "");
 }
 
 TEST_F(LedgerTest, RefusedCallsThatDoNotFitAreLeftOut) {
   std::string fitting = "cuCall0";
   for (int i = 0; i < 100; ++i) {
     std::string name = "cuCall" + std::to_string(i);
-    session->add_refused_call(name);
-    if (i && fitting.size() + 1 + name.size() < kRefusedBytes) fitting += " " + name;
+    refuse_call(name);
+    if (i && fitting.size() + 1 + name.size() < control::kRefusedCallBytes) fitting += " " + name;
   }
-  EXPECT_EQ(launcher->refused_calls(getpid(), process_start_time(getpid())), fitting);
+  EXPECT_EQ(ledger->refused_calls(id_of(1)), fitting);
 }
 
-TEST_F(LedgerTest, JoinFailsWithoutAFileAndWithoutAFreeSlot) {
-  EXPECT_EQ(Ledger::join(folder.ledger() + "-absent", 1), nullptr);
-  std::vector<std::unique_ptr<Ledger>> others;
-  for (uint32_t i = 1; i < kLedgerSessions; ++i) {
-    others.push_back(Ledger::join(folder.ledger(), i));
-    ASSERT_NE(others.back(), nullptr);
-  }
-  EXPECT_EQ(Ledger::join(folder.ledger(), 1), nullptr);
-  others.pop_back();
-  EXPECT_NE(Ledger::join(folder.ledger(), 1), nullptr);
+TEST_F(LedgerTest, SessionsBeyondTheLimitAreRejectedUntilOneEnds) {
+  for (uint32_t i = 1; i < control::kLedgerSessions; ++i)
+    ASSERT_TRUE(ledger->add({9, (uint8_t)(i >> 8), (uint8_t)i}, server.pid(), 1, server.pidfd()));
+  EXPECT_FALSE(add(2));
+  ledger->end(id_of(1));
+  EXPECT_TRUE(add(2));
 }
 
-TEST_F(LedgerTest, ForeignFileIsRejected) {
-  TemporaryFolder other;
-  int fd = open(other.ledger().c_str(), O_RDWR | O_CREAT, 0600);
-  ASSERT_EQ(ftruncate(fd, sizeof(LedgerFile)), 0);
+TEST_F(LedgerTest, FileOfAnotherLayoutIsReadAsEmpty) {
+  ledger = nullptr;
+  int fd = open(folder.ledger().c_str(), O_RDWR);
+  std::string garbage(100'000, '\xff');
+  ASSERT_EQ(pwrite(fd, garbage.data(), garbage.size(), 0), (ssize_t)garbage.size());
   close(fd);
-  EXPECT_EQ(Ledger::join(other.ledger(), 1), nullptr);
+  restart();
+  EXPECT_TRUE(ledger->empty());
+  EXPECT_EQ(ledger->charged(0), 0u);
+}
+
+TEST_F(LedgerTest, FileIsPrivate) {
+  struct stat st;
+  ASSERT_EQ(stat(folder.ledger().c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777u, 0600u);
+}
+
+TEST_F(LedgerTest, PageCannotBeWrittenThroughItsDescriptor) {
+  int fd = ledger->page_descriptor();
+  std::string path = "/proc/self/fd/" + std::to_string(fd);
+  int reopened = open(path.c_str(), O_RDWR);
+  for (int page : {fd, reopened}) {
+    EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0), MAP_FAILED);
+    EXPECT_LT(write(page, "x", 1), 0);
+    EXPECT_LT(ftruncate(page, 0), 0);
+    EXPECT_LT(fallocate(page, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+  }
+  close(reopened);
+}
+
+// ---- random operations against a model ----
+
+// What the ledger must hold.
+struct Model {
+  std::map<uint8_t, std::array<uint64_t, 2>> charged;
+  uint64_t total(uint32_t partition) const {
+    uint64_t sum = 0;
+    for (auto& [session, bytes] : charged) sum += bytes[partition];
+    return sum;
+  }
+};
+
+// Returns true if the ledger agrees with the model after each of many random operations. `repeat`
+// changes a request that is sent again; a planted bug changes its sequence number.
+template <typename Repeat>
+bool agrees_with_model(unsigned seed, Repeat repeat) {
+  TemporaryFolder folder;
+  Process server;
+  std::mt19937 random(seed);
+  Model model;
+  std::map<uint8_t, uint64_t> sequence;
+  std::unique_ptr<Ledger> ledger;
+  auto restart = [&] {
+    ledger = Ledger::open(folder.ledger());
+    ledger->set_limits(kLimits, 2);
+    for (auto& [session, bytes] : model.charged)
+      ledger->add(id_of(session), server.pid(), session, server.pidfd());
+  };
+  auto request = [&](uint8_t session) {
+    LedgerOp op = random() % 2 ? LedgerOp::reserve : LedgerOp::release;
+    uint32_t partition = (uint32_t)random() % 2;
+    uint64_t bytes = random() % 600;
+    uint64_t& held = model.charged[session][partition];
+    bool fits = bytes <= kLimits[partition] - model.total(partition);
+    bool granted = op == LedgerOp::release || fits;
+    LedgerRequest r{++sequence[session], (uint32_t)op, partition, bytes, {}};
+    LedgerAnswer a{};
+    bool ok = ledger->apply(id_of(session), r, a) && (a.granted != 0) == granted;
+    if (random() % 4 == 0) {  // the answer is lost with the launcher
+      restart();
+      repeat(r, sequence[session]);
+      ok = ok && ledger->apply(id_of(session), r, a) && (a.granted != 0) == granted;
+    }
+    if (op == LedgerOp::release)
+      held -= std::min(held, bytes);
+    else if (granted)
+      held += bytes;
+    return ok;
+  };
+  restart();
+  for (int i = 0; i < 1000; ++i) {
+    auto session = (uint8_t)(1 + random() % 5);
+    if (!model.charged.count(session)) {
+      model.charged[session] = {};
+      sequence[session] = 0;
+      ledger->add(id_of(session), server.pid(), session, server.pidfd());
+    } else if (random() % 10 == 0) {
+      model.charged.erase(session);
+      ledger->remove(id_of(session));
+      continue;
+    }
+    if (!request(session)) return false;
+    for (uint32_t p = 0; p < 2; ++p)
+      if (ledger->charged(p) != model.total(p)) return false;
+  }
+  return true;
+}
+
+TEST(LedgerModelTest, RandomOperationsAgreeWithTheModel) {
+  for (unsigned seed = 1; seed <= 10; ++seed)
+    EXPECT_TRUE(agrees_with_model(seed, [](auto&, auto&) {})) << "seed " << seed;
+}
+
+TEST(LedgerModelTest, ModelNoticesARequestThatIsAppliedTwice) {
+  EXPECT_FALSE(
+      agrees_with_model(1, [](LedgerRequest& r, uint64_t& sequence) { r.sequence = ++sequence; }));
 }
 
 }  // namespace
-}  // namespace busbar::server
+}  // namespace busbar::launcher

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/own_launcher.h"
 #include "fuzz/stub_driver.h"
 #include "server/session.h"
 
@@ -25,6 +26,7 @@ class TemporaryFolder {
     unlink(ledger().c_str());
     rmdir(path_.c_str());
   }
+  const std::string& path() const { return path_; }
   std::string ledger() const { return path_ + "/ledger"; }
 
  private:
@@ -51,15 +53,13 @@ class TestSession {
   static constexpr uint64_t kLimitBytes = 1 << 30;
   TestSession() {
     fuzz::g_failures = 0;
-    uint64_t limit = kLimitBytes;
-    Ledger::create(folder_.ledger(), &limit, 1);
-    ledger = Ledger::join(folder_.ledger(), 1);
+    fuzz::OwnLauncher(folder_.path(), {kLimitBytes}).connect(account);
     int fd = -1;
     client = transport::SharedMemory::create(fd);
     // The link lives as long as the process: a thread of it watches the connection.
     link = new Link(-1, transport::SharedMemory::attach(fd));
     close(fd);
-    session = std::make_unique<Session>(cu, *link, pinned, bulk, *ledger,
+    session = std::make_unique<Session>(cu, *link, pinned, bulk, account,
                                         std::vector<DeviceState>{{0, 0, {}}}, "");
   }
 
@@ -101,7 +101,7 @@ class TestSession {
   Driver cu = fuzz::stub_driver();
   PinnedPool pinned{cu};
   BulkTransfers bulk{pinned, [] {}};
-  std::unique_ptr<Ledger> ledger;
+  Account account{{kLimitBytes}};
   std::unique_ptr<transport::SharedMemory> client;
   Link* link = nullptr;
   std::unique_ptr<Session> session;

@@ -7,7 +7,15 @@ import subprocess
 from pathlib import Path
 
 from tests.remoting.conftest import cuda_include
-from tests.suites.fuzz_targets import GENERATED, IMAGES, REMOTING, SSL, TRANSPORT, sources_in
+from tests.suites.fuzz_targets import (
+    GENERATED,
+    IMAGES,
+    LEDGER,
+    REMOTING,
+    SSL,
+    TRANSPORT,
+    sources_in,
+)
 
 
 def test_limits_hold_at_above_and_far_above(tmp_path: Path) -> None:
@@ -15,6 +23,7 @@ def test_limits_hold_at_above_and_far_above(tmp_path: Path) -> None:
         REMOTING / "fuzz" / "limits.cc",
         *sources_in("server", without="main.cc"),
         *IMAGES,
+        *LEDGER,
         *TRANSPORT,
     )
     flags = [

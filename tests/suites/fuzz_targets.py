@@ -59,6 +59,10 @@ def sources_in(folder: str, *, without: str = "") -> tuple[Path, ...]:
 
 TRANSPORT = (*sources_in("transport"), *sources_in("control"))
 IMAGES = sources_in("images")
+LEDGER = tuple(
+    REMOTING / "launcher" / f"{n}.cc"
+    for n in ("ledger", "ledger_page", "ledger_port", "ledgers", "pidfd")
+)
 SSL = ("-lssl", "-lcrypto", "-lpthread", "-ldl")
 TARGETS = {
     "ptx": Target(
@@ -78,6 +82,7 @@ TARGETS = {
             REMOTING / "fuzz" / "records.cc",
             *sources_in("server", without="main.cc"),
             *IMAGES,
+            *LEDGER,
             *TRANSPORT,
         ),
         (
@@ -138,7 +143,7 @@ TARGETS = {
         (
             REMOTING / "fuzz" / "ticket.cc",
             *(REMOTING / "launcher" / f"{n}.cc" for n in ("ticket", "signature", "grants")),
-            REMOTING / "server" / "ledger.cc",
+            *LEDGER,
         ),
         (REMOTING / "launcher" / "ticket.cc",),
         ticket_seeds,

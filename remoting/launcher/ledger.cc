@@ -1,0 +1,234 @@
+#include "launcher/ledger.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "launcher/pidfd.h"
+
+namespace busbar::launcher {
+
+using control::LedgerAnswer;
+using control::LedgerOp;
+using control::LedgerRequest;
+
+namespace {
+// States of a record. Other values stand for a free one, as in a file of another version.
+constexpr uint32_t kFree = 0;
+constexpr uint32_t kLive = 0x45564c35;
+constexpr uint32_t kEnded = 0x444e4535;
+
+// The sums of a ledger cannot overflow: a charge is at most a limit of 64 bits.
+uint64_t room_under(uint64_t limit, uint64_t charged) {
+  return charged < limit ? limit - charged : 0;
+}
+
+// Adds a name to the list, once, while there is room.
+void add_name(char (&names)[control::kRefusedCallBytes], const std::string& name) {
+  std::string all(names, strnlen(names, sizeof names - 1));
+  bool known = (" " + all + " ").find(" " + name + " ") != std::string::npos;
+  if (!all.empty()) all += ' ';
+  if (known || name.empty() || all.size() + name.size() >= sizeof names) return;
+  all += name;
+  std::memcpy(names, all.c_str(), all.size() + 1);
+}
+}  // namespace
+
+std::unique_ptr<Ledger> Ledger::open(const std::string& path) {
+  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  auto page = LedgerPage::create();
+  if (fd < 0 || !page) {
+    if (fd >= 0) ::close(fd);
+    return nullptr;
+  }
+  std::unique_ptr<Ledger> ledger(new Ledger(fd, std::move(page)));
+  ledger->read_records();
+  return ledger;
+}
+
+Ledger::~Ledger() {
+  for (auto& s : slots_)
+    if (s.pidfd >= 0) ::close(s.pidfd);
+  ::close(fd_);
+}
+
+void Ledger::read_records() {
+  for (auto& s : slots_) {
+    ssize_t n = pread(fd_, &s.record, sizeof s.record, (off_t)(index_of(s) * sizeof s.record));
+    if (n != (ssize_t)sizeof s.record || s.record.state != kLive) s.record = {};
+    s.record.refused_calls[control::kRefusedCallBytes - 1] = 0;
+    show(s);
+  }
+}
+
+bool Ledger::write(const Slot& s) {
+  off_t at = (off_t)(index_of(s) * sizeof s.record);
+  return pwrite(fd_, &s.record, sizeof s.record, at) == (ssize_t)sizeof s.record;
+}
+
+void Ledger::set_limits(const uint64_t* bytes, uint32_t partitions) {
+  for (uint32_t p = 0; p < wire::kMaxDevices; ++p) {
+    limit_bytes_[p] = p < partitions ? bytes[p] : 0;
+    page_->values().limit_bytes[p] = limit_bytes_[p];
+  }
+}
+
+const Ledger::Slot* Ledger::find(const SessionId& id) const {
+  auto it = std::find_if(slots_.begin(), slots_.end(), [&](auto& s) {
+    return s.record.state != kFree && s.record.session == id;
+  });
+  return it == slots_.end() ? nullptr : &*it;
+}
+
+Ledger::Slot* Ledger::find(const SessionId& id) {
+  return const_cast<Slot*>(std::as_const(*this).find(id));
+}
+
+// Returns a free slot, or one of a session that has ended.
+Ledger::Slot* Ledger::unused_slot() {
+  for (uint32_t state : {kFree, kEnded})
+    for (auto& s : slots_)
+      if (s.record.state == state) return &s;
+  return nullptr;
+}
+
+bool Ledger::add(const SessionId& id, uint32_t server_pid, uint32_t client_pid, int pidfd) {
+  Slot* s = find(id);
+  if (s && s->pidfd >= 0) return s->record.state == kLive;
+  if (!s) {
+    end_dead_sessions();
+    s = unused_slot();
+    if (!s) return false;
+    s->record = {kLive, 0, id, 0, {}, {}, {}};
+    if (!write(*s)) {
+      s->record = {};
+      return false;
+    }
+  }
+  s->pidfd = fcntl(pidfd, F_DUPFD_CLOEXEC, 0);
+  auto& entry = page_->values().sessions[index_of(*s)];
+  entry.client_pid = client_pid;
+  entry.server_pid = server_pid;
+  show(*s);
+  return true;
+}
+
+void Ledger::end(Slot& s) {
+  s.record.state = kEnded;
+  std::ranges::fill(s.record.charged_bytes, 0);
+  if (s.pidfd >= 0) ::close(s.pidfd);
+  s.pidfd = -1;
+  write(s);
+  page_->values().sessions[index_of(s)].server_pid = 0;
+  show(s);
+}
+
+void Ledger::end(const SessionId& id) {
+  if (Slot* s = find(id)) end(*s);
+}
+
+void Ledger::remove(const SessionId& id) {
+  Slot* s = find(id);
+  if (!s) return;
+  end(*s);
+  s->record = {};
+  write(*s);
+}
+
+void Ledger::remove_others(const std::function<bool(const SessionId&)>& is_known) {
+  for (auto& s : slots_)
+    if (s.record.state != kFree && !is_known(s.record.session)) remove(SessionId(s.record.session));
+}
+
+// A session whose server has ended, though the launcher has not noticed it yet.
+void Ledger::end_dead_sessions() {
+  for (auto& s : slots_)
+    if (s.pidfd >= 0 && has_ended(s.pidfd)) end(s);
+}
+
+bool Ledger::fits(uint32_t partition, uint64_t bytes) {
+  if (partition >= wire::kMaxDevices) return false;
+  auto room = [&] {
+    return room_under(limit_bytes_[partition], charged(partition));
+  };
+  if (bytes <= room()) return true;
+  end_dead_sessions();
+  return bytes <= room();
+}
+
+// Changes a session's record as its next request says. False if there is no such request.
+bool Ledger::change(Record& record, const LedgerRequest& request) {
+  if (request.sequence != record.sequence + 1 || request.partition >= wire::kMaxDevices)
+    return false;
+  uint64_t& charged = record.charged_bytes[request.partition];
+  record.sequence = request.sequence;
+  record.granted = 1;
+  switch ((LedgerOp)request.op) {
+    case LedgerOp::reserve:
+      record.granted = fits(request.partition, request.bytes);
+      if (record.granted) charged += request.bytes;
+      return true;
+    case LedgerOp::release: charged -= std::min(charged, request.bytes); return true;
+    case LedgerOp::refused_call:
+      add_name(record.refused_calls, {request.name, strnlen(request.name, sizeof request.name)});
+      return true;
+  }
+  return false;
+}
+
+bool Ledger::apply(const SessionId& id, const LedgerRequest& request, LedgerAnswer& answer) {
+  Slot* s = find(id);
+  if (!s || s->record.state != kLive) return false;
+  bool is_repeated = request.sequence && request.sequence == s->record.sequence;
+  if (!is_repeated) {
+    Record before = s->record;
+    if (!change(s->record, request) || !write(*s)) {
+      s->record = before;
+      return false;
+    }
+    show(*s, request.partition);
+  }
+  answer = {s->record.sequence, s->record.granted, 0};
+  return true;
+}
+
+uint64_t Ledger::charged(uint32_t partition) const {
+  uint64_t total = 0;
+  for (auto& s : slots_) total += s.record.charged_bytes[partition];
+  return total;
+}
+
+std::array<uint64_t, wire::kMaxDevices> Ledger::charged_by(const SessionId& id) const {
+  std::array<uint64_t, wire::kMaxDevices> bytes{};
+  if (const Slot* s = find(id)) std::ranges::copy(s->record.charged_bytes, bytes.begin());
+  return bytes;
+}
+
+std::string Ledger::refused_calls(const SessionId& id) const {
+  const Slot* s = find(id);
+  return s ? s->record.refused_calls : "";
+}
+
+int Ledger::entry_of(const SessionId& id) const {
+  const Slot* s = find(id);
+  return s ? (int)index_of(*s) : -1;
+}
+
+bool Ledger::empty() const {
+  return std::ranges::none_of(slots_, [](auto& s) { return s.record.state == kLive; });
+}
+
+// Writes the charges of a session to the page.
+void Ledger::show(const Slot& s, uint32_t partition) {
+  page_->values().sessions[index_of(s)].charged_bytes[partition] =
+      s.record.charged_bytes[partition];
+}
+
+void Ledger::show(const Slot& s) {
+  for (uint32_t p = 0; p < wire::kMaxDevices; ++p) show(s, p);
+}
+
+}  // namespace busbar::launcher

@@ -1,0 +1,91 @@
+// The account of the device memory that one allocation uses on this node: limits, and the charges
+// of each session. Its file has one record for each session and is written before a request is
+// answered, so the next launcher continues from it.
+//
+// The file is private to the launcher. Sessions see a page of values and send requests
+// (control/ledger_messages.h); nothing that a session writes is part of the account.
+//
+// Thread safety: none; Ledgers locks.
+#pragma once
+#include <sys/types.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "control/ledger_messages.h"
+#include "launcher/ledger_page.h"
+
+namespace busbar::launcher {
+
+using SessionId = std::array<uint8_t, 16>;
+
+class Ledger {
+ public:
+  // Opens the file with the records of an earlier launcher, or creates it. Null on failure.
+  static std::unique_ptr<Ledger> open(const std::string& path);
+  ~Ledger();
+  Ledger(const Ledger&) = delete;
+
+  void set_limits(const uint64_t* bytes, uint32_t partitions);
+  // Adds a session, or recognises one of an earlier launcher. `pidfd` is of its server. False when
+  // there is no room.
+  bool add(const SessionId& id, uint32_t server_pid, uint32_t client_pid, int pidfd);
+  // Releases the charges of a session. The names of its unsupported calls stay until remove().
+  void end(const SessionId& id);
+  void remove(const SessionId& id);
+  // Removes the sessions for which `is_known` is false.
+  void remove_others(const std::function<bool(const SessionId&)>& is_known);
+
+  // Applies a request, or returns the answer again. False when the request breaks the protocol, or
+  // cannot be written: then nothing has changed.
+  bool apply(const SessionId& id, const control::LedgerRequest& request,
+             control::LedgerAnswer& answer);
+
+  uint64_t charged(uint32_t partition) const;  // by all sessions
+  std::array<uint64_t, wire::kMaxDevices> charged_by(const SessionId& id) const;
+  std::string refused_calls(const SessionId& id) const;  // separated by spaces
+  bool empty() const;                                    // no session
+  // The place of a session on the page; -1: it has none.
+  int entry_of(const SessionId& id) const;
+  int page_descriptor() const { return page_->descriptor(); }
+
+ private:
+  // A session, with the same layout on disk.
+  struct Record {
+    uint32_t state;    // kFree, or the marks of ledger.cc
+    uint32_t granted;  // the answer to the newest request
+    SessionId session;
+    uint64_t sequence;  // of the newest request
+    uint64_t charged_bytes[wire::kMaxDevices];
+    char refused_calls[control::kRefusedCallBytes];
+    uint8_t unused[96];
+  };
+  static_assert(sizeof(Record) == 512);  // a write inside a page is whole, even if killed
+  struct Slot {
+    Record record{};
+    int pidfd = -1;  // -1: its server has not been seen by this launcher
+  };
+
+  Ledger(int fd, std::unique_ptr<LedgerPage> page) : fd_(fd), page_(std::move(page)) {}
+  void read_records();
+  bool write(const Slot& slot);
+  Slot* find(const SessionId& id);
+  const Slot* find(const SessionId& id) const;
+  Slot* unused_slot();
+  bool change(Record& record, const control::LedgerRequest& request);
+  bool fits(uint32_t partition, uint64_t bytes);
+  void end_dead_sessions();
+  void end(Slot& slot);
+  void show(const Slot& slot, uint32_t partition);
+  void show(const Slot& slot);
+  size_t index_of(const Slot& slot) const { return (size_t)(&slot - slots_.data()); }
+
+  int fd_;
+  std::unique_ptr<LedgerPage> page_;
+  uint64_t limit_bytes_[wire::kMaxDevices] = {};
+  std::array<Slot, control::kLedgerSessions> slots_;
+};
+
+}  // namespace busbar::launcher

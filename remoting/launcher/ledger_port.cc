@@ -1,0 +1,92 @@
+#include "launcher/ledger_port.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launcher/pidfd.h"
+
+namespace busbar::launcher {
+
+namespace {
+constexpr int kEvents = 64;
+}
+
+LedgerPort::LedgerPort(Ledgers& ledgers)
+    : ledgers_(ledgers), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
+
+// Takes over the descriptor.
+bool LedgerPort::watch(int fd, const Watched& watched) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (fd < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event)) {
+    if (fd >= 0) ::close(fd);
+    return false;
+  }
+  watched_[fd] = watched;
+  (watched.is_process ? processes_ : sockets_)[watched.account.session] = fd;
+  return true;
+}
+
+void LedgerPort::forget(int fd) {
+  auto it = watched_.find(fd);
+  (it->second.is_process ? processes_ : sockets_).erase(it->second.account.session);
+  watched_.erase(it);
+  ::close(fd);
+}
+
+int LedgerPort::connect(const Account& account, int pidfd) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return -1;
+  std::lock_guard lock(mutex_);
+  if (auto old = sockets_.find(account.session); old != sockets_.end()) forget(old->second);
+  bool has_process =
+      processes_.count(account.session) || watch(fcntl(pidfd, F_DUPFD_CLOEXEC, 0), {account, true});
+  if (watch(pair[0], {account, false}) && has_process && ledgers_.send_page(account, pair[0]))
+    return pair[1];
+  if (auto made = sockets_.find(account.session); made != sockets_.end()) forget(made->second);
+  ::close(pair[1]);
+  return -1;
+}
+
+bool LedgerPort::is_connected(const SessionId& session) {
+  std::lock_guard lock(mutex_);
+  return sockets_.count(session);
+}
+
+// False when the connection must be closed.
+bool LedgerPort::serve_request(int fd, const Account& account) {
+  control::LedgerRequest request;
+  control::LedgerAnswer answer;
+  ssize_t n = recv(fd, &request, sizeof request, MSG_DONTWAIT | MSG_TRUNC);
+  if (n < 0) return errno == EAGAIN || errno == EINTR;
+  return n == (ssize_t)sizeof request && ledgers_.apply(account, request, answer) &&
+         send(fd, &answer, sizeof answer, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof answer;
+}
+
+// An event may be of an earlier descriptor with this number, so nothing follows from it alone.
+void LedgerPort::serve(int fd) {
+  std::lock_guard lock(mutex_);
+  auto it = watched_.find(fd);
+  if (it == watched_.end()) return;
+  Account account = it->second.account;
+  if (!it->second.is_process) {
+    if (!serve_request(fd, account)) forget(fd);
+  } else if (has_ended(fd)) {
+    ledgers_.end(account);
+    forget(fd);
+  }
+}
+
+void LedgerPort::run() {
+  epoll_event events[kEvents];
+  for (;;) {
+    int n = epoll_wait(epoll_, events, kEvents, -1);
+    for (int i = 0; i < n; ++i) serve(events[i].data.fd);
+  }
+}
+
+}  // namespace busbar::launcher

@@ -1,0 +1,58 @@
+// The ledgers of all allocations of this node.
+//
+// Thread safety: any thread; mutex_ guards everything and is held for no other lock, and for no
+// wait but that for the file system.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "launcher/ledger.h"
+
+namespace busbar::launcher {
+
+// A session and the ledger that charges it.
+struct Account {
+  std::string allocation;  // in hexadecimal
+  SessionId session{};
+};
+
+class Ledgers {
+ public:
+  // `folder` holds one file for each allocation.
+  explicit Ledgers(std::string folder) : folder_(std::move(folder)) {}
+
+  // Sets the limits of an allocation. Opens its ledger if necessary; false if that fails.
+  bool set_limits(const std::string& allocation, const uint64_t* bytes, uint32_t partitions);
+  // Other allocations may charge nothing more. Their ledgers go with their last session.
+  void keep(const std::function<bool(const std::string&)>& is_granted);
+
+  // See Ledger.
+  bool add(const Account& account, uint32_t server_pid, uint32_t client_pid, int pidfd);
+  void end(const Account& account);
+  void remove(const Account& account);
+  void remove_others(const std::function<bool(const SessionId&)>& is_known);
+  bool apply(const Account& account, const control::LedgerRequest& request,
+             control::LedgerAnswer& answer);
+  std::array<uint64_t, wire::kMaxDevices> charged_by(const Account& account);
+  uint64_t charged(const std::string& allocation, uint32_t partition);
+  std::string refused_calls(const Account& account);
+  // Sends the page of the account's ledger over a socket. Does not block.
+  bool send_page(const Account& account, int socket);
+
+ private:
+  struct Entry {
+    std::unique_ptr<Ledger> ledger;
+    bool granted = true;
+  };
+  Ledger* find(const std::string& allocation);
+  void remove_unused(const std::string& allocation);
+  std::string path_of(const std::string& allocation) const { return folder_ + "/" + allocation; }
+  const std::string folder_;
+  std::mutex mutex_;
+  std::map<std::string, Entry> entries_;  // by allocation
+};
+
+}  // namespace busbar::launcher

@@ -1,0 +1,180 @@
+#include "server/account.h"
+
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "control/messages.h"
+
+namespace busbar::server {
+
+using control::LedgerOp;
+
+// A socket to the launcher, and the page that came over it.
+class Account::Connection {
+ public:
+  explicit Connection(int socket) : socket_(socket) {
+    control::Header head;
+    control::LedgerPlace place{};
+    int page = -1;
+    // The launcher has sent the page before it gave away the socket.
+    if (!control::receive_message(socket, head, &place, sizeof place, &page, 0) || page < 0) return;
+    void* at = mmap(nullptr, sizeof(control::LedgerPage), PROT_READ, MAP_SHARED, page, 0);
+    if (at != MAP_FAILED) page_ = (const control::LedgerPage*)at;
+    own_ = place.entry;
+    ::close(page);
+  }
+  ~Connection() {
+    if (page_) munmap(const_cast<control::LedgerPage*>(page_), sizeof *page_);
+    ::close(socket_);
+  }
+  Connection(const Connection&) = delete;
+
+  const control::LedgerPage* page() const { return page_; }
+  // What the other sessions have charged.
+  uint64_t charged_by_others(uint32_t partition) const {
+    uint64_t total = 0;
+    for (uint32_t i = 0; page_ && i < control::kLedgerSessions; ++i)
+      if (i != own_) total += page_->sessions[i].charged_bytes[partition];
+    return total;
+  }
+  void shut_down() const { shutdown(socket_, SHUT_RDWR); }  // ends exchange()
+
+  // Sends a request and waits for its answer. False when the launcher is gone.
+  bool exchange(const control::LedgerRequest& request, control::LedgerAnswer& answer) const {
+    ssize_t n;
+    do n = send(socket_, &request, sizeof request, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof request) return false;
+    do n = recv(socket_, &answer, sizeof answer, 0);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)sizeof answer && answer.sequence == request.sequence;
+  }
+
+ private:
+  const int socket_;
+  const control::LedgerPage* page_ = nullptr;
+  uint32_t own_ = 0;  // the entry of this session
+};
+
+Account::Account(std::vector<uint64_t> limits)
+    : limits_(std::move(limits)), thread_([this] { run(); }) {}
+
+Account::~Account() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (connection_) connection_->shut_down();
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void Account::connect(int socket) {
+  auto fresh = std::make_shared<const Connection>(socket);
+  std::lock_guard lock(mutex_);
+  if (connection_) connection_->shut_down();
+  connection_ = shown_ = fresh;
+  changed_.notify_all();
+}
+
+// Requires mutex_.
+void Account::post(control::LedgerRequest message, Outcome* outcome) {
+  message.sequence = ++last_sequence_;
+  requests_.push_back({message, outcome});
+  changed_.notify_all();
+}
+
+bool Account::reserve(uint32_t partition, uint64_t bytes) {
+  Outcome outcome;
+  std::unique_lock lock(mutex_);
+  post({0, (uint32_t)LedgerOp::reserve, partition, bytes, {}}, &outcome);
+  changed_.wait(lock, [&] { return outcome.answered || stopping_; });
+  return outcome.granted;
+}
+
+void Account::release(uint32_t partition, uint64_t bytes) {
+  charged_here_[partition] -= bytes;
+  std::lock_guard lock(mutex_);
+  post({0, (uint32_t)LedgerOp::release, partition, bytes, {}}, nullptr);
+}
+
+void Account::add_refused_call(const std::string& name) {
+  control::LedgerRequest message{0, (uint32_t)LedgerOp::refused_call, 0, 0, {}};
+  std::copy_n(name.data(), std::min(name.size(), sizeof message.name), message.name);
+  std::lock_guard lock(mutex_);
+  post(message, nullptr);
+}
+
+// Sends the first request until a launcher answers it.
+void Account::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stopping_ || (connection_ && !requests_.empty()); });
+    if (stopping_) return;
+    auto to = connection_;
+    control::LedgerRequest message = requests_.front().message;
+    lock.unlock();
+    control::LedgerAnswer answer{};
+    bool answered = to->exchange(message, answer);
+    lock.lock();
+    if (answered)
+      finish(answer);
+    else if (connection_ == to)
+      connection_ = nullptr;
+  }
+}
+
+// Requires mutex_.
+void Account::finish(const control::LedgerAnswer& answer) {
+  Request request = requests_.front();
+  requests_.pop_front();
+  auto& message = request.message;
+  if (message.op == (uint32_t)LedgerOp::reserve && answer.granted)
+    charged_here_[message.partition] += message.bytes;
+  if (request.outcome) *request.outcome = {true, answer.granted != 0};
+  changed_.notify_all();
+}
+
+void Account::wait_until_answered() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return requests_.empty(); });
+}
+
+std::shared_ptr<const Account::Connection> Account::connection() const {
+  std::lock_guard lock(mutex_);
+  return shown_;
+}
+
+uint64_t Account::limit(uint32_t partition) const {
+  auto c = connection();
+  if (c && c->page()) return c->page()->limit_bytes[partition];
+  return partition < limits_.size() ? limits_[partition] : 0;
+}
+
+uint64_t Account::charged(uint32_t partition) const {
+  auto c = connection();
+  return charged_here(partition) + (c ? c->charged_by_others(partition) : 0);
+}
+
+bool Account::has_session(pid_t pid) const {
+  auto c = connection();
+  return c && c->page() && std::ranges::any_of(c->page()->sessions, [&](auto& entry) {
+           return entry.server_pid == (uint32_t)pid;
+         });
+}
+
+std::vector<wire::NvmlProcess> Account::processes(uint32_t partition) const {
+  std::vector<wire::NvmlProcess> list;
+  auto c = connection();
+  if (!c || !c->page()) return list;
+  for (auto& entry : c->page()->sessions)
+    if (entry.server_pid) list.push_back({entry.client_pid, 0, entry.charged_bytes[partition]});
+  return list;
+}
+
+}  // namespace busbar::server

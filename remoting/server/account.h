@@ -1,0 +1,76 @@
+// The account of this session with the launcher, which decides what the session may charge. ADR 58.
+//
+// Requests are sent one after the other by a thread of this class. While no launcher runs they
+// wait, and the next launcher gets them.
+//
+// Thread safety: any thread; mutex_ guards everything but the atomics. reserve() and
+// wait_until_answered() wait for the launcher, so the executor calls neither.
+#pragma once
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/ledger_messages.h"
+#include "wire/nvml_sample.h"
+
+namespace busbar::server {
+
+class Account {
+ public:
+  // `limits` of the partitions hold until the launcher shows its page.
+  explicit Account(std::vector<uint64_t> limits);
+  ~Account();
+  Account(const Account&) = delete;
+
+  // Replaces the connection to the launcher. Takes over the socket.
+  void connect(int socket);
+
+  // Charges memory. False, and nothing is charged, if the limit would be exceeded.
+  bool reserve(uint32_t partition, uint64_t bytes);
+  // Releases what was granted. The values of this session show it at once.
+  void release(uint32_t partition, uint64_t bytes);
+  // Records the name of an unsupported call.
+  void add_refused_call(const std::string& name);
+
+  void wait_until_answered();  // blocks until no request is under way; for tests
+
+  // ---- values ----
+  uint64_t limit(uint32_t partition) const;
+  uint64_t charged(uint32_t partition) const;  // by all sessions of the allocation
+  uint64_t charged_here(uint32_t partition) const { return charged_here_[partition]; }
+  bool has_session(pid_t pid) const;  // true if it is a session server of this allocation
+  std::vector<wire::NvmlProcess> processes(uint32_t partition) const;  // programs and their charges
+
+ private:
+  class Connection;
+  struct Outcome {
+    bool answered = false, granted = false;
+  };
+  struct Request {
+    control::LedgerRequest message;
+    Outcome* outcome;  // of a caller that waits; null: none does
+  };
+  void post(control::LedgerRequest message, Outcome* outcome);
+  void run();
+  void finish(const control::LedgerAnswer& answer);
+  std::shared_ptr<const Connection> connection() const;
+
+  const std::vector<uint64_t> limits_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<const Connection> connection_;  // null: no launcher
+  std::shared_ptr<const Connection> shown_;       // the newest one; its page stays valid
+  std::deque<Request> requests_;                  // the first one may be under way
+  uint64_t last_sequence_ = 0;
+  bool stopping_ = false;
+  std::array<std::atomic<uint64_t>, wire::kMaxDevices> charged_here_{};
+  std::thread thread_;
+};
+
+}  // namespace busbar::server
