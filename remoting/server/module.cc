@@ -6,10 +6,31 @@
 #include "server/handlers.h"
 #include "server/jit_options.h"
 #include "server/module_image.h"
+#include "server/pipeline.h"
 #include "server/reply.h"
 #include "server/session.h"
 
 namespace busbar::server {
+
+namespace {
+// Makes a module known before its functions are. False if its unload was received already.
+bool publish(Session& s, uint32_t id, const ModuleRef& loaded) {
+  std::lock_guard lock(s.modules_mutex);
+  if (s.unloading.count(id)) return false;
+  s.modules[id] = loaded;
+  return true;
+}
+
+void drop_module(Session& s, uint32_t id) {
+  ModuleRef last;  // is destroyed after the lock
+  std::lock_guard lock(s.modules_mutex);
+  s.unloading.erase(id);
+  auto it = s.modules.find(id);
+  if (it == s.modules.end()) return;
+  last = std::move(it->second);
+  s.modules.erase(it);
+}
+}  // namespace
 
 // module, whether the image follows, bytes, transfer, the first reserved function id, number of
 // options, hash, options, image -> descriptions of its functions, or the log
@@ -40,23 +61,25 @@ void handlers::load_module(Session& s, wire::Decoder in) {
   log.resize(std::strlen(log.c_str()));
   if (r) return s.reply(reply, r, log);
   auto loaded = std::make_shared<LoadedModule>(s.cu, module);
-  std::string functions = describe_small_module(s, *loaded, (uint32_t)first_function);
-  {
-    std::lock_guard lock(s.modules_mutex);
-    s.modules[id] = std::move(loaded);
-  }
-  s.reply(reply, CUDA_SUCCESS, functions);
+  if (!publish(s, id, loaded)) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
+  s.reply(reply, CUDA_SUCCESS, describe_small_module(s, *loaded, (uint32_t)first_function));
 }
 
-// module
-void handlers::unload_module(Session& s, wire::Decoder in) {
-  ModuleRef last;  // is destroyed after the lock
-  std::lock_guard lock(s.modules_mutex);
-  auto it = s.modules.find(in.get<uint32_t>());
-  if (it == s.modules.end()) return;
-  last = std::move(it->second);
-  last->remove_functions(s.functions);
-  s.modules.erase(it);
+// module. Its functions are removed at once, so that no later launch calls them; the driver unloads
+// the module on the thread of code, behind the loads and queries before it.
+bool handlers::unload_module(Pipeline& p, const Record& r) {
+  Session& s = p.session;
+  uint32_t id = r.decoder().get<uint32_t>();
+  {
+    std::lock_guard lock(s.modules_mutex);
+    auto it = s.modules.find(id);
+    if (it == s.modules.end())
+      s.unloading.insert(id);
+    else
+      it->second->remove_functions(s.functions);
+  }
+  p.workers.code.post(s.current, [&s, id] { drop_module(s, id); });
+  return true;
 }
 
 // module, name -> address, bytes

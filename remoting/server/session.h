@@ -9,6 +9,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -60,6 +61,7 @@ struct Session {
   std::unordered_map<uint32_t, EventState> events;
   std::mutex modules_mutex;
   std::unordered_map<uint32_t, ModuleRef> modules;
+  std::set<uint32_t> unloading;  // modules whose unload was received before their load has ended
   FunctionTable functions;
 
   // Objects by the driver's value.

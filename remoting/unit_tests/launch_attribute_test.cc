@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "server/executor.h"
 #include "server/operations.h"
 #include "unit_tests/test_session.h"
@@ -16,7 +19,7 @@ constexpr uint16_t kSetNodeAttribute = 0x0063, kGetNodeAttribute = 0x0062;
 
 std::vector<CUlaunchAttribute> g_seen;  // by the driver
 int g_launches = 0;
-int g_unloads = 0;
+std::atomic<int> g_unloads = 0;  // by the thread of code
 
 CUlaunchAttribute filled(CUlaunchAttributeID id) {
   CUlaunchAttribute a;
@@ -35,7 +38,8 @@ class LaunchAttributeTest : public testing::Test {
  protected:
   LaunchAttributeTest() {
     g_seen.clear();
-    g_launches = g_unloads = 0;
+    g_launches = 0;
+    g_unloads = 0;
     t.cu.cuLaunchKernelEx = [](const CUlaunchConfig* c, CUfunction, void**, void**) {
       g_seen.assign(c->attrs, c->attrs + c->numAttrs);
       ++g_launches;
@@ -75,6 +79,19 @@ class LaunchAttributeTest : public testing::Test {
     for (auto& f : t.frames())
       if (f.kind == wire::Frame::completion) error = f.error();
     return (int)error;
+  }
+  // Waits for a reply and returns its status.
+  uint32_t reply_status() {
+    for (;; std::this_thread::yield())
+      for (auto& f : t.frames())
+        if (f.kind == wire::Frame::reply) return f.field<uint32_t>(8);
+  }
+  // Waits until the thread of code has run what was posted.
+  void finish_code() {
+    wire::Encoder<> e(wire::Op::list_functions, 1);
+    e.put<uint64_t>(9).put<uint32_t>(99);
+    send(e.finish(), e.size());
+    reply_status();
   }
   uint32_t node_call(uint16_t opcode, const CUlaunchAttribute& a) {
     uint64_t node = 77;
@@ -146,9 +163,27 @@ TEST_F(LaunchAttributeTest, FunctionOfAnUnloadedModuleIsNotLaunched) {
             CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(t.session->functions.id_of((CUfunction)8), 0u);
   EXPECT_EQ(g_launches, 1);
+  finish_code();
   EXPECT_EQ(g_unloads, 0);
   in_use.reset();
   EXPECT_EQ(g_unloads, 1);
+}
+
+TEST_F(LaunchAttributeTest, ModuleThatIsUnloadedBeforeItsLoadEndsIsNotPublished) {
+  constexpr uint32_t kOther = 4;
+  wire::Encoder<> e(wire::Op::unload_module, 1);
+  e.put(kOther);
+  t.session->unloading.insert(kOther);
+  wire::Encoder<> load(wire::Op::load_module, 1);
+  uint8_t hash[32] = {};
+  load.put<uint64_t>(9).put(kOther).put<uint32_t>(1).put<uint64_t>(4).put<uint64_t>(0);
+  load.put<uint64_t>(1).put<uint64_t>(0).raw(hash, sizeof hash).raw("ptx", 4);
+  EXPECT_TRUE(send(load.finish(), load.size()));
+  EXPECT_EQ(reply_status(), (uint32_t)CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(g_unloads, 1);
+  EXPECT_TRUE(send(e.finish(), e.size()));
+  finish_code();
+  EXPECT_TRUE(t.session->unloading.empty());
 }
 
 TEST_F(LaunchAttributeTest, IdOfAFunctionIsNotUsedTwice) {

@@ -58,7 +58,7 @@ enum class Thread : uint8_t {
   OP(query_event,               0x101a, immediate, executor,       pipeline)         \
   /* Modules and functions */                                                        \
   OP(load_module,               0x1020, immediate, code,           session)          \
-  OP(unload_module,             0x1021, barrier,   code,           session)          \
+  OP(unload_module,             0x1021, barrier,   executor,       pipeline)         \
   OP(get_function,              0x1022, immediate, code,           session)          \
   OP(link,                      0x1023, immediate, code,           session)          \
   OP(get_global,                0x1024, immediate, code,           session)          \
