@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "checked_size.h"
 #include "client/array.h"
 #include "client/call.h"
 #include "client/host_function.h"
@@ -21,11 +22,11 @@ struct Side {
 };
 
 // Bytes from the first to the last byte of the copy.
-uint64_t span(const Side& s, const CUDA_MEMCPY3D& p) {
-  return ((p.Depth - 1) * s.height + p.Height - 1) * s.pitch + p.WidthInBytes;
+CheckedSize span(const Side& s, const CUDA_MEMCPY3D& p) {
+  return ((CheckedSize(p.Depth) - 1) * s.height + p.Height - 1) * s.pitch + p.WidthInBytes;
 }
-uint64_t start_address(const Side& s, uint64_t base) {
-  return base + (s.z * s.height + s.y) * s.pitch + s.x;
+CheckedSize start_address(const Side& s, uint64_t base) {
+  return base + (CheckedSize(s.z) * s.height + s.y) * s.pitch + s.x;
 }
 
 // Replaces CU_MEMORYTYPE_UNIFIED by the kind of memory at the address. Managed memory, which lies
@@ -45,9 +46,10 @@ void resolve_type(Side& s) {
 
 bool fits_array(const Side& s, const CUDA_MEMCPY3D& p) {
   CUDA_ARRAY3D_DESCRIPTOR d;
-  return array_shape(s.array, d) && s.x + p.WidthInBytes <= d.Width * element_bytes(d) &&
-         s.y + p.Height <= std::max<size_t>(d.Height, 1) &&
-         s.z + p.Depth <= std::max<size_t>(d.Depth, 1);
+  return array_shape(s.array, d) &&
+         (CheckedSize(s.x) + p.WidthInBytes).within(CheckedSize(d.Width) * element_bytes(d)) &&
+         (CheckedSize(s.y) + p.Height).within(std::max<size_t>(d.Height, 1)) &&
+         (CheckedSize(s.z) + p.Depth).within(std::max<size_t>(d.Depth, 1));
 }
 
 // Resolves and checks one side. `host` and `rows` are set for host memory.
@@ -57,16 +59,18 @@ CUresult resolve_side(Side& s, const CUDA_MEMCPY3D& p, bool& host, Rows& rows) {
     return fits_array(s, p) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   if (s.type != CU_MEMORYTYPE_HOST && s.type != CU_MEMORYTYPE_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
-  if (!s.pitch) s.pitch = p.WidthInBytes + s.x;
-  if (!s.height) s.height = p.Height + s.y;
+  CheckedSize width = CheckedSize(p.WidthInBytes) + s.x, rows_end = CheckedSize(p.Height) + s.y;
+  if (!s.pitch) s.pitch = width.value();
+  if (!s.height) s.height = rows_end.value();
   host = s.type == CU_MEMORYTYPE_HOST;
   uint64_t base = host ? s.host : s.device;
-  if (!base || s.pitch < p.WidthInBytes + s.x) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t at = start_address(s, base);
+  CheckedSize at = start_address(s, base), bytes = span(s, p);
+  if (!base || !width.within(s.pitch) || !(at + bytes).valid()) return CUDA_ERROR_INVALID_VALUE;
   if (!host)
-    return session()->addresses.device_range(at, span(s, p)) ? CUDA_SUCCESS
-                                                             : CUDA_ERROR_INVALID_VALUE;
-  rows = {(uint8_t*)at, p.WidthInBytes, s.pitch, p.Height, s.pitch * s.height, p.Depth};
+    return session()->addresses.device_range(at.value(), bytes.value()) ? CUDA_SUCCESS
+                                                                        : CUDA_ERROR_INVALID_VALUE;
+  uint64_t slice = (CheckedSize(s.pitch) * s.height).value();
+  rows = {(uint8_t*)at.value(), p.WidthInBytes, s.pitch, p.Height, slice, p.Depth};
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 // Arrays of the program. They are charged to the ledger before the driver creates them.
 #include <algorithm>
 
+#include "checked_size.h"
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/session.h"
@@ -9,7 +10,7 @@ namespace busbar::server {
 
 namespace {
 constexpr uint32_t kMaxChannels = 4;
-constexpr uint64_t kMaxChargeBytes = 1ull << 46;
+constexpr uint64_t kMaxChargeBytes = 1ull << 46, kChargeUnitBytes = 512;
 
 uint64_t channel_bytes(CUarray_format format) {
   switch (format) {
@@ -25,11 +26,11 @@ uint64_t channel_bytes(CUarray_format format) {
 // Returns an upper bound: other formats count as 4 bytes a channel, and the smaller levels of a
 // mipmap as half of the largest one.
 uint64_t charge_of(const CUDA_ARRAY3D_DESCRIPTOR& d, uint32_t levels) {
-  unsigned __int128 texels =
-      (unsigned __int128)d.Width * std::max<size_t>(d.Height, 1) * std::max<size_t>(d.Depth, 1);
-  unsigned __int128 bytes = texels * std::max(1u, d.NumChannels) * channel_bytes(d.Format);
-  if (levels > 1) bytes += bytes / 2;
-  return bytes > kMaxChargeBytes ? kMaxChargeBytes : ((uint64_t)bytes + 511) & ~511ull;
+  CheckedSize texels =
+      CheckedSize(d.Width) * std::max<size_t>(d.Height, 1) * std::max<size_t>(d.Depth, 1);
+  CheckedSize bytes = texels * std::max(1u, d.NumChannels) * channel_bytes(d.Format);
+  if (levels > 1) bytes = bytes + bytes.value() / 2;
+  return std::min(bytes.rounded_up(kChargeUnitBytes).value(), kMaxChargeBytes);
 }
 
 // Returns the partition of the current context.

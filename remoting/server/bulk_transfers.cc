@@ -86,13 +86,13 @@ std::vector<Chunk> BulkTransfers::collect(uint64_t transfer) {
   return chunks;
 }
 
-PinnedBuffer BulkTransfers::collect_pinned(uint64_t transfer) {
+PinnedBuffer BulkTransfers::collect_pinned(uint64_t transfer, uint64_t bytes) {
   {
     std::lock_guard lock(mutex_);
     auto it = incoming_.find(transfer);
     if (it == incoming_.end()) return {};
     auto& chunks = it->second.chunks;
-    if (chunks.size() != 1 || !chunks.front().pinned()) return {};
+    if (chunks.size() != 1 || !chunks.front().pinned() || it->second.bytes < bytes) return {};
   }
   return collect(transfer).front().take_pinned();
 }

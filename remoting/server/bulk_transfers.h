@@ -51,9 +51,9 @@ class BulkTransfers {
   // Waits for so many bytes. False after `timeout_ms` or close().
   bool wait(uint64_t transfer, uint64_t bytes, int timeout_ms);
   std::vector<Chunk> collect(uint64_t transfer);  // removes the chunks, in order
-  // Removes a transfer of one chunk in pinned memory and returns its buffer. Without data if the
-  // bytes lie elsewhere.
-  PinnedBuffer collect_pinned(uint64_t transfer);
+  // Removes a transfer of one chunk in pinned memory and returns its buffer. Without data if
+  // there are fewer than `bytes`, or they lie elsewhere.
+  PinnedBuffer collect_pinned(uint64_t transfer, uint64_t bytes);
 
   // Sends a part of a transfer and sets `total_sent` to the bytes sent since the start. False
   // without a bulk connection, or when it is lost: the caller uses the link instead.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "checked_size.h"
 #include "server/copy_descriptor.h"
 #include "server/handlers.h"
 #include "server/payload_bytes.h"
@@ -45,7 +46,7 @@ Outcome copy_shared(Pipeline& p, const Record& r, StreamState& st, uint64_t to, 
 Outcome copy_transfer(Pipeline& p, const Record& r, StreamState& st, uint64_t to, uint64_t bytes,
                       uint64_t transfer) {
   BulkTransfers& bulk = p.session.bulk;
-  PinnedBuffer staging = bulk.collect_pinned(transfer);
+  PinnedBuffer staging = bulk.collect_pinned(transfer, bytes);
   uint64_t at = bytes;
   if (!staging) {
     if (take_staging(p, st, bytes, staging) == Outcome::waits) return Outcome::waits;
@@ -165,7 +166,7 @@ Outcome handlers::copy_in(Pipeline& p, Record& r, StreamState& st) {
 Outcome handlers::copy_out(Pipeline& p, Record& r, StreamState& st) {
   wire::Decoder in = r.decoder();
   OutgoingCopy copy{in.get<uint64_t>(), in.get<uint64_t>(), in.get<uint64_t>()};
-  if (!in.ok()) return Outcome::malformed;
+  if (!in.ok() || !(CheckedSize(copy.from) + copy.bytes).valid()) return Outcome::malformed;
   for (bool last = false; !last;) {
     if (copy_part_out(p, r, st, copy, last) == Outcome::waits) return Outcome::waits;
     p.fences.completions().poll();  // sends finished parts while the next one is copied

@@ -8,9 +8,8 @@ bool valid_copy(const Session& s, const CUDA_MEMCPY3D& c, ProgramSide side) {
     return type == CU_MEMORYTYPE_DEVICE ||
            (type == CU_MEMORYTYPE_ARRAY && s.objects.contains(ObjectKind::array, (uint64_t)a));
   };
-  auto row_bytes = (unsigned __int128)c.WidthInBytes * c.Height;
-  bool bounded = row_bytes && c.Depth && row_bytes <= wire::kMaxStagedBytes &&
-                 row_bytes * c.Depth <= wire::kMaxStagedBytes;
+  uint64_t bytes = copy_bytes(c);
+  bool bounded = bytes && bytes <= wire::kMaxStagedBytes;
   return (side == ProgramSide::none || bounded) &&
          (side == ProgramSide::source || on_device(c.srcMemoryType, c.srcArray)) &&
          (side == ProgramSide::destination || on_device(c.dstMemoryType, c.dstArray));

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "checked_size.h"
 #include "server/session.h"
 
 namespace busbar::server {
@@ -14,8 +15,9 @@ namespace busbar::server {
 // The side of a copy that is memory of the program.
 enum class ProgramSide : uint32_t { none = 0, source = 1, destination = 2 };
 
+// Return the bytes of a copy; the largest number if they are too many.
 inline uint64_t copy_bytes(const CUDA_MEMCPY3D& c) {
-  return c.WidthInBytes * c.Height * c.Depth;
+  return (CheckedSize(c.WidthInBytes) * c.Height * c.Depth).value();
 }
 
 // True if `side` is a value of the enum, every other side lies on the device, never in memory of

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "checked_size.h"
 #include "server/graph_nodes.h"
 #include "server/handlers.h"
 #include "server/optional_call.h"
@@ -59,7 +60,7 @@ bool read_parameters(Session& s, uint32_t function, const CUDA_KERNEL_NODE_PARAM
   size_t offset, bytes;
   for (uint32_t i = 0; i < kMaxParameters; ++i) {
     if (s.cu.cuFuncGetParamInfo(f, i, &offset, &bytes)) return true;
-    if (offset + bytes > kMaxParameterBytes) return false;
+    if (!(CheckedSize(offset) + bytes).within(kMaxParameterBytes)) return false;
     block.resize(std::max(block.size(), offset + bytes));
     std::memcpy(block.data() + offset, p.kernelParams[i], bytes);
   }

@@ -105,7 +105,7 @@ void handlers::ipc_open(Session& s, wire::Decoder in) {
   if (!r) r = s.cu.cuMemMap(at, t.bytes, 0, h, 0);
   if (!r && (r = s.cu.cuMemSetAccess(at, t.bytes, &access, 1))) s.cu.cuMemUnmap(at, t.bytes);
   if (h) s.cu.cuMemRelease(h);  // the mapping keeps it
-  if (!r) s.mapped[at] = 0;
+  if (!r) s.mapped[at] = {t.bytes, 0};
   s.reply(reply, r);
 }
 
@@ -113,7 +113,7 @@ void handlers::ipc_open(Session& s, wire::Decoder in) {
 void handlers::ipc_close(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
   auto it = s.mapped.find(at);
-  if (!in.ok() || it == s.mapped.end() || it->second)
+  if (!in.ok() || it == s.mapped.end() || it->second.handle || it->second.bytes != bytes)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   s.cu.cuCtxSynchronize();
   CUresult r = s.cu.cuMemUnmap(at, bytes);

@@ -34,6 +34,12 @@ struct PhysicalMemory {
   bool released;
 };
 
+// A mapping of the program. It is removed as a whole.
+struct Mapping {
+  uint64_t bytes = 0;
+  uint64_t handle = 0;  // 0: memory of another session
+};
+
 // Clears mapped memory, which another tenant may have used, and waits for the end. Does nothing if
 // the driver provides cleared memory.
 CUresult clear_mapped(Driver& cu, uint64_t at, uint64_t bytes);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "checked_size.h"
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/session.h"
@@ -102,7 +103,7 @@ void handlers::allocate(Session& s, wire::Decoder in) {
   if (!in.ok() || device >= s.devices.size() || !bytes || bytes > kMaxAllocationBytes)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   uint32_t partition = s.devices[device].partition;
-  uint64_t charged = (bytes + kChargeUnitBytes - 1) / kChargeUnitBytes * kChargeUnitBytes;
+  uint64_t charged = CheckedSize(bytes).rounded_up(kChargeUnitBytes).value();
   if (!s.account.reserve(partition, charged)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUdeviceptr at = 0;
   CUresult r = s.cu.cuMemAlloc(&at, bytes);

@@ -42,7 +42,7 @@ bool Session::accepts(const CUDA_RESOURCE_DESC& d) const {
     return objects.contains(ObjectKind::array, (uint64_t)d.res.array.hArray);
   if (d.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
     return objects.contains(ObjectKind::mipmap, (uint64_t)d.res.mipmap.hMipmappedArray);
-  return true;
+  return d.resType == CU_RESOURCE_TYPE_LINEAR || d.resType == CU_RESOURCE_TYPE_PITCH2D;
 }
 
 void Session::reply(uint64_t reply_id, uint32_t status, const std::string& body) {

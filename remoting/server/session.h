@@ -72,7 +72,7 @@ struct Session {
   // Device memory.
   std::map<uint64_t, MemoryLease> leases;       // by address
   std::map<uint64_t, uint64_t> reserved;        // address ranges of the program: bytes
-  std::map<uint64_t, uint64_t> mapped;          // mappings of the program: handle by address
+  std::map<uint64_t, Mapping> mapped;           // mappings of the program, by address
   std::map<uint64_t, PhysicalMemory> physical;  // by handle
   std::mutex shared_mutex;
   // Memory that other sessions may open, by the secret of its token.

@@ -1,5 +1,6 @@
 // Virtual memory of the program: address ranges, physical memory and mappings. Physical memory is
 // charged from its creation until it is released and no mapping is left.
+#include "checked_size.h"
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/session.h"
@@ -33,6 +34,12 @@ CUresult clear_physical(Session& s, CUmemGenericAllocationHandle h, uint64_t byt
   return r;
 }
 
+// True if a mapping begins inside the range.
+bool holds_mapping(Session& s, uint64_t at, uint64_t bytes) {
+  auto it = s.mapped.lower_bound(at);
+  return it != s.mapped.end() && it->first - at < bytes;
+}
+
 // Ends the charge of physical memory that is released and unmapped.
 void end_charge(Session& s, uint64_t handle) {
   auto it = s.physical.find(handle);
@@ -45,7 +52,7 @@ void end_charge(Session& s, uint64_t handle) {
 // address, bytes. Reserves exactly that address or fails.
 void handlers::reserve_addresses(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
-  if (!in.ok() || !bytes || bytes % wire::kGranularity ||
+  if (!in.ok() || !bytes || bytes % wire::kGranularity || !(CheckedSize(at) + bytes).valid() ||
       s.reserved.size() >= wire::kMaxListElements)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUdeviceptr got = 0;
@@ -62,7 +69,7 @@ void handlers::reserve_addresses(Session& s, wire::Decoder in) {
 void handlers::free_addresses(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
   auto it = s.reserved.find(at);
-  if (!in.ok() || it == s.reserved.end() || it->second != bytes)
+  if (!in.ok() || it == s.reserved.end() || it->second != bytes || holds_mapping(s, at, bytes))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult r = s.cu.cuMemAddressFree(at, bytes);
   if (!r) s.reserved.erase(it);
@@ -115,7 +122,7 @@ void handlers::map_memory(Session& s, wire::Decoder in) {
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult r = s.cu.cuMemMap(at, bytes, 0, h, 0);
   if (!r) {
-    s.mapped[at] = h;
+    s.mapped[at] = {bytes, h};
     s.physical[h].mappings++;
   }
   s.reply(reply, r);
@@ -126,11 +133,12 @@ void handlers::map_memory(Session& s, wire::Decoder in) {
 void handlers::unmap_memory(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>();
   auto it = s.mapped.find(at);
-  if (!in.ok() || it == s.mapped.end()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (!in.ok() || it == s.mapped.end() || !it->second.handle || it->second.bytes != bytes)
+    return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   s.cu.cuCtxSynchronize();
   CUresult r = s.cu.cuMemUnmap(at, bytes);
   if (!r) {
-    uint64_t h = it->second;
+    uint64_t h = it->second.handle;
     s.mapped.erase(it);
     s.physical[h].mappings--;
     end_charge(s, h);
@@ -142,7 +150,9 @@ void handlers::unmap_memory(Session& s, wire::Decoder in) {
 void handlers::set_access(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>(), at = in.get<uint64_t>(), bytes = in.get<uint64_t>(),
            device = in.get<uint64_t>(), flags = in.get<uint64_t>();
-  if (!in.ok() || !inside_reserved(s, at, bytes) || device >= s.devices.size())
+  bool known = flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+               flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (!in.ok() || !inside_reserved(s, at, bytes) || device >= s.devices.size() || !known)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {s.devices[device].device}},
                          (CUmemAccess_flags)flags};

@@ -1,6 +1,7 @@
 // CUDA entry points: device memory.
 #include <algorithm>
 
+#include "checked_size.h"
 #include "client/api/require.h"
 #include "client/capture.h"
 #include "client/device_memory.h"
@@ -28,8 +29,10 @@ API CUresult cuMemAllocPitch(CUdeviceptr* out, size_t* pitch, size_t width, size
                              unsigned element) {
   if (!out || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
     return CUDA_ERROR_INVALID_VALUE;
-  *pitch = (width + kPitchAlign - 1) & ~(kPitchAlign - 1);
-  return cuMemAlloc(out, *pitch * height);
+  CheckedSize row = CheckedSize(width).rounded_up(kPitchAlign), bytes = row * height;
+  if (!bytes.valid()) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pitch = row.value();
+  return cuMemAlloc(out, bytes.value());
 }
 
 API CUresult cuMemFree(CUdeviceptr p) {

@@ -1,4 +1,5 @@
 // CUDA entry points: contexts and the stack of contexts of each thread.
+#include "checked_size.h"
 #include "softgpu/api/require.h"
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/context_lifetime.h"
@@ -127,7 +128,7 @@ API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if ((unsigned)limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   c->limits[limit] = value;
   if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
-    c->device->runner->heap().limit((value + 4095) & ~4095ull);
+    c->device->runner->heap().limit(CheckedSize(value).rounded_up(4096).value());
   return CUDA_SUCCESS;
 }
 API CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "checked_size.h"
 #include "softgpu/api/require.h"
 #include "softgpu/device/arena.h"
 #include "softgpu/driver/memory.h"
@@ -37,7 +38,7 @@ API CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr p) {
     const Allocation* a = find_allocation(p);
     if (!a || a->kind != Allocation::device) return CUDA_ERROR_INVALID_VALUE;
     base = a->base;
-    bytes = (a->bytes + 4095) & ~4095ull;
+    bytes = CheckedSize(a->bytes).rounded_up(4096).value();
   }
   if (CUresult r = wait_for_context(c)) return r;
   int fd = shared_file(base, bytes);

@@ -21,6 +21,14 @@ API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationPro
   return CUDA_SUCCESS;
 }
 
+// Return whether a mapping overlaps a range inside the window. The caller holds Driver::mutex.
+static bool overlaps_mapping(const Driver& d, uint64_t address, uint64_t bytes) {
+  auto next = d.mapping_bytes.lower_bound(address);
+  if (next != d.mapping_bytes.end() && next->first - address < bytes) return true;
+  return next != d.mapping_bytes.begin() &&
+         address - std::prev(next)->first < std::prev(next)->second;
+}
+
 API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, CUdeviceptr hint,
                                  unsigned long long flags) {
   Driver* d = driver();
@@ -44,8 +52,7 @@ API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
   if (it == d->allocations.end() || it->second.kind != Allocation::reserved ||
       it->second.bytes != bytes)
     return CUDA_ERROR_INVALID_VALUE;
-  auto next = d->mappings.lower_bound(p);
-  if (next != d->mappings.end() && next->first < p + bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (overlaps_mapping(*d, p, bytes)) return CUDA_ERROR_INVALID_VALUE;
   d->allocations.erase(it);
   release_addresses(p, bytes);
   return CUDA_SUCCESS;
@@ -89,11 +96,10 @@ API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(d->mutex);
   const Allocation* a = find_allocation(p);
-  auto next = d->mappings.lower_bound(p);
   if (!a || a->kind != Allocation::reserved ||
       !(CheckedSize(p) + bytes).within(CheckedSize(a->base) + a->bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  if (next != d->mappings.end() && next->first < p + bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (overlaps_mapping(*d, p, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (mmap((void*)p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, m->fd, 0) ==
       MAP_FAILED)
     return CUDA_ERROR_OUT_OF_MEMORY;
