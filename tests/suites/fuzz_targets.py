@@ -144,6 +144,7 @@ TARGETS = {
             REMOTING / "fuzz" / "ticket.cc",
             *(REMOTING / "launcher" / f"{n}.cc" for n in ("ticket", "signature", "grants")),
             *LEDGER,
+            *TRANSPORT,
         ),
         (REMOTING / "launcher" / "ticket.cc",),
         ticket_seeds,
