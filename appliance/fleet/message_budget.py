@@ -17,7 +17,8 @@ BURST_SECONDS = 1.0
 """Work that a node may cause at once."""
 CONNECTION_SECONDS, REFUSAL_SECONDS = 0.01, 0.1
 MESSAGE_SECONDS, SESSION_SECONDS, BYTE_SECONDS, ROW_SECONDS = 5e-4, 8e-6, 1e-8, 2.5e-4
-"""Work for one of each, measured; a row is one that is written."""
+"""Work for one of each; a row is one that is written. Sessions and bytes are measured (parsing and
+checking); the other figures are estimates."""
 EVENT_INTERVAL_SECONDS = 60.0
 MAX_BUDGETS = 1 << 14
 

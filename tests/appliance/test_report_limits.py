@@ -14,7 +14,7 @@ import pytest
 from appliance.activity.models import Event
 from appliance.allocations import session_reports
 from appliance.allocations.models import Session
-from appliance.allocations.session_reports import MAX_ROWS, record_sessions
+from appliance.allocations.session_reports import record_sessions
 from appliance.fleet import message_budget
 from appliance.fleet.agent_stream import Stream
 from appliance.fleet.backend import record_refusal
@@ -64,10 +64,10 @@ def test_large_report_is_applied_in_short_transactions(
     applied(node)
     held = [session_of(allocation["id"]) for _ in range(100)]
     opened = record_all(node, held)
-    assert max(opened) <= MAX_ROWS + 8 and Session.objects.count() == 100
+    assert max(opened) <= 72 and Session.objects.count() == 100
     assert record_all(node, held) == [0], "an unchanged report changes nothing"
     closed = record_all(node, [])
-    assert max(closed) <= MAX_ROWS + 4 and sum(closed) == 400
+    assert max(closed) <= 68 and sum(closed) == 400
     assert not Session.objects.exclude(state="closed").exists()
     assert record_all(node, [replace(s, state="closed") for s in held]) == [0]
 
