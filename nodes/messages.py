@@ -21,6 +21,9 @@ NOT_ENFORCED = {
     "seccomp": "the kernel refused the filter",
     "no_new_privs": "the kernel refused it",
     "resource_limits": "the kernel refused them",
+    "file_system": "the spawner may not make namespaces",
+    "network": "the spawner may not make namespaces",
+    "processes": "the spawner may not make namespaces",
 }
 
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -83,6 +84,10 @@ int call_system_of_32_bits(const std::string&) {
   return result > 0 ? 0 : -result;
 }
 
+int pause_for_ever(const std::string&) {
+  return result_of(poll(nullptr, 0, -1));
+}
+
 const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"read", read_file},
     {"write", write_file},
@@ -91,6 +96,7 @@ const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"signal_by_input", signal_by_input},
     {"call", call_system},
     {"call32", call_system_of_32_bits},
+    {"pause", pause_for_ever},
 };
 }  // namespace
 
