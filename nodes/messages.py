@@ -17,7 +17,7 @@ MAX_PREFIX_BYTES = 4
 """Tag and length of a session."""
 NOT_ENFORCED = {
     "user": "sessions run as the launcher's user",
-    "cgroup": "the launcher has no delegated cgroup",
+    "cgroup": "the spawner may not make control groups",
     "seccomp": "the kernel refused the filter",
     "no_new_privs": "the kernel refused it",
     "resource_limits": "the kernel refused them",

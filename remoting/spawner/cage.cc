@@ -68,6 +68,8 @@ void reset_signals() {
                                  const std::vector<int>& inherited, bool can_cage, int report) {
   setsid();
   reset_signals();
+  for (int group : settings.groups)
+    if (write(group, "0", 1) != 1) _exit(kStartFailed);
   if (can_cage) {
     int mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     if (mounts < 0 || !build_root(settings) || !drop_capabilities()) {
@@ -100,7 +102,8 @@ CagedProcess start_caged(const CageSettings& settings, const std::vector<std::st
   control::Header h;
   if (pid > 0 && control::receive_message(pair[0], h, nullptr, 0, &process.mount_namespace)) {
     process.pid = pid;
-    process.isolation = can_cage ? kCageBits : 0;
+    process.isolation =
+        (can_cage ? kCageBits : 0) | (settings.groups.empty() ? 0 : (uint32_t)control::kCgroup);
   }
   close(pair[0]);
   return process;

@@ -14,6 +14,7 @@ struct CageSettings {
   std::string mount_point;            // an empty folder
   std::vector<std::string> shown;     // paths of the machine, read-only
   std::vector<std::string> writable;  // paths of the machine
+  std::vector<int> groups;            // of ControlGroups::create()
 };
 
 struct CagedProcess {

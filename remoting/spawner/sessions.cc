@@ -50,6 +50,13 @@ std::vector<std::string> environment_with(std::initializer_list<std::string> cha
   return list;
 }
 
+// Of the host memory of one session with its compiler: half of the machine's by default.
+uint64_t memory_limit() {
+  uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
+  return std::strtoull(variable("BUSBAR_CAGE_MEMORY_BYTES", std::to_string(machine / 2)).c_str(),
+                       nullptr, 10);
+}
+
 void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
@@ -72,6 +79,7 @@ bool show_folders(int mount_namespace, const std::vector<LateMount>& mounts) {
 Sessions::Sessions(const Settings& settings, bool can_cage)
     : settings_(settings),
       can_cage_(can_cage),
+      groups_(memory_limit()),
       compiler_program_(folder_of(settings.driver) + "/softgpu-compiler"),
       kernels_(variable("BUSBAR_SOFTGPU_CACHE", settings.runtime + "/kernels")),
       devices_(
@@ -81,8 +89,8 @@ Sessions::Sessions(const Settings& settings, bool can_cage)
     mkdir(folder.c_str(), 0700);
 }
 
-CagedProcess Sessions::start_compiler(int socket) const {
-  CageSettings cage{settings_.runtime + "/cage", kLibraries, {}};
+CagedProcess Sessions::start_compiler(int socket, const std::vector<int>& groups) const {
+  CageSettings cage{settings_.runtime + "/cage", kLibraries, {}, groups};
   append(cage.shown, kCompilerPaths);
   cage.shown.push_back(folder_of(compiler_program_));
   return start_caged(cage, {compiler_program_, "3"},
@@ -91,8 +99,9 @@ CagedProcess Sessions::start_compiler(int socket) const {
                      {socket}, true);
 }
 
-CagedProcess Sessions::start_server(int start_socket, int compiler_socket) const {
-  CageSettings cage{settings_.runtime + "/cage", kLibraries, {}};
+CagedProcess Sessions::start_server(int start_socket, int compiler_socket,
+                                    const std::vector<int>& groups) const {
+  CageSettings cage{settings_.runtime + "/cage", kLibraries, {}, groups};
   cage.shown.push_back(folder_of(settings_.session_program));
   std::vector<int> inherited = {start_socket};
   auto environment = environment_with({"BUSBAR_SOFTGPU_DIR=" + devices_});
@@ -113,12 +122,14 @@ CagedProcess Sessions::start_server(int start_socket, int compiler_socket) const
 
 control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
   Session session;
+  std::vector<int> groups = groups_.create(std::to_string(++started_));
   int pair[2] = {-1, -1};
   if (can_cage_ && !compiler_program_.empty() &&
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0)
-    session.compiler = start_compiler(pair[1]);
-  session.server = start_server(start_socket, pair[0]);
+    session.compiler = start_compiler(pair[1], groups);
+  session.server = start_server(start_socket, pair[0], groups);
   session.exit_pipe = exit_pipe;
+  for (int group : groups) ::close(group);
   close_all({pair[0], pair[1]});
   if (session.server.pid < 0) {
     close_all({exit_pipe});
@@ -161,6 +172,7 @@ void Sessions::close_session(pid_t pid, int status) {
 void Sessions::reap() {
   int status;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) close_session(pid, status);
+  groups_.remove_empty();
 }
 
 }  // namespace busbar::spawner

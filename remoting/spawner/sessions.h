@@ -7,6 +7,7 @@
 
 #include "control/spawn_messages.h"
 #include "spawner/cage.h"
+#include "spawner/control_groups.h"
 
 namespace busbar::spawner {
 
@@ -31,11 +32,14 @@ class Sessions {
     CagedProcess server, compiler;
     int exit_pipe = -1;
   };
-  CagedProcess start_compiler(int socket) const;
-  CagedProcess start_server(int start_socket, int compiler_socket) const;
+  CagedProcess start_compiler(int socket, const std::vector<int>& groups) const;
+  CagedProcess start_server(int start_socket, int compiler_socket,
+                            const std::vector<int>& groups) const;
   void close_session(pid_t pid, int status);
   const Settings settings_;
   const bool can_cage_;
+  const ControlGroups groups_;
+  uint64_t started_ = 0;
   std::string compiler_program_;       // empty: the GPUs are NVIDIA's
   std::string kernels_;                // folder of the kernel caches
   std::string devices_;                // folder of the software GPUs' files

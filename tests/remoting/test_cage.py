@@ -232,6 +232,27 @@ def test_report_lists_the_layers_in_force(attacker: Attacker) -> None:
     assert [layer for layer in LAYERS if not isolation[layer]] == []
 
 
+@pytest.fixture
+def small_cages(compiled: Callable[[str], Path]) -> Iterator[Attacker]:
+    """A node whose sessions may use 256 MiB of host memory, if it can make control groups."""
+    node = LocalNode(NULL_DRIVER, BUSBAR_CAGE_MEMORY_BYTES=str(256 << 20))
+    attacker = Attacker(node, compiled("attack_client"))
+    if not running_isolation(attacker)["cgroup"]:
+        node.stop()
+        pytest.skip("no control group of this process permits groups inside it")
+    yield attacker
+    node.stop()
+
+
+def test_session_cannot_use_the_memory_of_the_machine(small_cages: Attacker) -> None:
+    assert small_cages.results("use_memory") == [ENDED]
+    assert small_cages.results("call 39") == [0]
+
+
+def test_session_cannot_use_all_threads_of_the_machine(small_cages: Attacker) -> None:
+    assert small_cages.results("use_threads 3000") == [errno.EAGAIN]
+
+
 def test_node_that_cannot_make_namespaces_says_so(compiled: Callable[[str], Path]) -> None:
     node = LocalNode(NULL_DRIVER)
     try:
