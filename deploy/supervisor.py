@@ -92,17 +92,11 @@ class MachineNode:
             fleet_address=f"{stack.advertise}:{stack.fleet_port}",
             appliance_url=stack.url,
         )
-        self.spawner, self.launcher, self.agent = self.service.processes(
-            self.logs, dict(os.environ)
-        )
+        self.launcher, self.agent = self.service.processes(self.logs, dict(os.environ))
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a program that uses the GPUs of this node directly."""
         return self.service.environment(dict(os.environ))
-
-    @property
-    def parts(self) -> tuple[SupervisedProcess, ...]:
-        return self.spawner, self.launcher, self.agent
 
     @property
     def is_enrolled(self) -> bool:
@@ -124,11 +118,11 @@ class MachineNode:
             )
 
     def start(self) -> None:
-        for part in self.parts:
-            part.start()
+        self.launcher.start()
+        self.agent.start()
 
     def stop(self) -> None:
-        for part in reversed(self.parts):
+        for part in (self.agent, self.launcher):
             part.stop()
         shutil.rmtree(self.runtime, ignore_errors=True)
 
@@ -198,7 +192,7 @@ class Stack:
 
     @property
     def parts(self) -> list[SupervisedProcess]:
-        return [*(p for n in self.nodes for p in reversed(n.parts)), self.appliance]
+        return [*(p for n in self.nodes for p in (n.agent, n.launcher)), self.appliance]
 
     @property
     def url(self) -> str:

@@ -17,9 +17,6 @@ ISOLATION_MEASURES = {
     "resource_limits": Isolation.RESOURCE_LIMITS,
     "user": Isolation.USER,
     "cgroup": Isolation.CGROUP,
-    "file_system": Isolation.FILE_SYSTEM,
-    "network": Isolation.NETWORK,
-    "processes": Isolation.PROCESSES,
 }
 
 

@@ -27,9 +27,6 @@ class Kind(IntEnum):
     STATUS = 202
     END = 203
     SHARE = 204
-    ACCOUNT = 205
-    LEDGER_PAGE = 206
-    MEETING = 207
 
 
 class SessionState(IntEnum):
@@ -44,9 +41,6 @@ class Isolation(IntFlag):
     RESOURCE_LIMITS = 4
     USER = 8
     CGROUP = 16
-    FILE_SYSTEM = 32
-    NETWORK = 64
-    PROCESSES = 128
 
 
 _HEADER = Struct("<II")
