@@ -90,6 +90,8 @@ class NodeService:
             self.listen,
             "--port",
             str(self.port),
+            "--cache",
+            f"{self.state}/cache",
         ]
 
     def agent_command(self) -> list[str]:
