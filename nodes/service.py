@@ -90,8 +90,6 @@ class NodeService:
             self.listen,
             "--port",
             str(self.port),
-            "--cache",
-            f"{self.state}/cache",
         ]
 
     def agent_command(self) -> list[str]:

@@ -1,6 +1,5 @@
 #include "launcher/sessions.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -11,11 +10,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <numeric>
 #include <set>
 
-#include "cache_quota.h"
 #include "control/hex.h"
 #include "control/log.h"
 #include "launcher/pidfd.h"
@@ -33,23 +30,6 @@ constexpr uint64_t kKeepClosedSeconds = 120;  // so that the agent sees the end 
 constexpr int kStatusMs = 100;                // for all sessions; agents wait this long
 constexpr int64_t kEndMs = 2000;              // a session that has not ended by then is killed
 constexpr int kEndPollMs = 10;
-constexpr uint64_t kImagesQuotaBytes = 16ull << 30;  // of all tenants, at the start
-
-// The runtime folder is lost at a reboot and may be in memory, so it holds a link to the images in
-// the cache folder.
-void prepare_images(const Settings& settings) {
-  std::string images = settings.runtime + "/images", kept = settings.cache + "/images";
-  if (settings.cache.empty()) {
-    mkdir(images.c_str(), 0700);
-    return;
-  }
-  mkdir(settings.cache.c_str(), 0700);
-  mkdir(kept.c_str(), 0700);
-  std::error_code ignored;
-  if (unlink(images.c_str()) && errno != ENOENT) std::filesystem::remove_all(images, ignored);
-  (void)!symlink(kept.c_str(), images.c_str());
-  trim_cache(kept, kImagesQuotaBytes);
-}
 
 uint64_t boottime_seconds() {
   timespec t;
@@ -61,9 +41,8 @@ uint64_t boottime_seconds() {
 Sessions::Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers,
                    LedgerPort& ledger_port)
     : settings_(settings), grants_(grants), ledgers_(ledgers), ledger_port_(ledger_port) {
-  for (const char* sub : {"", "/sessions", "/ledgers"})
+  for (const char* sub : {"", "/sessions", "/ledgers", "/images"})
     mkdir((settings.runtime + sub).c_str(), 0700);
-  prepare_images(settings);
 }
 
 std::string Sessions::socket_path(const uint8_t* id) const {

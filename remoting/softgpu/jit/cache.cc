@@ -12,8 +12,6 @@
 #include <cstdlib>
 #include <vector>
 
-#include "cache_quota.h"
-
 namespace softgpu::jit {
 
 namespace {
@@ -40,7 +38,6 @@ const std::vector<std::string> kFlags = {
     "c",
     "-"};
 
-constexpr uint64_t kQuotaBytes = 2ull << 30;    // of the folder
 constexpr size_t kLongKernelBytes = 200 << 10;  // of C without indentation
 
 size_t bytes_without_indentation(const std::string& text) {
@@ -181,10 +178,7 @@ std::string library_for(const emit::KernelSource& kernel, std::string& error) {
   std::string key = cpu + compiler();
   for (auto& f : kFlags) key += f;
   std::string path = dir + "/" + sha256(key + '\0' + kernel.text) + ".so";
-  if (access(path.c_str(), R_OK) == 0) {
-    busbar::mark_used(path);
-    return path;
-  }
+  if (access(path.c_str(), R_OK) == 0) return path;
   std::string fresh = path + "." + std::to_string(getpid());
   if (!run_compiler(kernel, fresh, error)) {
     unlink(fresh.c_str());
@@ -196,7 +190,6 @@ std::string library_for(const emit::KernelSource& kernel, std::string& error) {
     unlink(fresh.c_str());
     return "";
   }
-  busbar::trim_cache(dir, kQuotaBytes);
   return path;
 }
 
