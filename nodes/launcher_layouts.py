@@ -27,6 +27,8 @@ class Kind(IntEnum):
     STATUS = 202
     END = 203
     SHARE = 204
+    ACCOUNT = 205
+    LEDGER_PAGE = 206
 
 
 class SessionState(IntEnum):
