@@ -7,7 +7,7 @@
 namespace busbar::images {
 
 bool is_archive(std::string_view file);
-// Whether all members lie inside the file, and those that are ELF files are valid.
+// Returns true if all members lie inside the file, and those that are ELF files are valid.
 bool valid_archive(std::string_view file);
 
 }  // namespace busbar::images

@@ -10,7 +10,7 @@ namespace busbar::images {
 enum class Machine { gpu, any };
 
 bool is_elf(std::string_view file);
-// Whether both tables, all sections and segments, all names, and the symbols of relocations lie
+// Returns true if tables, sections, segments, names, and the symbols of relocations lie
 // inside the file. What sections of NVIDIA's own types contain is not checked.
 bool valid_elf(std::string_view file, Machine machine);
 // Return the end of the last table, section or segment of a file of unknown size. It reads the

@@ -44,7 +44,7 @@ bool read(std::string_view from, T& out) {
   return true;
 }
 
-// Whether the texts that the header names lie inside it.
+// Returns true if the texts that the header names lie inside it.
 bool texts_fit(const EntryHeader& h, std::string_view header) {
   if (!(CheckedSize(h.name_at) + h.name_bytes).within(header.size())) return false;
   if (!h.options_at) return true;

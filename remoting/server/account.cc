@@ -35,7 +35,7 @@ class Account::Connection {
   Connection(const Connection&) = delete;
 
   const control::LedgerPage* page() const { return page_; }
-  // What the other sessions have charged.
+  // Bytes that the other sessions have charged.
   uint64_t charged_by_others(uint32_t partition) const {
     uint64_t total = 0;
     for (uint32_t i = 0; page_ && i < control::kLedgerSessions; ++i)

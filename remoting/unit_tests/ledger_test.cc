@@ -272,7 +272,7 @@ TEST_F(LedgerTest, PageCannotBeWrittenThroughItsDescriptor) {
 
 // ---- random operations against a model ----
 
-// What the ledger must hold.
+// The expected content of the ledger.
 struct Model {
   std::map<uint8_t, std::array<uint64_t, 2>> charged;
   uint64_t total(uint32_t partition) const {
