@@ -21,7 +21,7 @@ LOCK = ROOT / "requirements-node.lock"
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 PROGRAMS = {
-    "bin": ("busbar-launcher", "busbar-session"),
+    "bin": ("busbar-spawner", "busbar-launcher", "busbar-session"),
     "softgpu": (
         "softgpu/libcuda.so.1",
         "softgpu/libnvidia-ml.so.1",

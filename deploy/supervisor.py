@@ -92,11 +92,17 @@ class MachineNode:
             fleet_address=f"{stack.advertise}:{stack.fleet_port}",
             appliance_url=stack.url,
         )
-        self.launcher, self.agent = self.service.processes(self.logs, dict(os.environ))
+        self.spawner, self.launcher, self.agent = self.service.processes(
+            self.logs, dict(os.environ)
+        )
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a program that uses the GPUs of this node directly."""
         return self.service.environment(dict(os.environ))
+
+    @property
+    def parts(self) -> tuple[SupervisedProcess, ...]:
+        return self.spawner, self.launcher, self.agent
 
     @property
     def is_enrolled(self) -> bool:
@@ -118,11 +124,11 @@ class MachineNode:
             )
 
     def start(self) -> None:
-        self.launcher.start()
-        self.agent.start()
+        for part in self.parts:
+            part.start()
 
     def stop(self) -> None:
-        for part in (self.agent, self.launcher):
+        for part in reversed(self.parts):
             part.stop()
         shutil.rmtree(self.runtime, ignore_errors=True)
 
@@ -192,7 +198,7 @@ class Stack:
 
     @property
     def parts(self) -> list[SupervisedProcess]:
-        return [*(p for n in self.nodes for p in (n.agent, n.launcher)), self.appliance]
+        return [*(p for n in self.nodes for p in reversed(n.parts)), self.appliance]
 
     @property
     def url(self) -> str:

@@ -65,6 +65,7 @@ def run_programs_once() -> None:
     """Run each program once, to report a missing library by its name. Raises NodeError."""
     modules = "import grpc, cryptography.x509, pynvml, google.protobuf, nodes.agent"
     for command in (
+        [str(PROGRAMS / "busbar-spawner"), "--version"],
         [str(PROGRAMS / "busbar-launcher"), "--version"],
         [str(PROGRAMS / "busbar-session"), "--version"],
         [sys.executable, "-c", modules],

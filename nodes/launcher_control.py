@@ -17,6 +17,9 @@ ISOLATION_MEASURES = {
     "resource_limits": Isolation.RESOURCE_LIMITS,
     "user": Isolation.USER,
     "cgroup": Isolation.CGROUP,
+    "file_system": Isolation.FILE_SYSTEM,
+    "network": Isolation.NETWORK,
+    "processes": Isolation.PROCESSES,
 }
 
 

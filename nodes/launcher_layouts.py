@@ -29,6 +29,7 @@ class Kind(IntEnum):
     SHARE = 204
     ACCOUNT = 205
     LEDGER_PAGE = 206
+    MEETING = 207
 
 
 class SessionState(IntEnum):
@@ -43,6 +44,9 @@ class Isolation(IntFlag):
     RESOURCE_LIMITS = 4
     USER = 8
     CGROUP = 16
+    FILE_SYSTEM = 32
+    NETWORK = 64
+    PROCESSES = 128
 
 
 _HEADER = Struct("<II")

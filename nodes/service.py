@@ -1,4 +1,4 @@
-"""Commands and environment of a node's launcher and agent.
+"""Commands and environment of a node's spawner, launcher and agent.
 
 `python -m nodes.service` supervises them on machines without systemd.
 """
@@ -70,18 +70,30 @@ class NodeService:
             "LD_LIBRARY_PATH": ":".join(paths),
         }
 
+    @property
+    def driver(self) -> str:
+        return f"{self.softgpu}/libcuda.so.1" if self.software_gpus else "libcuda.so.1"
+
+    def spawner_command(self) -> list[str]:
+        return [
+            f"{self.programs}/busbar-spawner",
+            "--runtime",
+            self.runtime,
+            "--session-program",
+            f"{self.programs}/busbar-session",
+            "--driver",
+            self.driver,
+        ]
+
     def launcher_command(self) -> list[str]:
-        driver = f"{self.softgpu}/libcuda.so.1" if self.software_gpus else "libcuda.so.1"
         return [
             f"{self.programs}/busbar-launcher",
             "--runtime",
             self.runtime,
             "--agent-socket",
             f"{self.runtime}/agent.sock",
-            "--session-program",
-            f"{self.programs}/busbar-session",
             "--driver",
-            driver,
+            self.driver,
             "--certificate",
             f"{self.state}/current/launcher.pem",
             "--key",
@@ -109,11 +121,14 @@ class NodeService:
 
     def processes(
         self, logs: Path, base: dict[str, str]
-    ) -> tuple[SupervisedProcess, SupervisedProcess]:
-        """Return launcher and agent, not started."""
+    ) -> tuple[SupervisedProcess, SupervisedProcess, SupervisedProcess]:
+        """Return spawner, launcher and agent, not started."""
         env = self.environment(base)
         folder = Path(self.modules)
         return (
+            SupervisedProcess(
+                "spawner", self.spawner_command(), env, logs / "spawner.log", folder=folder
+            ),
             SupervisedProcess(
                 "launcher",
                 self.launcher_command(),

@@ -14,7 +14,9 @@ from nodes.journal import Journal
 from nodes.paths import HOME, LIBRARY, LOG_FILE, PID_FILE, PROGRAMS, SETTINGS, SYSTEMD_UNITS
 from nodes.service import NodeService
 
+SPAWNER_UNIT = "busbar-spawner.service"
 LAUNCHER_UNIT, AGENT_UNIT = "busbar-launcher.service", "busbar-agent.service"
+UNITS = (SPAWNER_UNIT, LAUNCHER_UNIT, AGENT_UNIT)
 STOP_SECONDS = 20.0
 
 
@@ -48,7 +50,7 @@ Restart=always
 RestartSec=1
 UMask=0077
 NoNewPrivileges=yes
-ProtectKernelTunables=yes
+CapabilityBoundingSet=
 ProtectControlGroups=no
 {extra}
 [Install]
@@ -57,22 +59,35 @@ WantedBy=multi-user.target
 
 
 def write_units(journal: Journal, service: NodeService) -> None:
-    """Write the units of launcher and agent.
+    """Write the units of spawner, launcher and agent.
 
-    The launcher's unit kills only the launcher itself: sessions continue, and the next launcher
-    adopts them.
+    The units of spawner and launcher kill only the process itself: sessions continue, and the next
+    launcher adopts them. The spawner mounts a /proc of its own in each cage, which the kernel
+    permits only if no part of its own /proc is protected.
     """
     env = service.environment({})
+    spawner = unit_text(
+        "Busbar spawner",
+        service.spawner_command(),
+        env,
+        "KillMode=process\nDelegate=yes\nKillSignal=SIGTERM",
+    )
     launcher = unit_text(
         "Busbar launcher",
         service.launcher_command(),
         env,
-        "KillMode=process\nDelegate=yes\nKillSignal=SIGTERM",
+        "KillMode=process\nKillSignal=SIGTERM\nProtectKernelTunables=yes",
     )
-    agent = unit_text("Busbar agent", service.agent_command(), env, "KillMode=mixed")
+    agent = unit_text(
+        "Busbar agent",
+        service.agent_command(),
+        env,
+        "KillMode=mixed\nProtectKernelTunables=yes",
+    )
+    journal.create_file(SYSTEMD_UNITS / SPAWNER_UNIT, spawner)
     journal.create_file(SYSTEMD_UNITS / LAUNCHER_UNIT, launcher)
     journal.create_file(SYSTEMD_UNITS / AGENT_UNIT, agent)
-    for name in (LAUNCHER_UNIT, AGENT_UNIT):
+    for name in UNITS:
         # `systemctl enable` creates these links.
         journal.created.append(str(SYSTEMD_UNITS / "multi-user.target.wants" / name))
     journal.save()
@@ -82,7 +97,7 @@ def start() -> None:
     """Start launcher and agent. Does nothing if they run already."""
     if has_systemd():
         systemctl("daemon-reload")
-        systemctl("enable", "--now", LAUNCHER_UNIT, AGENT_UNIT)
+        systemctl("enable", "--now", *UNITS)
         return
     if supervisor_pid() is not None:
         return
@@ -108,7 +123,7 @@ def start() -> None:
 def stop() -> None:
     """Stop launcher and agent and kill the sessions of this machine. Blocks for up to 20 s."""
     if has_systemd():
-        systemctl("disable", "--now", AGENT_UNIT, LAUNCHER_UNIT, check=False)
+        systemctl("disable", "--now", *reversed(UNITS), check=False)
     else:
         stop_supervisor()
     kill_programs_in(PROGRAMS)

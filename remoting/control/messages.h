@@ -37,6 +37,7 @@ enum class Kind : uint32_t {
   share = 204,        // wire::IpcToken, between session servers; the reply carries a descriptor
   account = 205,      // empty, with the session's connection to its ledger (ledger_messages.h)
   ledger_page = 206,  // the first message on that connection: LedgerPlace, with a descriptor
+  meeting = 207,      // empty, with a connection to the client's socket for shared memory
 };
 
 struct Partition {
@@ -68,6 +69,9 @@ enum Isolation : uint32_t {
   kResourceLimits = 4,
   kUser = 8,
   kCgroup = 16,
+  kFileSystem = 32,
+  kNetwork = 64,
+  kProcesses = 128,
 };
 
 enum class SessionState : uint32_t { opening = 1, running = 2, closed = 4 };
@@ -90,10 +94,10 @@ struct SessionStart {
   uint8_t id[16];
   uint8_t key[32];  // of the session's TLS, exported from the first handshake
   uint32_t partitions, client_pid;
-  uint8_t rendezvous[16];  // name of the client's abstract socket; zero: it does not listen
+  uint32_t meeting, reserved;  // 1: a message with a connection to the client's socket follows
   uint64_t free_addresses[wire::kArenaSlots];
   Partition partition[wire::kMaxDevices];
-  char image_folder[kMaxPathBytes], driver[kMaxPathBytes], socket_path[kMaxPathBytes];
+  char image_folder[kMaxPathBytes], driver[kMaxPathBytes], socket_folder[kMaxPathBytes];
 };
 // The reply to SessionStart. `shared` is 1 if the client is on this machine and was met.
 struct SessionReady {

@@ -27,7 +27,7 @@ void Sessions::adopt_record(const std::string& path, unsigned& adopted) {
     unlink(path.c_str());
     return;
   }
-  s.is_child = 0;
+  s.exit_pipe = -1;
   s.kill_at_ms = 0;
   s.violations = -1;
   s.pidfd = open_pidfd((pid_t)s.record.pid);

@@ -27,24 +27,18 @@ constexpr int kWatchMs = 500;
 constexpr rlim_t kDescriptors = 16'384;
 
 constexpr char kUsage[] =
-    "usage: busbar-launcher --runtime DIR --agent-socket PATH --session-program PATH\n"
-    "                       --driver LIBRARY --certificate PEM --key PEM\n"
+    "usage: busbar-launcher --runtime DIR --agent-socket PATH --driver LIBRARY\n"
+    "                       --certificate PEM --key PEM\n"
     "                       [--listen ADDRESS] [--port N]\n";
 
 bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
-  static const option options[] = {{"runtime", 1, nullptr, 'r'},
-                                   {"agent-socket", 1, nullptr, 'a'},
-                                   {"session-program", 1, nullptr, 's'},
-                                   {"driver", 1, nullptr, 'd'},
-                                   {"certificate", 1, nullptr, 'c'},
-                                   {"key", 1, nullptr, 'k'},
-                                   {"listen", 1, nullptr, 'l'},
-                                   {"port", 1, nullptr, 'p'},
-                                   {}};
+  static const option options[] = {{"runtime", 1, nullptr, 'r'}, {"agent-socket", 1, nullptr, 'a'},
+                                   {"driver", 1, nullptr, 'd'},  {"certificate", 1, nullptr, 'c'},
+                                   {"key", 1, nullptr, 'k'},     {"listen", 1, nullptr, 'l'},
+                                   {"port", 1, nullptr, 'p'},    {}};
   for (int o; (o = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (o) {
       case 'r': s.runtime = optarg; break;
       case 'a': agent_socket = optarg; break;
-      case 's': s.session_program = optarg; break;
       case 'd': s.driver = optarg; break;
       case 'c': s.certificate = optarg; break;
       case 'k': s.key = optarg; break;
@@ -52,8 +46,7 @@ bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
       case 'p': s.port = std::atoi(optarg); break;
       default: return false;
     }
-  return !s.runtime.empty() && !agent_socket.empty() && !s.session_program.empty() &&
-         !s.driver.empty();
+  return !s.runtime.empty() && !agent_socket.empty() && !s.driver.empty();
 }
 
 void raise_descriptor_limit() {

@@ -10,9 +10,11 @@
 #include <memory>
 
 #include "control/hex.h"
+#include "control/spawn_messages.h"
 #include "launcher/pidfd.h"
 #include "launcher/sessions.h"
 #include "transport/clock.h"
+#include "transport/rendezvous.h"
 #include "transport/session_keys.h"
 
 namespace busbar::launcher {
@@ -37,19 +39,40 @@ bool refuse(transport::Tls& tls, Status status, const char* reason) {
   return tls.write_all(&reply, sizeof reply, kReplyMs);
 }
 
+// Connects to a client on this machine, or returns -1: the session server is in another network
+// namespace than the client.
+int meet_client(const wire::OpenRequest& request, const transport::Secret& key) {
+  transport::RendezvousName name;
+  std::memcpy(name.data(), request.rendezvous, name.size());
+  return transport::connect_to_client(name, key);
+}
+
 // Sends the start message to a session server. Returns its reply, or null if it does not start.
-// `violations` gets the descriptor in the reply.
-std::unique_ptr<control::SessionReady> start_server(int fd, const control::SessionStart& start,
-                                                    int client, int& violations) {
+// Takes over `meeting`. `violations` gets the descriptor in the reply.
+std::unique_ptr<control::SessionReady> start_server(int fd, control::SessionStart& start,
+                                                    int client, int meeting, int& violations) {
+  start.meeting = meeting >= 0;
   auto ready = std::make_unique<control::SessionReady>();
   control::Header h{};
   int64_t deadline_ms = transport::now_ms() + kStartMs;
   bool ok =
       control::send_message(fd, control::Kind::start, &start, sizeof start, client, deadline_ms) &&
+      (meeting < 0 ||
+       control::send_message(fd, control::Kind::meeting, nullptr, 0, meeting, deadline_ms)) &&
       control::receive_message(fd, h, ready.get(), sizeof *ready, &violations, deadline_ms) &&
       h.kind == (uint32_t)control::Kind::ok &&
       h.body_bytes == offsetof(control::SessionReady, description) + ready->bytes;
+  if (meeting >= 0) ::close(meeting);
   return ok ? std::move(ready) : nullptr;
+}
+
+void accept(transport::Tls& tls, const uint8_t* session, const control::SessionReady& ready) {
+  wire::OpenReply reply{};
+  std::memcpy(reply.session, session, sizeof reply.session);
+  reply.shared = ready.shared;
+  reply.description_bytes = ready.bytes;
+  if (tls.write_all(&reply, sizeof reply, kReplyMs))
+    tls.write_all(ready.description, ready.bytes, kReplyMs);
 }
 
 Session new_session(const control::SessionStart& start, const transport::Secret& key,
@@ -68,7 +91,6 @@ Session new_session(const control::SessionStart& start, const transport::Secret&
   s.start_time = process_start_time(pid);
   s.fence_epoch = ticket.body.fence_epoch;
   s.fence_counter = ticket.body.fence_counter;
-  s.is_child = 1;
   s.pidfd = open_pidfd(pid);
   s.attach_key = transport::derive_key(key, transport::kAttachPurpose);
   return s;
@@ -76,17 +98,18 @@ Session new_session(const control::SessionStart& start, const transport::Secret&
 }  // namespace
 
 // Without id and key.
-control::SessionStart Sessions::start_message(const Grant& grant,
-                                              const wire::OpenRequest& request) const {
+control::SessionStart Sessions::start_message(const Grant& grant, const wire::OpenRequest& request,
+                                              bool caged) const {
   control::SessionStart start{};
   start.partitions = grant.allocation.partitions;
   std::memcpy(start.partition, grant.allocation.partition, sizeof start.partition);
   std::string images = settings_.runtime + "/images/" + control::hex(grant.allocation.tenant, 16);
-  mkdir(images.c_str(), 0700);
+  std::string sockets = settings_.runtime + "/sessions/" + control::hex(grant.allocation.id, 16);
   start.client_pid = request.pid;
-  std::memcpy(start.rendezvous, request.rendezvous, sizeof start.rendezvous);
   std::memcpy(start.free_addresses, request.free_addresses, sizeof start.free_addresses);
-  copy_text(start.image_folder, sizeof start.image_folder, images);
+  copy_text(start.image_folder, sizeof start.image_folder, caged ? control::kCageImages : images);
+  copy_text(start.socket_folder, sizeof start.socket_folder,
+            caged ? control::kCageSockets : sockets);
   copy_text(start.driver, sizeof start.driver, settings_.driver);
   return start;
 }
@@ -113,22 +136,26 @@ int Sessions::set_running(const std::string& id, int violations) {
 
 void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
                     const wire::OpenRequest& request, const std::string& client_address) {
-  control::SessionStart start = start_message(grant, request);
+  Process process = take_process(grant);
+  if (process.fd < 0) {
+    refuse(tls, kNoResources, "the node cannot start a session server; see the spawner's log");
+    return;
+  }
+  control::SessionStart start = start_message(grant, request, process.cage & control::kFileSystem);
   transport::Secret key;
   if (RAND_bytes(start.id, sizeof start.id) != 1 || !tls.export_key(wire::kExporterLabel, key)) {
     refuse(tls, kNoResources, "no session key could be created");
+    ::close(process.fd);
+    ::close(process.exit_pipe);
     return;
   }
   std::memcpy(start.key, key.data(), key.size());
-  copy_text(start.socket_path, sizeof start.socket_path, socket_path(start.id));
-  Process process = take_spare();
-  if (process.fd < 0) {
-    refuse(tls, kNoResources, "the node is out of descriptors or processes");
-    return;
-  }
-  add(new_session(start, key, ticket, process.pid, request, client_address));
+  Session session = new_session(start, key, ticket, process.pid, request, client_address);
+  session.cage = process.cage;
+  session.exit_pipe = process.exit_pipe;
+  add(session);
   int violations = -1;
-  auto ready = start_server(process.fd, start, tls.fd(), violations);
+  auto ready = start_server(process.fd, start, tls.fd(), meet_client(request, key), violations);
   if (!ready) {
     if (violations >= 0) ::close(violations);
     ::close(process.fd);
@@ -142,12 +169,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     control::send_message(process.fd, control::Kind::account, nullptr, 0, account, 0);
     ::close(account);
   }
-  wire::OpenReply reply{};
-  std::memcpy(reply.session, start.id, sizeof start.id);
-  reply.shared = ready->shared;
-  reply.description_bytes = ready->bytes;
-  if (tls.write_all(&reply, sizeof reply, kReplyMs))
-    tls.write_all(ready->description, ready->bytes, kReplyMs);
+  accept(tls, start.id, *ready);
   ::close(process.fd);        // the session server takes over the connection
   ::close(tls.release_fd());  // and holds a descriptor of its own
   start_spare();

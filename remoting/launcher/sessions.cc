@@ -30,6 +30,7 @@ constexpr uint64_t kKeepClosedSeconds = 120;  // so that the agent sees the end 
 constexpr int kStatusMs = 100;                // for all sessions; agents wait this long
 constexpr int64_t kEndMs = 2000;              // a session that has not ended by then is killed
 constexpr int kEndPollMs = 10;
+constexpr int kExitStatusMs = 100;
 
 uint64_t boottime_seconds() {
   timespec t;
@@ -45,8 +46,10 @@ Sessions::Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers,
     mkdir((settings.runtime + sub).c_str(), 0700);
 }
 
-std::string Sessions::socket_path(const uint8_t* id) const {
-  return settings_.runtime + "/sessions/" + hex(id, 8) + ".sock";
+// The session server creates it, in a folder that all cages of the allocation have.
+std::string Sessions::socket_path(const control::SessionRecord& record) const {
+  return settings_.runtime + "/sessions/" + hex(record.allocation, 16) + "/" + hex(record.id, 8) +
+         ".sock";
 }
 std::string Sessions::record_path(const uint8_t* id) const {
   return settings_.runtime + "/sessions/" + hex(id, 16) + ".record";
@@ -111,8 +114,8 @@ void Sessions::close_session(Session& s, const std::string& reason) {
   std::snprintf(s.record.reason, sizeof s.record.reason, "%s", reason.c_str());
   s.closed_boottime = boottime_seconds();
   unlink(record_path(s.record.id).c_str());
-  unlink(socket_path(s.record.id).c_str());
-  for (int* fd : {&s.pidfd, &s.violations}) {
+  unlink(socket_path(s.record).c_str());
+  for (int* fd : {&s.pidfd, &s.violations, &s.exit_pipe}) {
     if (*fd >= 0) ::close(*fd);
     *fd = -1;
   }
@@ -161,13 +164,16 @@ static void end_violator(Session& s) {
 }
 
 bool Sessions::has_exited(Session& s, std::string& reason) {
+  if (!has_ended(s.pidfd)) return false;
   int status = 0;
-  if (s.is_child && waitpid((pid_t)s.record.pid, &status, WNOHANG) == (pid_t)s.record.pid) {
-    reason = *s.record.reason ? s.record.reason : exit_reason(status);
-    return true;
-  }
   reason = "the session server ended";
-  return !s.is_child && has_ended(s.pidfd);
+  // The spawner writes the status when it has collected the process.
+  pollfd p{s.exit_pipe, POLLIN, 0};
+  if (s.exit_pipe >= 0 && poll(&p, 1, kExitStatusMs) > 0 &&
+      read(s.exit_pipe, &status, sizeof status) == (ssize_t)sizeof status)
+    reason = exit_reason(status);
+  if (*s.record.reason) reason = s.record.reason;
+  return true;
 }
 
 // Returns true when the session must be told to end. Kills it if it was told and did not.
@@ -233,7 +239,7 @@ std::vector<StatusQuery> Sessions::queries() {
 // Requires mutex_.
 void Sessions::update(const StatusQuery& answer) {
   auto it = std::find_if(sessions_.begin(), sessions_.end(), [&](auto& entry) {
-    return socket_path(entry.second.record.id) == answer.address.path;
+    return socket_path(entry.second.record) == answer.address.path;
   });
   if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::running) return;
   control::SessionRecord& record = it->second.record;
@@ -241,7 +247,7 @@ void Sessions::update(const StatusQuery& answer) {
   record.bytes_in = status.bytes_in;
   record.bytes_out = status.bytes_out;
   record.launches = status.launches;
-  record.isolation = status.isolation;
+  record.isolation = status.isolation | it->second.cage;
 }
 
 std::vector<control::SessionRecord> Sessions::list() {

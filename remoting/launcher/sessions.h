@@ -17,7 +17,7 @@
 namespace busbar::launcher {
 
 struct Settings {
-  std::string runtime, session_program, driver, certificate, key, listen_address = "127.0.0.1";
+  std::string runtime, driver, certificate, key, listen_address = "127.0.0.1";
   int port = 8445;
 };
 
@@ -27,8 +27,9 @@ struct Session {
   uint64_t start_time = 0;  // of the process: a pid alone may belong to a later process
   uint64_t fence_epoch = 0;
   uint64_t fence_counter = 0;
-  uint32_t is_child = 0;         // started by this launcher, which must collect its exit status
+  uint32_t cage = 0;             // measures of the spawner: bits of control::Isolation
   int32_t pidfd = -1;            // in memory only
+  int32_t exit_pipe = -1;        // gets the exit status, in memory only
   int32_t violations = -1;       // descriptor of launcher/violations.h, in memory only
   uint64_t closed_boottime = 0;  // CLOCK_BOOTTIME, in seconds
   uint64_t bulk_counter = 0;     // of the newest bulk connection
@@ -51,7 +52,7 @@ class Sessions {
   bool attach(const uint8_t* id, int client_fd);
 
   // Starts a spare session server, so that the next session does not wait for the driver. Defined
-  // in spawn.cc, as is take_spare().
+  // in spawn.cc, as are spawn(), take_spare() and take_process().
   void start_spare();
 
   // Takes over the sessions that an earlier launcher started. A record counts only if its process
@@ -74,11 +75,16 @@ class Sessions {
   };
   struct Process {
     pid_t pid = -1;
-    int fd = -1;  // its start socket; -1: no process
+    int fd = -1;         // its start socket; -1: no process
+    int exit_pipe = -1;  // gets its exit status
+    uint32_t cage = 0;   // bits of control::Isolation
   };
   Process spawn() const;
   Process take_spare();
-  control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request) const;
+  // Returns a session server that sees the folders of the allocation.
+  Process take_process(const Grant& grant);
+  control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request,
+                                      bool caged) const;
   void add(const Session& s);
   int set_running(const std::string& id, int violations);
   void save(const Session& s) const;
@@ -93,9 +99,9 @@ class Sessions {
   void update(const StatusQuery& answer);
   void adopt_record(const std::string& path, unsigned& adopted);
   SessionAddress address_of(const Session& s) const {
-    return {socket_path(s.record.id), (pid_t)s.record.pid};
+    return {socket_path(s.record), (pid_t)s.record.pid};
   }
-  std::string socket_path(const uint8_t* id) const;
+  std::string socket_path(const control::SessionRecord& record) const;
   std::string record_path(const uint8_t* id) const;
   const Settings& settings_;
   Grants& grants_;

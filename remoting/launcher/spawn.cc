@@ -1,16 +1,14 @@
-// Starts session servers. One spare process is always started in advance, because loading the
-// driver takes most of the time that a program would wait for.
+// Gets session servers from the spawner. One spare process is always started in advance, because
+// loading the driver takes most of the time that a program would wait for.
+#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
 
 #include "launcher/sessions.h"
-
-extern char** environ;
+#include "launcher/spawner_requests.h"
 
 namespace busbar::launcher {
 
@@ -18,56 +16,44 @@ namespace {
 // Leaves the processor to the program whose session was just opened.
 constexpr auto kSpareDelay = std::chrono::milliseconds(100);
 
-pid_t spawn_program(const std::string& program, const std::string& driver, int start_fd) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, start_fd, 3);
-  posix_spawnattr_init(&attributes);
-  sigset_t none, defaults;
-  sigemptyset(&none);
-  sigfillset(&defaults);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  char* argv[] = {const_cast<char*>(program.c_str()), const_cast<char*>("--driver"),
-                  const_cast<char*>(driver.c_str()), nullptr};
-  pid_t pid = -1;
-  if (posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environ)) pid = -1;
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  return pid;
+void close_process(int start_socket, int exit_pipe) {
+  ::close(start_socket);
+  ::close(exit_pipe);
 }
 
 }  // namespace
 
 Sessions::Process Sessions::spawn() const {
-  int pair[2];
+  int pair[2], pipe[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return {};
-  pid_t pid = spawn_program(settings_.session_program, settings_.driver, pair[1]);
-  ::close(pair[1]);
-  if (pid < 0) {
-    ::close(pair[0]);
+  if (pipe2(pipe, O_CLOEXEC | O_NONBLOCK)) {
+    close_process(pair[0], pair[1]);
     return {};
   }
-  return {pid, pair[0]};
+  control::SpawnReply reply = start_process(settings_.runtime, pair[1], pipe[1]);
+  close_process(pair[1], pipe[1]);
+  if (reply.pid) return {(pid_t)reply.pid, pair[0], pipe[0], reply.isolation};
+  close_process(pair[0], pipe[0]);
+  return {};
 }
 
 Sessions::Process Sessions::take_spare() {
   Process p;
-  {
-    std::lock_guard lock(mutex_);
-    std::swap(p, spare_);
+  std::lock_guard lock(mutex_);
+  std::swap(p, spare_);
+  return p;
+}
+
+Sessions::Process Sessions::take_process(const Grant& grant) {
+  const control::Allocation& a = grant.allocation;
+  Process p = take_spare();
+  for (bool fresh : {false, true}) {
+    if (fresh) p = spawn();
+    if (p.fd < 0) continue;
+    if (open_cage(settings_.runtime, (uint32_t)p.pid, a.id, a.tenant)) return p;
+    close_process(p.fd, p.exit_pipe);  // it has ended, or the spawner has: it ends with its socket
   }
-  char byte;
-  bool ended = p.fd >= 0 && recv(p.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-  if (ended) {
-    ::close(p.fd);
-    waitpid(p.pid, nullptr, WNOHANG);
-    p = {};
-  }
-  return p.fd >= 0 ? p : spawn();
+  return {};
 }
 
 void Sessions::start_spare() {
@@ -81,7 +67,7 @@ void Sessions::start_spare() {
   if (spare_.fd < 0)
     spare_ = fresh;
   else if (fresh.fd >= 0)
-    ::close(fresh.fd);  // another thread was faster; the process ends with its socket
+    close_process(fresh.fd, fresh.exit_pipe);  // another thread was faster
 }
 
 }  // namespace busbar::launcher

@@ -76,7 +76,10 @@ int export_shared_memory(Session& s, const wire::IpcToken& token, pid_t requeste
   std::lock_guard lock(s.shared_mutex);
   auto it = s.shared.find(secret);
   int fd = -1;
-  if (it == s.shared.end() || !s.account.has_session(requester) ||
+  // A requester outside of this PID namespace has no pid here. It reached the socket through the
+  // folder of the allocation.
+  bool is_sibling = requester == 0 || s.account.has_session(requester);
+  if (it == s.shared.end() || !is_sibling ||
       s.cu.cuMemExportToShareableHandle(&fd, it->second, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
                                         0))
     return -1;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "control/hex.h"
 #include "control/messages.h"
 #include "server/control_server.h"
 #include "server/executor.h"
@@ -82,14 +83,18 @@ uint32_t isolation_bits(const Isolation& i) {
          (i.resource_limits ? control::kResourceLimits : 0u);
 }
 
-// Waits for the start message. Returns the client's connection.
-int receive_start(control::SessionStart& start) {
+// Waits for the start message. Returns the client's connection; `meeting` gets a connection to its
+// socket for shared memory, or -1.
+int receive_start(control::SessionStart& start, int& meeting) {
   control::Header h;
   int client = -1;
   if (!control::receive_message(kStartFd, h, &start, sizeof start, &client) ||
       h.kind != (uint32_t)control::Kind::start || client < 0 ||
       start.partitions > wire::kMaxDevices)
     end_process("no valid start message", kStartFailed);
+  if (start.meeting && (!control::receive_message(kStartFd, h, nullptr, 0, &meeting) ||
+                        h.kind != (uint32_t)control::Kind::meeting))
+    end_process("no connection to the client", kStartFailed);
   return client;
 }
 
@@ -125,23 +130,17 @@ std::vector<uint64_t> limits_of(const control::SessionStart& start) {
   return bytes;
 }
 
-std::string folder_of(const std::string& path) {
-  return path.substr(0, path.rfind('/'));
-}
-
 [[noreturn]] void serve_session(Driver& cu, bool loaded, std::string error) {
   static control::SessionStart start;
-  int client = receive_start(start);
-  int listener = control::listen_at(start.socket_path);
+  int rendezvous = -1, client = receive_start(start, rendezvous);
+  std::string socket = start.socket_folder + ("/" + control::hex(start.id, 8)) + ".sock";
+  int listener = control::listen_at(socket.c_str());
   if (listener < 0) end_process("the control socket cannot be created", kStartFailed);
   std::vector<DeviceState> devices;
   if (!loaded || !find_devices(cu, start, devices, error)) end_process(error, kNodeFailed);
   Account account(limits_of(start));
   transport::Secret key;
-  transport::RendezvousName name;
   std::memcpy(key.data(), start.key, key.size());
-  std::memcpy(name.data(), start.rendezvous, name.size());
-  int rendezvous = transport::connect_to_client(name, key);
   std::string description = describe_devices(
       cu, account, devices, {std::begin(start.free_addresses), std::end(start.free_addresses)});
   Isolation isolation = enter_sandbox(cu.software ? DriverKind::software_gpu : DriverKind::nvidia);
@@ -154,13 +153,13 @@ std::string folder_of(const std::string& path) {
   BulkTransfers bulk(pinned, [link] { link->wake(); });
   Session session(cu, *link, pinned, bulk, account, devices, start.image_folder);
   std::memcpy(session.id.data(), start.id, session.id.size());
-  session.socket_folder = folder_of(start.socket_path);
+  session.socket_folder = start.socket_folder;
   KernelOutput output(*link);
   session.output = &output;
   Executor executor(session);
   start_control_server({listener, session, executor, key, isolation_bits(isolation)});
   std::string reason = executor.run();
-  unlink(start.socket_path);
+  unlink(socket.c_str());
   end_process(reason.empty() ? "the client closed the session" : reason, kOk);
 }
 

@@ -77,6 +77,9 @@ def test_session_list_is_decoded() -> None:
         "resource_limits": True,
         "user": False,
         "cgroup": False,
+        "file_system": False,
+        "network": False,
+        "processes": False,
     }
     assert second.state == "closed"  # a state of a newer launcher
 

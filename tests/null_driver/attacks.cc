@@ -2,7 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -83,6 +87,36 @@ int call_system_of_32_bits(const std::string&) {
   return result > 0 ? 0 : -result;
 }
 
+int pause_for_ever(const std::string&) {
+  return result_of(poll(nullptr, 0, -1));
+}
+
+// Uses host memory without end.
+int use_memory(const std::string&) {
+  constexpr size_t kBytes = 16 << 20;
+  for (;;) {
+    void* p = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return errno;
+    std::memset(p, 1, kBytes);
+  }
+}
+
+void* sleep_for_ever(void*) {
+  poll(nullptr, 0, -1);
+  return nullptr;
+}
+
+// Starts threads until the system refuses one. They end with the session.
+int use_threads(const std::string& most) {
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN);
+  for (int i = 0; i < std::stoi(most); ++i)
+    if (pthread_t thread; int error = pthread_create(&thread, &small, sleep_for_ever, nullptr))
+      return error;
+  return 0;
+}
+
 const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"read", read_file},
     {"write", write_file},
@@ -91,6 +125,9 @@ const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"signal_by_input", signal_by_input},
     {"call", call_system},
     {"call32", call_system_of_32_bits},
+    {"pause", pause_for_ever},
+    {"use_memory", use_memory},
+    {"use_threads", use_threads},
 };
 }  // namespace
 

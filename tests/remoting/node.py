@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import os
+import socket
 import subprocess
 import tempfile
 import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -75,21 +77,35 @@ NULL_DRIVER = BUILD / "null_driver" / "libcuda.so.1"
 NULL_DRIVER_GPUS = [uuid.UUID(bytes=bytes([0x40] * 15 + [i + 1])) for i in range(8)]
 
 
+TENANT_ID = uuid.UUID(int=1)
+"""The same for all nodes, so that they find kernels that earlier tests compiled."""
+
+
+UNPRIVILEGED = ("setpriv", "--no-new-privs", "--bounding-set=-all", "--clear-groups")
+"""Starts a program with the privileges that a systemd unit of a node gives."""
+
+
 class LocalNode:
-    """A launcher with one grant. Its sessions use `driver`: the software GPU or the null driver."""
+    """A spawner and a launcher with one grant.
+
+    Its sessions use `driver`: the software GPU or the null driver. `user` is the id of the user of
+    both, if it is not this one.
+    """
 
     def __init__(
         self,
         driver: Path = SOFTGPU / "libcuda.so.1",
         gpus: Sequence[uuid.UUID] = (),
         partitions: Sequence[Partition] = (),
+        user: int | None = None,
         **environment: str,
     ) -> None:
-        self.driver = driver
+        self.driver, self.user = driver, user
         self.folder = Path(tempfile.mkdtemp(prefix="bbt-"))
         self.runtime = self.folder / "r"
         self.runtime.mkdir(mode=0o700)
-        self.node_id, self.allocation_id, self.tenant_id = uuid.uuid4(), uuid.uuid4(), uuid.uuid4()
+        self.node_id, self.allocation_id = uuid.uuid4(), uuid.uuid4()
+        self.tenant_id = TENANT_ID
         self.key, self.client_key = (
             SigningKey(Ed25519PrivateKey.generate()),
             Ed25519PrivateKey.generate(),
@@ -104,6 +120,8 @@ class LocalNode:
         self._write_certificate()
         self.requested_port = port(600) if driver != NULL_DRIVER else port(601)
         self.control = LauncherControl(self.runtime / "agent.sock")
+        self._give_to_user()
+        self.spawner = self.start_spawner()
         self.launcher = self._start()
         self.grant()
 
@@ -116,16 +134,49 @@ class LocalNode:
             )
         )
 
+    def _give_to_user(self) -> None:
+        if self.user is not None:
+            for path in (self.folder, *self.folder.rglob("*")):
+                os.chown(path, self.user, self.user)
+
     def restart(self, **environment: str) -> None:
         """Kill the launcher and start a new one in the same runtime folder."""
         self.launcher.kill()
         self.launcher.wait()
         self.launcher = self._start(**environment)
 
+    def restart_spawner(self, **environment: str) -> None:
+        """Kill the spawner and start a new one."""
+        self.spawner.kill()
+        self.spawner.wait()
+        self.spawner = self.start_spawner(**environment)
+
     def restart_with_certificate(self) -> None:
         """Issue a new launcher certificate from `authority` and restart."""
         self._write_certificate()
         self.restart()
+
+    def _popen(
+        self, command: list[str], env: dict[str, str], log: BinaryIO
+    ) -> subprocess.Popen[bytes]:
+        if self.user is not None:
+            command = [*UNPRIVILEGED, f"--reuid={self.user}", f"--regid={self.user}", *command]
+        return subprocess.Popen(command, env=env, stdout=log, stderr=log)
+
+    def start_spawner(self, **environment: str) -> subprocess.Popen[bytes]:
+        command = [
+            str(PROGRAMS / "busbar-spawner"),
+            "--runtime",
+            str(self.runtime),
+            "--session-program",
+            str(PROGRAMS / "busbar-session"),
+            "--driver",
+            str(self.driver),
+        ]
+        with (self.folder / "launcher.log").open("ab") as log:
+            process = self._popen(command, self.env | environment, log)
+        wait_for("the spawner", self._has_spawner, self.folder / "launcher.log", 10)
+        return process
 
     def _start(self, **environment: str) -> subprocess.Popen[bytes]:
         command = [
@@ -134,8 +185,6 @@ class LocalNode:
             str(self.runtime),
             "--agent-socket",
             str(self.runtime / "agent.sock"),
-            "--session-program",
-            str(PROGRAMS / "busbar-session"),
             "--driver",
             str(self.driver),
             "--certificate",
@@ -146,9 +195,13 @@ class LocalNode:
             str(self.requested_port),
         ]
         with (self.folder / "launcher.log").open("ab") as log:
-            process = subprocess.Popen(command, env=self.env | environment, stdout=log, stderr=log)
+            process = self._popen(command, self.env | environment, log)
         wait_for("the launcher", self._is_ready, self.folder / "launcher.log", 10)
         return process
+
+    def _has_spawner(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as s:
+            return s.connect_ex(str(self.runtime / "spawner.sock")) == 0
 
     def _is_ready(self) -> bool:
         try:
@@ -227,8 +280,10 @@ class LocalNode:
         return self.control.sessions().sessions
 
     def stop(self) -> None:
-        """Stop the launcher. Raises AssertionError if a sanitizer reported an error."""
+        """Stop launcher and spawner. Raises AssertionError if a sanitizer reported an error."""
         self.launcher.send_signal(2)
         self.launcher.wait(10)
+        self.spawner.terminate()
+        self.spawner.wait(10)
         log = (self.folder / "launcher.log").read_text()
         assert "Sanitizer" not in log and "runtime error" not in log, log[-4000:]

@@ -131,3 +131,37 @@ def test_clock_stops_after_reboot_until_agent_connects(restartable_node: LocalNo
     )
     restartable_node.grant()
     assert start_working(restartable_node, 1).wait(30) == 0
+
+
+def test_sessions_survive_a_restarted_spawner(restartable_node: LocalNode) -> None:
+    program = start_working(restartable_node)
+    before = running(restartable_node)[0]
+    restartable_node.restart_spawner()
+    start_working(restartable_node, 1).communicate(timeout=30)
+    assert before.pid in [s.pid for s in running(restartable_node)]
+    out, err = program.communicate(timeout=30)
+    assert program.returncode == 0 and "correct after" in out, err
+
+
+def test_sessions_survive_restarts_of_spawner_and_launcher(restartable_node: LocalNode) -> None:
+    program = start_working(restartable_node, 60)
+    restartable_node.restart_spawner()
+    restartable_node.restart()
+    restartable_node.grant(granted=False)
+    _, err = program.communicate(timeout=10)
+    assert program.returncode != 0 and "its allocation was released" in err
+
+
+def test_node_without_a_spawner_opens_no_session(restartable_node: LocalNode) -> None:
+    restartable_node.spawner.kill()
+    restartable_node.spawner.wait()
+    program = [str(BUILD / "demo" / "gpu_demo"), "work", "1"]
+    done = subprocess.run(
+        program,
+        env=restartable_node.remote_environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode != 0 and "cannot start a session server" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -72,9 +73,15 @@ SYSTEM_CALLS = {
 """Name and, for native code, number and arguments of calls that end a session."""
 
 
-@pytest.fixture(scope="module")
-def cage_node() -> Iterator[LocalNode]:
-    node = LocalNode(NULL_DRIVER)
+OTHER_USER = 61444
+LAYERS = ("seccomp", "no_new_privs", "resource_limits", "file_system", "network", "processes")
+USERS = [None, OTHER_USER] if os.getuid() == 0 else [None]
+
+
+@pytest.fixture(scope="module", params=USERS, ids=lambda user: f"user {user or os.getuid()}")
+def cage_node(request: pytest.FixtureRequest) -> Iterator[LocalNode]:
+    """A node whose spawner is root and makes namespaces, and one whose spawner is not."""
+    node = LocalNode(NULL_DRIVER, user=request.param)
     yield node
     node.stop()
 
@@ -99,7 +106,7 @@ class Attacker:
             [self.program, *attacks],
             env=self.node.remote_environment(),
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=sys.stderr,
             text=True,
         )
 
@@ -112,6 +119,15 @@ class Attacker:
 @pytest.fixture
 def attacker(cage_node: LocalNode, compiled: Callable[[str], Path]) -> Attacker:
     return Attacker(cage_node, compiled("attack_client"))
+
+
+def running_isolation(attacker: Attacker) -> dict[str, bool]:
+    """Return the isolation that the node reports for a running session."""
+    with attacker.start("call 39", "pause") as program:
+        assert program.stdout is not None and program.stdout.readline() == "0\n"
+        session = next(s for s in attacker.node.sessions() if s.client_pid == program.pid)
+        program.kill()
+    return session.isolation
 
 
 def closed(node: LocalNode) -> list[SessionReport]:
@@ -153,6 +169,101 @@ def test_other_architecture_ends_the_session(attacker: Attacker) -> None:
 def test_input_signals_no_other_process(attacker: Attacker, victim: int) -> None:
     assert attacker.results(f"signal_by_input {victim}") == [ENDED]
     assert Path(f"/proc/{victim}").exists()
+
+
+def secret_files(node: LocalNode) -> list[Path]:
+    """Return files of the node that no session may read."""
+    other = node.runtime / "images" / ("f" * 32)
+    other.mkdir(parents=True, exist_ok=True)
+    (other / "image").write_text("of another tenant")
+    return [
+        node.folder / "launcher.key",
+        node.runtime / "grants",
+        node.runtime / "sessions",
+        other / "image",
+        Path("/etc/passwd"),
+        Path.home(),
+    ]
+
+
+def test_session_sees_no_file_of_node_or_machine(attacker: Attacker, cage_node: LocalNode) -> None:
+    results = attacker.results(*(f"read {path}" for path in secret_files(cage_node)))
+    assert set(results) == {errno.ENOENT}
+
+
+def test_session_cannot_change_files(attacker: Attacker) -> None:
+    paths = ["/x", "/usr/lib/x", str(NULL_DRIVER), "/tenant/x", "/tenant/kernels/x"]
+    assert set(attacker.results(*(f"write {path}" for path in paths))) <= {
+        errno.EROFS,
+        errno.EACCES,
+    }
+
+
+def test_temporary_folder_is_private(attacker: Attacker) -> None:
+    path = Path("/tmp/busbar-cage-test")
+    assert attacker.results(f"write {path}") == [0]
+    assert not path.exists()
+
+
+def test_session_sees_no_other_process(attacker: Attacker, victim: int) -> None:
+    attacks = [f"read /proc/{victim}/cmdline", f"memory {victim}", f"read /proc/{os.getpid()}/stat"]
+    assert set(attacker.results(*attacks)) == {errno.ENOENT}
+
+
+def test_session_reaches_no_socket_of_node_or_machine(
+    attacker: Attacker, cage_node: LocalNode
+) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(b"\0busbar-cage-test")
+        listener.listen()
+        runtime = cage_node.runtime
+        targets = [runtime / "agent.sock", runtime / "spawner.sock", "@busbar-cage-test"]
+        results = attacker.results(*(f"connect {target}" for target in targets))
+    assert results == [errno.ENOENT, errno.ENOENT, errno.ECONNREFUSED]
+
+
+def test_session_has_no_network(attacker: Attacker) -> None:
+    inet, stream = 2, 1
+    assert attacker.results(f"call 41 {inet} {stream} 0") == [ENDED]
+
+
+def test_report_lists_the_layers_in_force(attacker: Attacker) -> None:
+    isolation = running_isolation(attacker)
+    assert [layer for layer in LAYERS if not isolation[layer]] == []
+
+
+@pytest.fixture
+def small_cages(compiled: Callable[[str], Path]) -> Iterator[Attacker]:
+    """A node whose sessions may use 256 MiB of host memory, if it can make control groups."""
+    node = LocalNode(NULL_DRIVER, BUSBAR_CAGE_MEMORY_BYTES=str(256 << 20))
+    attacker = Attacker(node, compiled("attack_client"))
+    if not running_isolation(attacker)["cgroup"]:
+        node.stop()
+        pytest.skip("no control group of this process permits groups inside it")
+    yield attacker
+    node.stop()
+
+
+def test_session_cannot_use_the_memory_of_the_machine(small_cages: Attacker) -> None:
+    assert small_cages.results("use_memory") == [ENDED]
+    assert small_cages.results("call 39") == [0]
+
+
+def test_session_cannot_use_all_threads_of_the_machine(small_cages: Attacker) -> None:
+    assert small_cages.results("use_threads 3000") == [errno.EAGAIN]
+
+
+def test_node_that_cannot_make_namespaces_says_so(compiled: Callable[[str], Path]) -> None:
+    node = LocalNode(NULL_DRIVER)
+    try:
+        node.restart_spawner(BUSBAR_FAILPOINT_NO_CAGES="1")
+        attacker = Attacker(node, compiled("attack_client"))
+        attacker.results("call 39")  # takes the spare session server of the earlier spawner
+        isolation = running_isolation(attacker)
+    finally:
+        node.stop()
+    enforced = {layer for layer in LAYERS if isolation[layer]}
+    assert enforced == {"seccomp", "no_new_privs", "resource_limits"}
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start a process of another user")

@@ -17,7 +17,7 @@
 namespace softgpu {
 
 namespace {
-constexpr uint32_t kMagic = 0x55504753, kVersion = 2;
+constexpr uint32_t kMagic = 0x55504753, kVersion = 3;
 
 uint64_t number(const char* name, uint64_t fallback, uint64_t lowest, uint64_t highest) {
   const char* text = std::getenv(name);
@@ -62,23 +62,9 @@ std::string state_directory() {
   return "/dev/shm/busbar-softgpu-" + std::to_string(getuid());
 }
 
-uint64_t process_start_time(pid_t pid) {
-  char path[64], text[1024];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-  int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  ssize_t n = ::read(fd, text, sizeof text - 1);
-  ::close(fd);
-  if (n <= 0) return 0;
-  text[n] = 0;
-  const char* p = std::strrchr(text, ')');
-  if (!p || p[1] != ' ' || p[2] == 'Z') return 0;
-  for (int field = 2; p && field < 22; ++field) p = std::strchr(p + 1, ' ');
-  return p ? std::strtoull(p + 1, nullptr, 10) : 0;
-}
-
 // Map the shared file of a device; create and initialise it if necessary. Return null on failure.
-static SharedDevice* map_device(int index, const DeviceConfig& config) {
+// `file` gets its descriptor.
+static SharedDevice* map_device(int index, const DeviceConfig& config, int& file) {
   std::string dir = state_directory();
   ::mkdir(dir.c_str(), 0700);
   std::string path = dir + "/gpu" + std::to_string(index);
@@ -97,19 +83,38 @@ static SharedDevice* map_device(int index, const DeviceConfig& config) {
   auto* device = (SharedDevice*)at;
   if (device->magic != kMagic || device->version != kVersion) initialise(device, config);
   flock(fd, LOCK_UN);
-  ::close(fd);
+  file = fd;
   return device;
 }
 
 Engine* Engine::open(int index, const DeviceConfig& config, bool take_slot) {
-  SharedDevice* device = map_device(index, config);
+  int file = -1;
+  SharedDevice* device = map_device(index, config, file);
   if (!device) return nullptr;
   auto* engine = new Engine;
   engine->shared_ = device;
+  engine->file_ = file;
   if (!take_slot || engine->take_slot()) return engine;
   munmap(device, sizeof(SharedDevice));
+  ::close(file);
   delete engine;
   return nullptr;
+}
+
+// The kernel releases the lock when the process ends, also in another PID namespace.
+static struct flock byte_of(int slot) {
+  struct flock range{};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = slot;
+  range.l_len = 1;
+  return range;
+}
+
+bool Engine::is_alive(int slot) const {
+  if (slot == slot_) return true;
+  struct flock range = byte_of(slot);
+  return fcntl(file_, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
 bool Engine::take_slot() {
@@ -117,8 +122,8 @@ bool Engine::take_slot() {
   reap();
   for (uint32_t i = 0; i < kSlots && slot_ < 0; ++i) {
     Slot& s = shared_->slots[i];
-    if (s.pid != 0) continue;
-    s.start_time = process_start_time(getpid());
+    struct flock range = byte_of((int)i);
+    if (s.pid != 0 || fcntl(file_, F_OFD_SETLK, &range)) continue;
     s.memory_bytes = 0;
     s.busy_nanoseconds = 0;
     s.turns = 0;
@@ -156,7 +161,7 @@ void Engine::leave_queue(int slot) {
 void Engine::reap() {
   for (uint32_t i = 0; i < kSlots; ++i) {
     Slot& s = shared_->slots[i];
-    if (s.pid == 0 || process_start_time(s.pid) == s.start_time) continue;
+    if (s.pid == 0 || is_alive((int)i)) continue;
     leave_queue((int)i);
     s.pid = 0;
     s.memory_bytes = 0;

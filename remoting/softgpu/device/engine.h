@@ -19,8 +19,7 @@ constexpr int kMaxDevices = 16;
 
 // One process on one device.
 struct Slot {
-  pid_t pid;            // 0: the slot is free
-  uint64_t start_time;  // of the process, to detect a reused pid
+  pid_t pid;  // 0: the slot is free; of the PID namespace of the process
   uint64_t memory_bytes;
   std::atomic<uint64_t> busy_nanoseconds;
   std::atomic<uint64_t> turns;    // times that it held the engine
@@ -50,9 +49,6 @@ DeviceConfig config_from_environment();
 // Return the folder of the device files: BUSBAR_SOFTGPU_DIR, or one of this user in /dev/shm.
 std::string state_directory();
 
-// Return the start time of a process in clock ticks; 0 if there is no such process.
-uint64_t process_start_time(pid_t pid);
-
 // The access of this process to one device.
 class Engine {
  public:
@@ -80,7 +76,9 @@ class Engine {
   bool take_slot();  // false: all slots are taken
   void leave_queue(int slot);
   void grant_next();
+  bool is_alive(int slot) const;
   SharedDevice* shared_ = nullptr;
+  int file_ = -1;  // each process locks the byte of its slot, until it ends
   int slot_ = -1;
 };
 

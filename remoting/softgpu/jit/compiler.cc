@@ -22,6 +22,13 @@ static std::string program_path() {
 }
 
 bool Compiler::start() {
+  // The spawner has started the process in a cage of its own.
+  if (const char* fd = std::getenv("BUSBAR_SOFTGPU_COMPILER_FD"); fd && *fd) {
+    if (started_) return false;
+    fd_ = std::atoi(fd);
+    started_ = true;
+    return fcntl(fd_, F_SETFD, FD_CLOEXEC) == 0;
+  }
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return false;
   posix_spawn_file_actions_t actions;

@@ -12,8 +12,9 @@ namespace softgpu::jit {
 
 class Compiler {
  public:
-  // Start the process, whose program lies beside this library. Call before the caller gives up the
-  // right to execute programs.
+  // Start the process, whose program lies beside this library, or take over the one that the
+  // spawner has started (BUSBAR_SOFTGPU_COMPILER_FD). Call before the caller gives up the right to
+  // execute programs.
   bool start();
   // Get kernels and variables of a module. On failure `log` gets the reason.
   Status describe(const std::string& ptx, ModuleDescription& out, std::string& log);
@@ -27,7 +28,8 @@ class Compiler {
   Status call(Request request, const std::string& ptx, const std::string& kernel,
               std::string& body);
   std::mutex mutex_;
-  int fd_ = -1;  // of the socket; -1: not connected
+  int fd_ = -1;           // of the socket; -1: not connected
+  bool started_ = false;  // by the spawner, which does it once
 };
 
 }  // namespace softgpu::jit

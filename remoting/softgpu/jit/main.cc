@@ -134,14 +134,16 @@ void restrict_self() {
 }  // namespace
 }  // namespace softgpu::jit
 
-int main() {
+// softgpu-compiler [DESCRIPTOR]: serves requests on a socket, which is descriptor 0 by default.
+int main(int argc, char** argv) {
   using namespace softgpu::jit;
+  int socket = argc > 1 ? std::atoi(argv[1]) : 0;
   restrict_self();
   uint64_t kind;
   std::string body;
-  while (receive_message(0, kind, body)) {
+  while (receive_message(socket, kind, body)) {
     Reply r = handle(kind, body);
-    if (!send_message(0, (uint64_t)r.status, r.body)) break;
+    if (!send_message(socket, (uint64_t)r.status, r.body)) break;
   }
   return 0;
 }

@@ -1,0 +1,29 @@
+// Requests of the launcher to the spawner over a SOCK_SEQPACKET socket, one for each connection.
+//
+// Thread safety: constant layouts.
+#pragma once
+#include <cstdint>
+
+namespace busbar::control {
+
+constexpr char kSpawnerSocket[] = "/spawner.sock";  // in the runtime folder
+// Where a cage has the folders of its allocation.
+constexpr char kCageSockets[] = "/tenant/sockets", kCageImages[] = "/tenant/images",
+               kCageKernels[] = "/tenant/kernels";
+
+enum class SpawnOp : uint32_t {
+  start = 1,  // a session server, with its start socket and a pipe for its exit status
+  open = 2,   // shows the folders of an allocation in the cage of a session server
+};
+struct SpawnRequest {
+  uint32_t op;   // SpawnOp
+  uint32_t pid;  // of the session server; 0 for start
+  uint8_t allocation[16], tenant[16];
+};
+struct SpawnReply {
+  uint32_t pid;        // 0: the request failed
+  uint32_t isolation;  // bits of control::Isolation
+};
+static_assert(sizeof(SpawnRequest) == 40 && sizeof(SpawnReply) == 8);
+
+}  // namespace busbar::control

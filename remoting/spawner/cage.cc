@@ -1,0 +1,112 @@
+#include "spawner/cage.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "control/log.h"
+#include "control/messages.h"
+#include "control/spawn_messages.h"
+#include "spawner/file_tree.h"
+#include "spawner/privileges.h"
+
+namespace busbar::spawner {
+
+namespace {
+constexpr unsigned long kNamespaces =
+    CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWCGROUP;
+constexpr uint32_t kCageBits = control::kFileSystem | control::kProcesses | control::kNetwork;
+constexpr int kFirstInherited = 3, kStartFailed = 127;
+constexpr const char* kDevices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                    "/dev/urandom"};
+
+bool build_root(const CageSettings& settings) {
+  FileTree tree(settings.mount_point);
+  for (auto* path : {"/tmp", "/dev/shm"}) tree.add_memory(path);  // shown paths may lie in them
+  for (auto& path : settings.shown) tree.show(path);
+  for (auto& path : settings.writable) tree.show_writable(path);
+  for (auto* path : kDevices) tree.show_writable(path);
+  for (auto* path : {control::kCageSockets, control::kCageImages, control::kCageKernels})
+    tree.add_folder(path);
+  tree.add_processes();
+  return tree.enter();
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (auto& t : texts) list.push_back(const_cast<char*>(t.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
+// Makes `inherited` the descriptors from 3 on and closes all others.
+void arrange_descriptors(std::vector<int> inherited) {
+  int above = kFirstInherited + (int)inherited.size();
+  for (int& fd : inherited) fd = fcntl(fd, F_DUPFD_CLOEXEC, above);
+  for (size_t i = 0; i < inherited.size(); ++i) dup2(inherited[i], kFirstInherited + (int)i);
+  syscall(SYS_close_range, (unsigned)above, ~0u, 0u);
+}
+
+void reset_signals() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (int s : {SIGPIPE, SIGCHLD, SIGTERM, SIGINT}) signal(s, SIG_DFL);
+}
+
+// Runs in the child. `report` gets the mount namespace once the cage is complete.
+[[noreturn]] void become_program(const CageSettings& settings,
+                                 const std::vector<std::string>& command,
+                                 const std::vector<std::string>& environment,
+                                 const std::vector<int>& inherited, bool can_cage, int report) {
+  setsid();
+  reset_signals();
+  for (int group : settings.groups)
+    if (write(group, "0", 1) != 1) _exit(kStartFailed);
+  if (can_cage) {
+    int mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    if (mounts < 0 || !build_root(settings) || !drop_capabilities()) {
+      control::log_line("spawner", "cage failed", strerror(errno), "the session does not start");
+      _exit(kStartFailed);
+    }
+    if (!control::send_message(report, control::Kind::ok, nullptr, 0, mounts)) _exit(kStartFailed);
+  } else if (!control::send_message(report, control::Kind::ok, nullptr, 0)) {
+    _exit(kStartFailed);
+  }
+  arrange_descriptors(inherited);
+  auto arguments = pointers(command), variables = pointers(environment);
+  execve(arguments[0], arguments.data(), variables.data());
+  _exit(kStartFailed);
+}
+}  // namespace
+
+CagedProcess start_caged(const CageSettings& settings, const std::vector<std::string>& command,
+                         const std::vector<std::string>& environment,
+                         const std::vector<int>& inherited, bool can_cage) {
+  CagedProcess process;
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return process;
+  auto pid = (pid_t)syscall(SYS_clone, SIGCHLD | (can_cage ? kNamespaces : 0), 0, 0, 0, 0);
+  if (pid == 0) {
+    close(pair[0]);
+    become_program(settings, command, environment, inherited, can_cage, pair[1]);
+  }
+  close(pair[1]);
+  control::Header h;
+  if (pid > 0 && control::receive_message(pair[0], h, nullptr, 0, &process.mount_namespace)) {
+    process.pid = pid;
+    process.isolation =
+        (can_cage ? kCageBits : 0) | (settings.groups.empty() ? 0 : (uint32_t)control::kCgroup);
+  }
+  close(pair[0]);
+  return process;
+}
+
+}  // namespace busbar::spawner

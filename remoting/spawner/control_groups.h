@@ -1,0 +1,32 @@
+// Limits of host memory, threads and processor time for cages, by control groups: version 2, else
+// version 1. The system must let this process write in its own group.
+//
+// Thread safety: for one thread.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace busbar::spawner {
+
+class ControlGroups {
+ public:
+  // `memory_bytes` is the limit of one cage.
+  explicit ControlGroups(uint64_t memory_bytes);
+
+  // True if all three limits are in force for cages.
+  bool available() const { return !parents_.empty(); }
+  // Creates the groups of a cage. Returns descriptors: a process that writes "0" to all of them
+  // enters the cage's groups. Empty on failure.
+  std::vector<int> create(const std::string& name) const;
+  // Removes the groups of cages that have no process, also those of an earlier spawner.
+  void remove_empty() const;
+
+ private:
+  bool use_version_2();
+  bool use_version_1();
+  std::vector<std::string> parents_;  // folders in which groups are made; one for each hierarchy
+  const uint64_t memory_bytes_;
+};
+
+}  // namespace busbar::spawner

@@ -1,0 +1,125 @@
+#include "spawner/file_tree.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <vector>
+
+namespace busbar::spawner {
+
+namespace {
+constexpr unsigned long kPlain = MS_NOSUID | MS_NODEV;
+constexpr char kMemoryOptions[] = "size=64m,mode=0755";
+
+void make_folders(const std::string& path) {
+  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
+    mkdir(path.substr(0, at).c_str(), 0755);
+  mkdir(path.c_str(), 0755);
+}
+
+void make_file(const std::string& path) {
+  make_folders(path.substr(0, path.rfind('/')));
+  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd >= 0) close(fd);
+}
+
+bool restrict_mount(int folder, const char* path, uint64_t attributes) {
+  mount_attr attr{};
+  attr.attr_set = attributes;
+  unsigned flags = AT_RECURSIVE | (*path ? 0 : AT_EMPTY_PATH);
+  return syscall(SYS_mount_setattr, folder, path, flags, &attr, sizeof attr) == 0;
+}
+
+// Without mount_setattr (Linux 5.12): the flags that a mount has may be locked, so they are kept.
+bool make_read_only(const std::string& path) {
+  if (restrict_mount(AT_FDCWD, path.c_str(), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID)) return true;
+  struct statvfs st;
+  if (statvfs(path.c_str(), &st)) return false;
+  unsigned long kept =
+      st.f_flag & (ST_NODEV | ST_NOEXEC | ST_NOATIME | ST_NODIRATIME | ST_RELATIME);
+  return mount(nullptr, path.c_str(), nullptr, kept | MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID,
+               nullptr) == 0;
+}
+}  // namespace
+
+FileTree::FileTree(std::string folder) : folder_(std::move(folder)) {
+  ok_ = mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+        mount("cage", folder_.c_str(), "tmpfs", kPlain, kMemoryOptions) == 0;
+}
+
+void FileTree::bind(const std::string& path, bool writable) {
+  struct stat st;
+  if (lstat(path.c_str(), &st)) return;
+  std::string target = inside(path);
+  if (S_ISLNK(st.st_mode)) {
+    char to[PATH_MAX] = {};
+    make_folders(target.substr(0, target.rfind('/')));
+    if (readlink(path.c_str(), to, sizeof to - 1) > 0) (void)!symlink(to, target.c_str());
+    return;
+  }
+  if (S_ISDIR(st.st_mode))
+    make_folders(target);
+  else
+    make_file(target);
+  bool bound = mount(path.c_str(), target.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0;
+  ok_ = bound && (writable || make_read_only(target)) && ok_;
+}
+
+void FileTree::show(const std::string& path) {
+  bind(path, false);
+}
+
+void FileTree::show_writable(const std::string& path) {
+  bind(path, true);
+}
+
+void FileTree::add_folder(const std::string& path) {
+  make_folders(inside(path));
+}
+
+void FileTree::add_memory(const std::string& path) {
+  add_folder(path);
+  ok_ =
+      mount("cage", inside(path).c_str(), "tmpfs", kPlain | MS_NOEXEC, "size=1g,mode=1777") == 0 &&
+      ok_;
+}
+
+void FileTree::add_processes() {
+  add_folder("/proc");
+  (void)mount("proc", inside("/proc").c_str(), "proc", kPlain | MS_NOEXEC, nullptr);
+}
+
+bool FileTree::enter() {
+  return ok_ && chdir(folder_.c_str()) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 &&
+         umount2(".", MNT_DETACH) == 0 && chdir("/") == 0 &&
+         mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kPlain, nullptr) == 0;
+}
+
+bool show_in_namespace(int mount_namespace, const LateMount* mounts, int count) {
+  std::vector<int> trees;
+  for (const LateMount* m = mounts; m < mounts + count; ++m) {
+    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, m->source.c_str(),
+                            OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                          (m->writable ? 0 : MOUNT_ATTR_RDONLY) |
+                          (m->executable ? 0 : MOUNT_ATTR_NOEXEC);
+    if (tree < 0 || !restrict_mount(tree, "", attributes)) return false;
+    trees.push_back(tree);
+  }
+  if (setns(mount_namespace, CLONE_NEWNS)) return false;
+  for (int i = 0; i < count; ++i)
+    if (syscall(SYS_move_mount, trees[(size_t)i], "", AT_FDCWD, mounts[i].target.c_str(),
+                MOVE_MOUNT_F_EMPTY_PATH))
+      return false;
+  return true;
+}
+
+}  // namespace busbar::spawner

@@ -1,0 +1,44 @@
+// The root folder of a cage: an empty file system that shows chosen paths of the machine.
+//
+// Thread safety: for a process with one thread and a mount namespace of its own.
+#pragma once
+#include <string>
+
+namespace busbar::spawner {
+
+class FileTree {
+ public:
+  // Mounts an empty file system at `folder`, which must exist. Hides all mounts that follow from
+  // other namespaces.
+  explicit FileTree(std::string folder);
+
+  // Shows a file or folder under its own path. A path that does not exist is skipped. A symbolic
+  // link is copied. Devices work and programs can be executed; nothing has set-user-id rights.
+  void show(const std::string& path);  // read-only
+  void show_writable(const std::string& path);
+  void add_folder(const std::string& path);
+  void add_memory(const std::string& path);  // an empty file system without programs
+  void add_processes();  // /proc of this PID namespace, if the system permits it
+
+  // Makes the tree the root folder of this process and detaches the old one. False if that or an
+  // earlier step has failed.
+  bool enter();
+
+ private:
+  std::string inside(const std::string& path) const { return folder_ + path; }
+  void bind(const std::string& path, bool writable);
+  const std::string folder_;
+  bool ok_ = true;
+};
+
+// A folder that a running cage gets.
+struct LateMount {
+  std::string source, target;
+  bool writable, executable;
+};
+
+// Shows a folder of this mount namespace in another one, which must have the target. The process
+// stays in the other one, so that only a child should call it. False on failure.
+bool show_in_namespace(int mount_namespace, const LateMount* mounts, int count);
+
+}  // namespace busbar::spawner

@@ -1,0 +1,142 @@
+// The spawner: starts session servers in cages for the launcher. It has no network port, reads only
+// requests of fixed size from the launcher's user, and is the only part of a node that needs the
+// right to make namespaces.
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "control/log.h"
+#include "control/messages.h"
+#include "spawner/privileges.h"
+#include "spawner/sessions.h"
+
+namespace {
+
+using namespace busbar;
+using namespace busbar::spawner;
+
+constexpr int kMaxDescriptors = 2;
+constexpr int kRequestSeconds = 2;  // a launcher that is stopped must not block the next one
+
+constexpr char kUsage[] =
+    "usage: busbar-spawner --runtime DIR --session-program PATH --driver LIBRARY\n";
+
+bool parse(int argc, char** argv, Settings& s) {
+  static const option options[] = {{"runtime", 1, nullptr, 'r'},
+                                   {"session-program", 1, nullptr, 's'},
+                                   {"driver", 1, nullptr, 'd'},
+                                   {}};
+  for (int o; (o = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (o) {
+      case 'r': s.runtime = optarg; break;
+      case 's': s.session_program = optarg; break;
+      case 'd': s.driver = optarg; break;
+      default: return false;
+    }
+  return !s.runtime.empty() && !s.session_program.empty() && !s.driver.empty();
+}
+
+// Receives a request and its descriptors. False if it is malformed.
+bool receive_request(int fd, control::SpawnRequest& request, int (&attached)[kMaxDescriptors]) {
+  iovec io{&request, sizeof request};
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof attached)] = {};
+  msghdr m{};
+  m.msg_iov = &io;
+  m.msg_iovlen = 1;
+  m.msg_control = room;
+  m.msg_controllen = sizeof room;
+  ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+      std::memcpy(attached, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+  return n == (ssize_t)sizeof request && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+}
+
+void serve(int fd, Sessions& sessions) {
+  control::SpawnRequest request{};
+  control::SpawnReply reply{};
+  int attached[kMaxDescriptors] = {-1, -1};
+  timeval timeout{kRequestSeconds, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  if (receive_request(fd, request, attached)) {
+    if (request.op == (uint32_t)control::SpawnOp::start && attached[1] >= 0) {
+      reply = sessions.start(attached[0], attached[1]);
+      attached[1] = -1;
+    } else if (request.op == (uint32_t)control::SpawnOp::open) {
+      reply = sessions.open(request);
+    }
+  }
+  for (int a : attached)
+    if (a >= 0) close(a);
+  (void)!send(fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// The runtime folder belongs to the launcher's user.
+bool is_launcher(int fd, const Settings& settings) {
+  struct stat st;
+  ucred peer{};
+  return stat(settings.runtime.c_str(), &st) == 0 && control::peer_of(fd, peer) &&
+         peer.uid == st.st_uid;
+}
+
+int block_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int s : {SIGCHLD, SIGTERM, SIGINT}) sigaddset(&set, s);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+// Returns when the spawner must end. Sessions continue without it.
+void run(int listener, int signals, const Settings& settings, Sessions& sessions) {
+  for (;;) {
+    pollfd waits[] = {{listener, POLLIN, 0}, {signals, POLLIN, 0}};
+    if (poll(waits, 2, -1) < 0) continue;
+    if (waits[1].revents) {
+      signalfd_siginfo info;
+      (void)!read(signals, &info, sizeof info);
+      if (info.ssi_signo != SIGCHLD) return;
+      sessions.reap();
+    }
+    int fd = waits[0].revents ? accept4(listener, nullptr, nullptr, SOCK_CLOEXEC) : -1;
+    if (fd < 0) continue;
+    if (is_launcher(fd, settings)) serve(fd, sessions);
+    close(fd);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && !std::strcmp(argv[1], "--version")) {
+    std::printf("busbar-spawner, protocol %u\n", wire::kProtocolVersion);
+    return 0;
+  }
+  Settings settings;
+  if (!parse(argc, argv, settings)) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  signal(SIGPIPE, SIG_IGN);
+  int signals = block_signals();
+  // Failpoint: a test shows that a node without cages says so.
+  bool can_cage = !std::getenv("BUSBAR_FAILPOINT_NO_CAGES") && gain_namespace_rights();
+  std::string path = settings.runtime + control::kSpawnerSocket;
+  int listener = control::listen_at(path.c_str());
+  if (listener < 0) {
+    control::log_line("spawner", "cannot listen", path, "exiting");
+    return 1;
+  }
+  control::log_line("spawner", "listening", path, can_cage ? "with cages" : "WITHOUT cages");
+  Sessions sessions(settings, can_cage);
+  run(listener, signals, settings, sessions);
+}

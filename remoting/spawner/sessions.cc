@@ -1,0 +1,178 @@
+#include "spawner/sessions.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <initializer_list>
+
+#include "control/hex.h"
+#include "control/log.h"
+#include "control/messages.h"
+#include "spawner/file_tree.h"
+
+extern char** environ;
+
+namespace busbar::spawner {
+
+namespace {
+constexpr char kCompilerFd[] = "4";  // of the session server, behind its start socket
+const std::vector<std::string> kLibraries = {
+    "/lib",       "/lib64",         "/usr/lib",         "/usr/lib64",
+    "/usr/lib32", "/usr/local/lib", "/etc/ld.so.cache", "/etc/machine-id"};
+const std::vector<std::string> kCompilerPaths = {"/bin", "/usr", "/etc/alternatives"};
+// What NVIDIA's driver opens. nvidia-modprobe has run before: no session creates device files.
+const std::vector<std::string> kNvidiaPaths = {"/sys/bus/pci", "/sys/devices", "/etc/nvidia"};
+const std::vector<std::string> kNvidiaDevices = {"/dev/nvidiactl", "/dev/nvidia-uvm",
+                                                 "/dev/nvidia-uvm-tools", "/dev/nvidia-caps"};
+constexpr int kNvidiaGpus = 16;
+
+std::string folder_of(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
+
+std::string variable(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+// Returns the environment of this process with other values of some variables.
+std::vector<std::string> environment_with(std::initializer_list<std::string> changed) {
+  std::vector<std::string> list(changed);
+  for (char** e = environ; *e; ++e) {
+    std::string name = std::string(*e).substr(0, std::string(*e).find('=') + 1);
+    bool other = true;
+    for (auto& c : changed) other = other && c.rfind(name, 0) != 0;
+    if (other && name != "TMPDIR=") list.emplace_back(*e);
+  }
+  return list;
+}
+
+// Of the host memory of one session with its compiler: half of the machine's by default.
+uint64_t memory_limit() {
+  uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
+  return std::strtoull(variable("BUSBAR_CAGE_MEMORY_BYTES", std::to_string(machine / 2)).c_str(),
+                       nullptr, 10);
+}
+
+void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+void close_all(std::initializer_list<int> descriptors) {
+  for (int fd : descriptors)
+    if (fd >= 0) ::close(fd);
+}
+
+// Runs in a child, because it enters the cage for good.
+bool show_folders(int mount_namespace, const std::vector<LateMount>& mounts) {
+  pid_t pid = fork();
+  if (pid == 0)
+    _exit(show_in_namespace(mount_namespace, mounts.data(), (int)mounts.size()) ? 0 : 1);
+  int status = 1;
+  return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+}  // namespace
+
+Sessions::Sessions(const Settings& settings, bool can_cage)
+    : settings_(settings),
+      can_cage_(can_cage),
+      groups_(memory_limit()),
+      compiler_program_(folder_of(settings.driver) + "/softgpu-compiler"),
+      kernels_(variable("BUSBAR_SOFTGPU_CACHE", settings.runtime + "/kernels")),
+      devices_(
+          variable("BUSBAR_SOFTGPU_DIR", "/dev/shm/busbar-softgpu-" + std::to_string(getuid()))) {
+  if (access(compiler_program_.c_str(), X_OK)) compiler_program_.clear();
+  for (auto& folder : {settings_.runtime + "/cage", kernels_, devices_})
+    mkdir(folder.c_str(), 0700);
+}
+
+CagedProcess Sessions::start_compiler(int socket, const std::vector<int>& groups) const {
+  CageSettings cage{settings_.runtime + "/cage", kLibraries, {}, groups};
+  append(cage.shown, kCompilerPaths);
+  cage.shown.push_back(folder_of(compiler_program_));
+  return start_caged(cage, {compiler_program_, "3"},
+                     environment_with({std::string("BUSBAR_SOFTGPU_CACHE=") + control::kCageKernels,
+                                       "LD_PRELOAD=", "LD_LIBRARY_PATH="}),
+                     {socket}, true);
+}
+
+CagedProcess Sessions::start_server(int start_socket, int compiler_socket,
+                                    const std::vector<int>& groups) const {
+  CageSettings cage{settings_.runtime + "/cage", kLibraries, {}, groups};
+  cage.shown.push_back(folder_of(settings_.session_program));
+  std::vector<int> inherited = {start_socket};
+  auto environment = environment_with({"BUSBAR_SOFTGPU_DIR=" + devices_});
+  if (compiler_socket >= 0) {
+    inherited.push_back(compiler_socket);
+    cage.writable = {devices_};
+    environment.push_back(std::string("BUSBAR_SOFTGPU_COMPILER_FD=") + kCompilerFd);
+  } else {
+    append(cage.shown, kNvidiaPaths);
+    cage.writable = kNvidiaDevices;
+    for (int i = 0; i < kNvidiaGpus; ++i)
+      cage.writable.push_back("/dev/nvidia" + std::to_string(i));
+  }
+  if (settings_.driver[0] == '/') cage.shown.push_back(folder_of(settings_.driver));
+  return start_caged(cage, {settings_.session_program, "--driver", settings_.driver}, environment,
+                     inherited, can_cage_);
+}
+
+control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
+  Session session;
+  std::vector<int> groups = groups_.create(std::to_string(++started_));
+  int pair[2] = {-1, -1};
+  if (can_cage_ && !compiler_program_.empty() &&
+      socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0)
+    session.compiler = start_compiler(pair[1], groups);
+  session.server = start_server(start_socket, pair[0], groups);
+  session.exit_pipe = exit_pipe;
+  for (int group : groups) ::close(group);
+  close_all({pair[0], pair[1]});
+  if (session.server.pid < 0) {
+    close_all({exit_pipe});
+    return {};
+  }
+  sessions_[session.server.pid] = session;
+  return {(uint32_t)session.server.pid, session.server.isolation};
+}
+
+control::SpawnReply Sessions::open(const control::SpawnRequest& request) {
+  auto it = sessions_.find((pid_t)request.pid);
+  if (it == sessions_.end()) return {};
+  std::string tenant = control::hex(request.tenant, 16);
+  std::string sockets = settings_.runtime + "/sessions/" + control::hex(request.allocation, 16);
+  std::string images = settings_.runtime + "/images/" + tenant, kernels = kernels_ + "/" + tenant;
+  const Session& s = it->second;
+  std::vector<LateMount> mounts = {{sockets, control::kCageSockets, true, false},
+                                   {images, control::kCageImages, true, false}};
+  if (s.compiler.pid > 0) mounts.push_back({kernels, control::kCageKernels, false, true});
+  for (auto& m : mounts) mkdir(m.source.c_str(), 0700);
+  control::SpawnReply reply{request.pid, s.server.isolation};
+  if (s.server.mount_namespace < 0) return reply;
+  bool shown = show_folders(s.server.mount_namespace, mounts);
+  if (s.compiler.pid > 0)
+    shown &=
+        show_folders(s.compiler.mount_namespace, {{kernels, control::kCageKernels, true, true}});
+  return shown ? reply : control::SpawnReply{};
+}
+
+void Sessions::close_session(pid_t pid, int status) {
+  auto it = sessions_.find(pid);
+  if (it == sessions_.end()) return;
+  const Session& s = it->second;
+  if (s.compiler.pid > 0) kill(s.compiler.pid, SIGKILL);
+  (void)!write(s.exit_pipe, &status, sizeof status);
+  close_all({s.exit_pipe, s.server.mount_namespace, s.compiler.mount_namespace});
+  sessions_.erase(it);
+}
+
+void Sessions::reap() {
+  int status;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) close_session(pid, status);
+  groups_.remove_empty();
+}
+
+}  // namespace busbar::spawner
