@@ -40,6 +40,8 @@ class Environment(BaseSettings):
     """Interval of heartbeats and samples that agents must keep."""
     node_certificate_seconds: float = Field(86400.0, gt=0)
     """Lifetime of the certificates of nodes. Agents renew them after two thirds of it."""
+    server_certificate_seconds: float = Field(90 * 86400.0, gt=0)
+    """Lifetime of the certificate of the HTTPS and agent ports, renewed after two thirds of it."""
     unreachable_seconds: float = Field(15.0, gt=0)
     """A node that has not sent a heartbeat for this time is unreachable."""
     ssh_seconds: float = Field(20.0, gt=0)

@@ -11,11 +11,11 @@ Thread safety: event loop of the HTTP server only.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from dataclasses import dataclass
 
 from appliance.api.errors import ApplianceError, Code
+from appliance.runtime.client_network import client_network
 from appliance.runtime.recent import RecentEntries
 
 MAX_HOLD_SECONDS = 5.0
@@ -25,8 +25,6 @@ FORGET_SECONDS = 900.0
 KNOWN_ADDRESS_SECONDS = 30 * 86400.0
 MAX_ENTRIES = 10_000
 """Of counters, and of known addresses."""
-IPV6_CLIENT_BITS = 64
-"""One client commonly has a whole IPv6 network of this size."""
 
 Key = tuple[str, ...]
 
@@ -63,19 +61,6 @@ class Attempt:
     counters: tuple[Counter, ...]
     start_at: float
     known: bool
-
-
-def client_network(address: str) -> str:
-    """Return the address, or the network of an IPv6 client."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, IPV6_CLIENT_BITS), strict=False))
-    return address
 
 
 class LoginLimits:

@@ -15,6 +15,7 @@ import socket
 import ssl
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TextIO
 
@@ -51,6 +52,7 @@ log = logging.getLogger("appliance")
 TICK_SECONDS = 1.0
 HOUSEKEEPING_INTERVAL_SECONDS = 10.0
 STATUS_INTERVAL_SECONDS = 1.0
+CERTIFICATE_CHECK_SECONDS = 60.0
 BIND_TIMEOUT_SECONDS = 5.0
 KEEP_ALIVE_SECONDS = 3600
 """Of the HTTP server's connections: the client closes idle ones first."""
@@ -113,6 +115,30 @@ async def run_scheduler() -> None:
             log.exception("scheduler: tick failed, retrying in %.0f s", TICK_SECONDS)
 
 
+async def renew_server_certificate() -> None:
+    """Renew the certificate of the HTTPS and agent ports in time, until cancelled.
+
+    The HTTP server and the gateway notice the new files. Open connections continue.
+    """
+    lifetime = settings.ENVIRONMENT.server_certificate_seconds
+    while True:
+        await asyncio.sleep(min(CERTIFICATE_CHECK_SECONDS, lifetime / 12))
+        try:
+            await run_in_thread(issue_server_certificate, background_pool)
+        except Exception:
+            log.exception("appliance: the server's certificate was not renewed, trying again")
+
+
+def issue_server_certificate() -> tuple[Path, Path]:
+    """Return the files of the server's certificate and key; issue them if it is necessary."""
+    return server_certificate(
+        load_authority(settings.DATA_DIR),
+        settings.DATA_DIR,
+        server_names(),
+        timedelta(seconds=settings.ENVIRONMENT.server_certificate_seconds),
+    )
+
+
 async def send_status(http_server: HttpServerProcess) -> None:
     """Send the controller's figures to the HTTP server every second until cancelled."""
     while True:
@@ -120,7 +146,7 @@ async def send_status(http_server: HttpServerProcess) -> None:
         await asyncio.sleep(STATUS_INTERVAL_SECONDS)
 
 
-def gateway_options(samples: socket.socket, pem: Path, key: Path, authority: Authority) -> Options:
+def gateway_options(samples: socket.socket, pem: Path, key: Path) -> Options:
     e = settings.ENVIRONMENT
     return Options(
         pipe=-1,
@@ -129,7 +155,11 @@ def gateway_options(samples: socket.socket, pem: Path, key: Path, authority: Aut
         port=e.fleet_port,
         certificate=str(pem),
         key=str(key),
-        authority_pem=authority.pem,
+        authority=str(settings.DATA_DIR / "ca.pem"),
+        socket=str((settings.DATA_DIR / "gateway.sock").resolve()),
+        max_connections=e.max_connections,
+        max_anonymous_connections=e.max_anonymous_connections,
+        max_anonymous_connections_per_address=e.max_anonymous_connections_per_address,
         heartbeat_seconds=e.heartbeat_seconds,
     )
 
@@ -173,7 +203,7 @@ class ApiThread:
 async def serve() -> None:
     e = settings.ENVIRONMENT
     authority = load_authority(settings.DATA_DIR)
-    pem, key = server_certificate(authority, settings.DATA_DIR, server_names())
+    pem, key = issue_server_certificate()
     listening = await listening_socket(e.listen, e.https_port)
     samples = frames.listen_on_random_name()
     socket_path = (settings.DATA_DIR / SOCKET_NAME).resolve()
@@ -190,7 +220,7 @@ async def serve() -> None:
     )
     series.use_remote(http_server)
     reachability.add_sink(http_server.send_heartbeat)
-    fleet = FleetBackend(gateway_options(samples, pem, key, authority))
+    fleet = FleetBackend(gateway_options(samples, pem, key))
     stop = asyncio.Event()
     for s in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(s, stop.set)
@@ -205,6 +235,7 @@ async def serve() -> None:
             run_retention(),
             watch_disk(),
             send_status(http_server),
+            renew_server_certificate(),
             fleet.watch_generations(),
             probe_loop_lag(),
             garbage_collection.run_collection_policy(),
@@ -267,9 +298,7 @@ def run() -> None:
 
 def certificate_fingerprint() -> str:
     """Return the SHA-256 fingerprint of the HTTP server's certificate, as browsers show it."""
-    pem, _ = server_certificate(
-        load_authority(settings.DATA_DIR), settings.DATA_DIR, server_names()
-    )
+    pem, _ = issue_server_certificate()
     certificate, _, _ = pem.read_text().partition("-----END CERTIFICATE-----\n")
     digest = hashlib.sha256(
         ssl.PEM_cert_to_DER_cert(certificate + "-----END CERTIFICATE-----\n")

@@ -39,9 +39,12 @@ class Authority:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_bytes(data)
+    """Create or replace a file with mode 0600 by one rename, so that no reader sees a part."""
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    new.touch(mode=0o600)
+    new.write_bytes(data)
+    new.replace(path)
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
@@ -123,35 +126,55 @@ def is_issued_by(authority: Authority, certificate: x509.Certificate) -> bool:
     return True
 
 
-def server_certificate(authority: Authority, folder: Path, names: list[str]) -> tuple[Path, Path]:
+def server_certificate(
+    authority: Authority, folder: Path, names: list[str], lifetime: timedelta = SERVER_LIFETIME
+) -> tuple[Path, Path]:
     """Return the files of certificate and key of the HTTPS and fleet servers.
 
-    Issues a new certificate if a name is missing or less than a third of its lifetime is left.
+    Issues a new certificate if less than a third of its lifetime is left, a name is missing, the
+    CA is another one, or the files do not belong together.
     """
     pem_path, key_path = folder / "server.pem", folder / "server.key"
-    if pem_path.exists() and key_path.exists():
-        current = x509.load_pem_x509_certificate(pem_path.read_bytes())
-        san = current.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        remaining = current.not_valid_after_utc - datetime.now(UTC)
-        if set(names) <= {str(n.value) for n in san} and remaining > SERVER_LIFETIME / 3:
-            return pem_path, key_path
+    if is_usable(pem_path, key_path, authority, names, lifetime):
+        return pem_path, key_path
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
         new_certificate(
             x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Busbar appliance")]),
             authority.certificate.subject,
             key.public_key(),
-            SERVER_LIFETIME,
+            lifetime,
         )
         .add_extension(alternative_names(names), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(authority.key, hashes.SHA256())
     )
     write_private(key_path, private_pem(key))
-    pem_path.write_bytes(
-        certificate.public_bytes(serialization.Encoding.PEM) + authority.pem.encode()
-    )
+    chain = certificate.public_bytes(serialization.Encoding.PEM) + authority.pem.encode()
+    write_private(pem_path, chain)
     return pem_path, key_path
+
+
+def is_usable(
+    pem: Path, key: Path, authority: Authority, names: list[str], lifetime: timedelta
+) -> bool:
+    """Return whether the server's certificate needs no renewal."""
+    if not (pem.exists() and key.exists() and is_pair(pem.read_bytes(), key.read_bytes())):
+        return False
+    current = x509.load_pem_x509_certificate(pem.read_bytes())
+    san = current.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return (
+        set(names) <= {str(n.value) for n in san}
+        and current.not_valid_after_utc - datetime.now(UTC) > lifetime / 3
+        and is_issued_by(authority, current)
+    )
+
+
+def is_pair(pem: bytes, key: bytes) -> bool:
+    """Return whether a certificate in PEM format has this private key."""
+    loaded = serialization.load_pem_private_key(key, None)
+    certificate = x509.load_pem_x509_certificate(pem)
+    return loaded.public_key() == certificate.public_key()
 
 
 def alternative_names(names: list[str]) -> x509.SubjectAlternativeName:

@@ -14,23 +14,60 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import grpc
 import uvloop
 
+from appliance.fleet.agent_port import AgentPort, listen
 from appliance.fleet.agent_stream import Stream
+from appliance.fleet.certificate_files import CertificateFiles
 from appliance.fleet.controller_connection import Controller, SampleClient
 from appliance.fleet.gateway_options import PORT_TAKEN, Options
 from appliance.fleet.servicer import FleetServicer
 from appliance.ipc.frames import Frame, Kind
+from appliance.runtime import descriptors
+from appliance.runtime.connection_table import ConnectionLimits
 from nodes.protocol import fleet_pb2_grpc, limits
 
 HANDSHAKE_MILLISECONDS, MAX_STREAMS = 10_000, 4
+DESCRIPTORS_PER_CONNECTION = 4
+"""The agent's socket, both ends of the Unix socket to gRPC, and a reserve."""
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", limits.MAX_MESSAGE_BYTES),
     ("grpc.server_handshake_timeout_ms", HANDSHAKE_MILLISECONDS),
     ("grpc.max_concurrent_streams", MAX_STREAMS),
 )
+
+
+def server_credentials(options: Options) -> grpc.ServerCredentials:
+    """Return credentials that follow the files: each handshake uses the newest ones."""
+    files = CertificateFiles(*map(Path, (options.certificate, options.key, options.authority)))
+
+    def configuration(contents: tuple[bytes, ...] | None) -> Any:
+        if contents is None:
+            return None
+        certificate, key, authority = contents
+        return grpc.ssl_server_certificate_configuration([(key, certificate)], authority)
+
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(files.contents()),
+        lambda: configuration(files.changed()),
+        require_client_authentication=True,
+    )
+
+
+def open_port(options: Options) -> AgentPort:
+    """Bind the agents' port. Raises SystemExit if it is in use."""
+    connection_limits = ConnectionLimits(
+        total=min(options.max_connections, descriptors.limit() // DESCRIPTORS_PER_CONNECTION),
+        anonymous=options.max_anonymous_connections,
+        anonymous_per_address=options.max_anonymous_connections_per_address,
+    )
+    try:
+        return AgentPort(listen(options.address, options.port), connection_limits)
+    except OSError as error:
+        raise SystemExit(PORT_TAKEN) from error
 
 
 async def serve(options: Options) -> None:
@@ -40,22 +77,25 @@ async def serve(options: Options) -> None:
     samples = SampleClient(bytes.fromhex(options.samples_socket))
     controller = Controller(reader, writer, streams, samples)
     server = grpc.aio.server(options=SERVER_OPTIONS)
+    port = open_port(options)
     fleet_pb2_grpc.add_FleetServicer_to_server(
-        FleetServicer(controller, streams, options.heartbeat_seconds), server
+        FleetServicer(controller, streams, options.heartbeat_seconds, port), server
     )
-    pair = (Path(options.key).read_bytes(), Path(options.certificate).read_bytes())
-    credentials = grpc.ssl_server_credentials(
-        [pair], options.authority_pem.encode(), require_client_auth=True
-    )
-    try:
-        server.add_secure_port(f"{options.address}:{options.port}", credentials)
-    except RuntimeError as error:
-        raise SystemExit(PORT_TAKEN) from error
+    folder, name = os.path.split(options.socket)
+    inner = f"/proc/self/fd/{os.open(folder, os.O_PATH | os.O_DIRECTORY)}/{name}"
+    server.add_secure_port(f"unix:{inner}", server_credentials(options))
     await server.start()
+    port.start(inner)
     controller.send(Frame(Kind.READY))
     tasks = [
         asyncio.create_task(work)
-        for work in (controller.send_samples(), controller.send_heartbeats(), controller.read())
+        for work in (
+            controller.send_samples(),
+            controller.send_heartbeats(),
+            controller.read(),
+            port.accept(),
+            port.close_expired(),
+        )
     ]
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in done:

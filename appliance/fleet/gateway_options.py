@@ -33,8 +33,14 @@ class Options:
     certificate: str
     key: str
     """Files."""
-    authority_pem: str
+    authority: str
+    """File with the certificates of the CAs that sign those of the agents."""
+    socket: str
+    """Path of the Unix socket between the agent port and gRPC."""
     heartbeat_seconds: float
+    max_connections: int
+    max_anonymous_connections: int
+    max_anonymous_connections_per_address: int
 
     def arguments(self) -> list[str]:
         return [sys.executable, "-m", "appliance.fleet.gateway", json.dumps(asdict(self))]

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 from cryptography import x509
 
+from appliance.fleet.agent_port import AgentPort
 from appliance.fleet.agent_stream import Stream
 from appliance.fleet.boots import BootHistory
 from appliance.fleet.controller_connection import REVOKED, Controller, RequestError
@@ -48,8 +49,13 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
     """gRPC service of the agents."""
 
     def __init__(
-        self, controller: Controller, streams: dict[bytes, Stream], heartbeat_seconds: float
+        self,
+        controller: Controller,
+        streams: dict[bytes, Stream],
+        heartbeat_seconds: float,
+        port: AgentPort,
     ) -> None:
+        self._port = port
         self._controller = controller
         self._streams = streams
         self._heartbeat_seconds = heartbeat_seconds
@@ -81,6 +87,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
         self, request_iterator: AsyncIterator[fleet_pb2.AgentMessage], context: Context
     ) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
         stream = await self._admit(context)
+        self._port.admit(context.peer())
         if older := self._streams.get(stream.node):
             older.end()
         self._streams[stream.node] = stream
@@ -94,6 +101,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
                 await context.abort(*stream.error)
         finally:
             reader.cancel()
+            self._port.end_stream(context.peer())
             if self._streams.get(stream.node) is stream:
                 del self._streams[stream.node]
 

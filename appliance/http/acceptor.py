@@ -13,9 +13,9 @@ import logging
 import socket
 import ssl
 
-from appliance.accounts.login_limits import client_network
 from appliance.http.connection import Connection, MakeProtocol
-from appliance.http.connection_table import ConnectionTable
+from appliance.runtime.client_network import client_network
+from appliance.runtime.connection_table import ConnectionTable
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from appliance.http.connection_table import ConnectionTable
+from appliance.runtime.connection_table import ConnectionTable
 
 HEAD_SECONDS = 10.0
 """Timeout of a complete request head, from the TLS handshake on."""

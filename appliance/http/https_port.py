@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from django.conf import settings
 
 from appliance.activity.consumers import MAX_FRAME_BYTES
+from appliance.fleet.certificate_files import CertificateFiles
 from appliance.http.acceptor import Acceptor
 from appliance.http.connection import IDLE_SECONDS, WebSocket
-from appliance.http.connection_table import ConnectionLimits, ConnectionTable
 from appliance.http.tls import server_context
 from appliance.runtime import descriptors
+from appliance.runtime.connection_table import ConnectionLimits, ConnectionTable
 
 if TYPE_CHECKING:
     from appliance.http.application import TrackedApplication
 
+log = logging.getLogger(__name__)
+
 DRAIN_SECONDS = 8
+CERTIFICATE_CHECK_SECONDS = 1.0
 
 
 def connection_limits() -> ConnectionLimits:
@@ -56,10 +62,10 @@ class HttpsPort:
             timeout_graceful_shutdown=DRAIN_SECONDS,
         )
         self.uvicorn = uvicorn.Server(config)
+        self._certificate, self._key = certificate, key
+        self._context = server_context(certificate, key)
         self.connections = ConnectionTable(limits)
-        self._acceptor = Acceptor(
-            listening, server_context(certificate, key), self.connections, self._make_protocol
-        )
+        self._acceptor = Acceptor(listening, self._context, self.connections, self._make_protocol)
 
     async def start(self) -> None:
         self.serving = asyncio.create_task(self._serve())
@@ -67,6 +73,18 @@ class HttpsPort:
             await asyncio.sleep(0.01)
         if not self.serving.done():
             self._acceptor.start()
+
+    async def follow_certificate(self) -> None:
+        """Use a renewed certificate for new connections, until cancelled."""
+        files = CertificateFiles(Path(self._certificate), Path(self._key))
+        while True:
+            await asyncio.sleep(CERTIFICATE_CHECK_SECONDS)
+            try:
+                if files.changed():
+                    self._context.load_cert_chain(self._certificate, self._key)
+                    log.info("http: serving the renewed certificate")
+            except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+                log.error("http: the certificate cannot be read, trying again: %s", error)
 
     async def stop(self) -> None:
         """Stop accepting, and answer pending requests for at most DRAIN_SECONDS."""

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from appliance.accounts.login_limits import client_network
+from appliance.runtime.client_network import client_network
 
 
 class Lane(enum.Enum):

@@ -184,6 +184,7 @@ async def serve(options: Options) -> None:
             asyncio.create_task(work)
             for work in (
                 run_retention(),
+                port.follow_certificate(),
                 probe_loop_lag(),
                 garbage_collection.run_collection_policy(),
                 descriptors.watch(),

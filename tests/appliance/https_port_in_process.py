@@ -13,8 +13,8 @@ from typing import Any
 
 from appliance.fleet.certificates import load_authority, server_certificate
 from appliance.http.application import application
-from appliance.http.connection_table import ConnectionLimits
 from appliance.http.https_port import HttpsPort
+from appliance.runtime.connection_table import ConnectionLimits
 
 LIMITS = ConnectionLimits(total=64, anonymous=48, anonymous_per_address=32)
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -16,7 +16,7 @@ from appliance.api.client_connection import connection_of
 from appliance.http import acceptor, connection, request_body
 from appliance.http.acceptor import Acceptor
 from appliance.http.application import application
-from appliance.http.connection_table import ConnectionLimits, ConnectionTable
+from appliance.runtime.connection_table import ConnectionLimits, ConnectionTable
 from tests.appliance.https_port_in_process import (
     HEALTH,
     LIMITS,

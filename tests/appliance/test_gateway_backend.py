@@ -59,7 +59,7 @@ class Gateway:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FleetBackend, Gateway]]:
     monkeypatch.setattr(backend, "POLL_SECONDS", 0.05)
-    fleet = FleetBackend(Options(-1, "", "", 0, "", "", "", 1.0))
+    fleet = FleetBackend(Options(-1, "", "", 0, "", "", "", "", 1.0, 64, 16, 16))
     theirs, ours = socket.socketpair()
     thread = threading.Thread(target=fleet.serve, args=[theirs], daemon=True)
     thread.start()

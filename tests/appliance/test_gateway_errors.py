@@ -8,14 +8,20 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from appliance.fleet.agent_port import AgentPort, listen
 from appliance.fleet.agent_stream import Stream
 from appliance.fleet.controller_connection import Controller, SampleClient
 from appliance.fleet.servicer import FleetServicer
 from appliance.ipc import frames
 from appliance.ipc.frames import Frame, Kind
+from appliance.runtime.connection_table import ConnectionLimits
 from nodes.protocol import fleet_pb2
 
 TIMEOUT_SECONDS = 20.0
+
+
+def unused_port() -> AgentPort:
+    return AgentPort(listen("127.0.0.1", 0), ConnectionLimits(16, 16, 16))
 
 
 async def stream_ends(error: bytes) -> bool:
@@ -33,7 +39,9 @@ async def stream_ends(error: bytes) -> bool:
         await asyncio.Event().wait()
 
     stream = Stream(bytes(16), "serial")
-    reading = asyncio.create_task(FleetServicer(controller, {}, 1.0)._read(stream, messages()))
+    reading = asyncio.create_task(
+        FleetServicer(controller, {}, 1.0, unused_port())._read(stream, messages())
+    )
     request = await frames.read_frame_async(controller_reader)
     assert request is not None and request.kind is Kind.INVENTORY
     controller_writer.write(Frame(Kind.ERROR, request.call, body=error).encode())

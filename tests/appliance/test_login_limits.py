@@ -12,9 +12,9 @@ from appliance.accounts.login_limits import (
     MAX_HOLD_SECONDS,
     Attempt,
     LoginLimits,
-    client_network,
 )
 from appliance.api.errors import ApplianceError, Code
+from appliance.runtime.client_network import client_network
 
 ADMIN, HOME, STRANGER = "admin", "192.0.2.1", "198.51.100.7"
 

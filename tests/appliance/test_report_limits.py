@@ -27,6 +27,7 @@ from appliance.ipc.frames import PROGRESS, Frame, Kind
 from nodes.protocol import fleet_pb2, limits
 from tests.appliance.conftest import Cast, applied, body
 from tests.appliance.test_allocations import session_of
+from tests.appliance.test_gateway_errors import unused_port
 
 Clients = Callable[..., Any]
 AddNode = Callable[..., Node]
@@ -169,7 +170,7 @@ async def pauses_of(replies: list[tuple[int, bool]]) -> list[float]:
         return 0.0
 
     budget.charge = record  # type: ignore[method-assign]
-    servicer = FleetServicer(controller, {}, 1.0)
+    servicer = FleetServicer(controller, {}, 1.0, unused_port())
     applying = asyncio.create_task(
         servicer._apply(Kind.REPORT, Stream(bytes(16), "serial"), b"report", budget)
     )

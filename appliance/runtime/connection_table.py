@@ -1,4 +1,4 @@
-"""Open connections of the HTTPS port and their limits.
+"""Open connections of a port and their limits.
 
 A connection is anonymous until a request or WebSocket on it has presented a valid token. Anonymous
 connections have a limit in total and by address. When a limit is reached, the oldest anonymous
