@@ -23,7 +23,8 @@ CUresult send_graph_input(Link* link, uint32_t context, Stream* s, const HostCop
                                                 context, s ? s->id : wire::kNoStream);
     e.put(copy.staging).put<uint32_t>(0).put(total).put(offset).put(n).put(transfer);
     if (inlined) e.raw(bytes.data(), (uint32_t)n);
-    uint64_t position = link->submit(e.finish(), e.size());
+    uint64_t position =
+        s ? link->submit(e.finish(), e.size()) : link->submit_now(e.finish(), e.size());
     if (!position) return link->error();
     if (s) record_submission(s, position);
     offset += n;

@@ -60,7 +60,7 @@ HostFunctions& host_functions() {
 void report_done(Link* link, wire::Op op, uint64_t id) {
   wire::Encoder<> done(op, 0);
   done.put(id);
-  link->submit(done.finish(), done.size());
+  link->submit_now(done.finish(), done.size());
 }
 
 void run_on_stream(uint64_t id) {

@@ -131,6 +131,10 @@ CUresult Link::wait_until(const std::function<bool()>& done) {
   return error();
 }
 
+void Link::wait_while_paused() {
+  wait_until([this] { return !paused_.load(std::memory_order_relaxed); });
+}
+
 Reply Link::call(uint64_t id, const uint8_t* record, uint32_t bytes) {
   constexpr uint32_t kPending = UINT32_MAX;
   Reply reply;
@@ -141,7 +145,7 @@ Reply Link::call(uint64_t id, const uint8_t* record, uint32_t bytes) {
     replies_[id] = &reply;
   }
   count_wait();
-  if (submit(record, bytes))
+  if (submit_now(record, bytes))
     wait_until([&] { return status.load(std::memory_order_acquire) != kPending; });
   std::lock_guard lock(mutex_);
   replies_.erase(id);
@@ -162,7 +166,7 @@ void Link::track(uint32_t stream, Progress* progress) {
 void Link::close() {
   closing_ = true;
   wire::Encoder<> e(wire::Op::end_session, 0);
-  if (!error()) submit(e.finish(), e.size());
+  if (!error()) submit_now(e.finish(), e.size());
   timespec pause = transport::milliseconds(1);
   for (int i = 0; i < kCloseMs && (!error() || threads_); ++i) nanosleep(&pause, nullptr);
 }

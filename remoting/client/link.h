@@ -5,12 +5,12 @@
 // link_program_memory.cc (writes to the program's memory).
 //
 // Thread safety: public members may be called from any thread, except open(), which must come
-// first. submit() takes no lock; it blocks while the ring is full. call(), wait_until(), upload()
-// and write_shared_chunk() block. Locks: mutex_ guards replies, progress and transfers and is held
-// while no other lock is taken. receive_mutex_ is held by the thread that reads frames from shared
-// memory; mutex_ may be taken under it. bulk_open_mutex_ is held by the thread that opens the bulk
-// connection, bulk_send_mutex_ by the thread that sends on it, which may wait for credit, and
-// bulk_mutex_ during one operation on that connection.
+// first. submit() takes no lock; it blocks while the ring is full or the node has too many records.
+// call(), wait_until(), upload() and write_shared_chunk() block. Locks: mutex_ guards replies,
+// progress and transfers and is held while no other lock is taken. receive_mutex_ is held by the
+// thread that reads frames from shared memory; mutex_ may be taken under it. bulk_open_mutex_ is
+// held by the thread that opens the bulk connection, bulk_send_mutex_ by the thread that sends on
+// it, which may wait for credit, and bulk_mutex_ during one operation on that connection.
 #pragma once
 #include <cuda.h>
 
@@ -52,8 +52,14 @@ class Link {
             const std::vector<uint64_t>& free_addresses, std::string& description,
             std::string& error);
 
-  // Submits a finished record. Returns its position, or 0 if the link has failed.
+  // Submits a finished record. Returns its position, or 0 if the link has failed. Blocks while the
+  // node has too many records.
   uint64_t submit(const uint8_t* record, uint32_t bytes) {
+    if (paused_.load(std::memory_order_relaxed)) wait_while_paused();
+    return submit_now(record, bytes);
+  }
+  // The same for a record that other records may wait for, or whose reply the caller waits for.
+  uint64_t submit_now(const uint8_t* record, uint32_t bytes) {
     order_.before_submit();
     return records_->submit(record, bytes);
   }
@@ -126,6 +132,7 @@ class Link {
   bool send_some();
   bool receive_some();
   void wake_waiters();
+  void wait_while_paused();
   // Starts a detached thread in which all signals of the program are blocked.
   template <typename F>
   void start_thread(F body) {
@@ -184,6 +191,7 @@ class Link {
   uint64_t sending_bytes_ = 0, sent_ = 0;  // of the records at `sending_`
   std::atomic<uint64_t> ids_{1}, waits_{0};
   std::atomic<uint32_t> error_{0};     // CUresult; sticky
+  std::atomic<bool> paused_{false};    // by the node
   std::atomic<uint32_t> epoch_{0};     // futex word: incremented after received frames
   std::atomic<uint32_t> sleepers_{0};  // threads that wait on `epoch_`
   std::mutex mutex_;

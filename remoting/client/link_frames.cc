@@ -71,6 +71,7 @@ bool Link::handle_frame(const wire::FrameHeader& h, const uint8_t* p) {
     case wire::Frame::graph_output: return handle_graph_output(d);
     case wire::Frame::kernel_output: print_kernel_output(d); return true;
     case wire::Frame::credit: bulk_credit_ = d.get<uint64_t>(); return d.ok();
+    case wire::Frame::pause: paused_ = d.get<uint32_t>() != 0; return d.ok();
     case wire::Frame::session_error: {
       auto error = (CUresult)d.get<uint32_t>();
       fail(error, "the session was ended: " + remaining_text(d));

@@ -9,6 +9,7 @@ namespace busbar::server {
 
 namespace {
 constexpr int kPollMs = 1000;
+constexpr uint64_t kHeldBytes = wire::kMaxImageBytes + 2 * wire::kBulkCreditBytes;
 }  // namespace
 
 bool BulkTransfers::read_exactly(void* p, size_t n) {
@@ -34,15 +35,24 @@ bool BulkTransfers::read_exactly(void* p, size_t n) {
 bool BulkTransfers::read_chunk() {
   wire::BulkHeader h;
   if (!read_exactly(&h, sizeof h) || h.bytes == 0 || h.bytes > wire::kMaxChunkBytes) return false;
+  if (!wait_for_budget(h.bytes)) return false;
   Chunk chunk(pool_.acquire_idle(h.bytes), h.bytes);
   return read_exactly(chunk.data(), chunk.size()) && add(h.transfer, h.offset, std::move(chunk));
+}
+
+// The budget exceeds what the credit of the client permits, so only a client that ignores its
+// credit waits here. False after close().
+bool BulkTransfers::wait_for_budget(uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return closed_ || held_bytes_ + bytes <= kHeldBytes; });
+  return !closed_;
 }
 
 bool BulkTransfers::add(uint64_t transfer, uint64_t offset, Chunk chunk) {
   std::lock_guard lock(mutex_);
   auto& in = incoming_[transfer];
   bool in_order = offset == in.bytes;
-  if (!in_order || held_bytes_ + chunk.size() > 2 * wire::kMaxImageBytes) return false;
+  if (!in_order || held_bytes_ + chunk.size() > kHeldBytes) return false;
   in.bytes += chunk.size();
   held_bytes_ += chunk.size();
   in.chunks.push_back(std::move(chunk));
@@ -83,6 +93,7 @@ std::vector<Chunk> BulkTransfers::collect(uint64_t transfer) {
   auto chunks = std::move(it->second.chunks);
   held_bytes_ -= it->second.bytes;
   incoming_.erase(it);
+  changed_.notify_all();
   return chunks;
 }
 

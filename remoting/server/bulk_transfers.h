@@ -44,7 +44,7 @@ class BulkTransfers {
   void receive(transport::Tls tls);
 
   // Takes a chunk that has arrived. False when it is not the next one of its transfer, or when too
-  // much is held.
+  // much is held; receive() waits before that.
   bool add(uint64_t transfer, uint64_t offset, Chunk chunk);
 
   bool has(uint64_t transfer, uint64_t bytes);  // true once so many bytes have arrived
@@ -68,6 +68,7 @@ class BulkTransfers {
     uint64_t bytes = 0;
   };
   bool read_chunk();
+  bool wait_for_budget(uint64_t bytes);
   bool read_exactly(void* p, size_t n);
   // With `connection_mutex_` held; each releases it while the socket has no room.
   bool wait_for_room();

@@ -149,7 +149,8 @@ Completions::Pending::iterator Completions::first_completed() {
 // Returns true if a fence was published.
 bool Completions::publish_completed(std::unique_lock<std::mutex>& lock) {
   bool any = false;
-  for (auto it = first_completed(); it != pending_.end(); it = first_completed()) {
+  for (auto it = first_completed(); it != pending_.end() && s_.link.has_room();
+       it = first_completed()) {
     CompletionFence fence = std::move(it->second.front());
     it->second.pop_front();
     pending_count_.fetch_sub(1, std::memory_order_relaxed);
@@ -169,7 +170,7 @@ bool Completions::publish_completed(std::unique_lock<std::mutex>& lock) {
 // With one stream the driver wakes this thread; with several it polls. The work before the event of
 // one stream may wait for the program, and the program for another stream: run_beside() sees that.
 void Completions::wait_for_progress(std::unique_lock<std::mutex>& lock) {
-  if (pending_.size() > 1) {
+  if (pending_.size() > 1 || !s_.link.has_room()) {
     added_.wait_for(lock, kPollPause);
     return;
   }

@@ -45,6 +45,20 @@ void Executor::advance() {
     queues_.run_ready();
     fences_.record_all();
   } while (completions_.poll() && !queues_.idle());
+  limit_held_records();
+}
+
+// Tells the client to pause while too many bytes of records wait here, and to go on later. Reading
+// no more would keep back the records that end the wait. Returns false if the client does not obey.
+bool Executor::limit_held_records() {
+  uint64_t held = queues_.parked_bytes() + s_.posted_bytes;
+  bool pause = held > (client_paused_ ? wire::kResumeHeldBytes : wire::kPauseHeldBytes);
+  if (pause != client_paused_) {
+    client_paused_ = pause;
+    uint32_t body = pause;
+    s_.link.send(wire::Frame::pause, &body, sizeof body);
+  }
+  return held <= wire::kMaxParkedBytes;
 }
 
 // Lets the background thread publish. Returns true if a parked record may run already.
@@ -116,7 +130,7 @@ bool Executor::poll_link(std::vector<uint8_t>& buffer) {
 
 bool Executor::process(const uint8_t* p, uint64_t n, uint64_t& used) {
   used = 0;
-  while (used < n && !pipeline_.leaving) {
+  while (used < n && !pipeline_.leaving && s_.link.has_room()) {
     Record r;
     ReadResult result = reader_.next(p + used, n - used, r);
     if (result == ReadResult::malformed) return false;
@@ -138,10 +152,12 @@ bool Executor::handle(Record& r) {
 }
 
 bool Executor::submit_or_park(Record& r, Admission admission) {
-  if (admission != Admission::run) return admission == Admission::parked;
-  Outcome outcome = submit(pipeline_, r);
-  if (outcome != Outcome::waits) return outcome == Outcome::done;
-  return order_.park(r) == Admission::parked;
+  if (admission == Admission::run) {
+    Outcome outcome = submit(pipeline_, r);
+    if (outcome != Outcome::waits) return outcome == Outcome::done;
+    admission = order_.park(r);
+  }
+  return admission == Admission::parked && limit_held_records();
 }
 
 bool Executor::run_immediate(Record& r) {
@@ -152,7 +168,7 @@ bool Executor::run_immediate(Record& r) {
     return st && operation.stream(pipeline_, r, *st) == Outcome::done;
   }
   run_in_session(pipeline_, r);
-  return true;
+  return operation.thread == wire::Thread::executor || limit_held_records();
 }
 
 // The driver writes what kernels printed when the context is synchronised. Only while nothing is

@@ -54,6 +54,7 @@ class Executor {
   bool submit_or_park(Record& r, Admission admission);
   bool run_immediate(Record& r);
   void flush_kernel_output();
+  bool limit_held_records();
 
   Session& s_;
   RecordReader reader_;
@@ -63,6 +64,7 @@ class Executor {
   FenceRecorder fences_;
   Workers workers_;
   Pipeline pipeline_;
+  bool client_paused_ = false;
   bool malformed_ = false;  // a parked record was malformed
   uint64_t launches_flushed_ = 0;
   uint64_t published_ = 0;  // fences published before the newest run of parked records

@@ -16,6 +16,7 @@ namespace busbar::server {
 namespace {
 constexpr int kWatchMs = 1000;
 constexpr size_t kWriteBytes = 256 << 10;
+constexpr size_t kOutboxBytes = 8 << 20;
 }  // namespace
 
 Link::Link(transport::Tls tls)
@@ -60,28 +61,43 @@ bool Link::receive_shared(std::vector<uint8_t>& buffer, size_t most, int timeout
   }
 }
 
+void Link::discard_outbox() {
+  outbox_.clear();
+  sent_ = 0;
+}
+
 void Link::flush() {
   while (sent_ < outbox_.size()) {
     ssize_t n =
         tls_.write_some(outbox_.data() + sent_, std::min(outbox_.size() - sent_, kWriteBytes));
     if (n < 0) {
       alive_ = false;
-      outbox_.clear();
-      sent_ = 0;
-      return;
+      discard_outbox();
     }
-    if (n == 0) return;
+    if (n <= 0) break;
     sent_ += (size_t)n;
     out_ += (uint64_t)n;
   }
-  outbox_.clear();
-  sent_ = 0;
+  if (sent_ == outbox_.size()) discard_outbox();
+  if (sent_ > kOutboxBytes) {
+    outbox_.erase(0, sent_);
+    sent_ = 0;
+  }
+  full_ = outbox_.size() - sent_ > kOutboxBytes;
+  if (!full_) room_.notify_all();
+}
+
+// The receiving thread makes room, so it never waits here.
+void Link::wait_for_room(std::unique_lock<std::mutex>& lock) {
+  if (receiver_ == std::this_thread::get_id()) return;
+  room_.wait(lock, [this] { return !full_ || !alive_; });
 }
 
 void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const void* body,
                 size_t body_bytes) {
   wire::FrameHeader h{(uint32_t)(head_bytes + body_bytes), (uint16_t)kind, 0};
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (full_) wait_for_room(lock);
   if (!alive_) return;
   if (shared_) return send_shared(kind, h, head, head_bytes, body, body_bytes);
   outbox_.append((const char*)&h, sizeof h);
@@ -106,24 +122,28 @@ void Link::send_shared(wire::Frame kind, const wire::FrameHeader& h, const void*
 bool Link::receive(std::vector<uint8_t>& buffer, size_t most, int timeout_ms) {
   if (shared_) return receive_shared(buffer, most, timeout_ms);
   bool waited = false;
+  receiver_ = std::this_thread::get_id();
   for (;;) {
     bool writing;
     {
       std::lock_guard lock(mutex_);
       flush();
-      ssize_t n = tls_.read_some(record_.data(), std::min(most, record_.size()));
+      ssize_t n = full_ ? 0 : tls_.read_some(record_.data(), std::min(most, record_.size()));
       if (n < 0) alive_ = false;
       if (n > 0) {
         buffer.insert(buffer.end(), record_.begin(), record_.begin() + n);
         in_ += (uint64_t)n;
         return true;
       }
-      if (!alive_) return false;
+      if (!alive_) {
+        room_.notify_all();
+        return false;
+      }
       writing = !outbox_.empty();
     }
     if (waited || timeout_ms == 0) return true;
-    pollfd p[2] = {{tls_.fd(), (short)(POLLIN | (writing ? POLLOUT : 0)), 0},
-                   {wake_fd_, POLLIN, 0}};
+    short events = (short)((full_ ? 0 : POLLIN) | (writing ? POLLOUT : 0));
+    pollfd p[2] = {{tls_.fd(), events, 0}, {wake_fd_, POLLIN, 0}};
     int ready = poll(p, 2, timeout_ms);
     if (ready < 0 && errno != EINTR) return false;
     if (p[1].revents) {

@@ -1,13 +1,17 @@
 // The connection of a session: records in, frames out.
 //
 // Thread safety: one thread receives; any thread may send. mutex_ guards the TLS state and the
-// outbox. send() blocks only on shared memory, while the stream of frames is full.
+// outbox. send() blocks while the frames that the client has not read exceed their budget: the
+// stream in shared memory, kOutboxBytes with TLS. The receiving thread blocks on shared memory
+// only.
 #pragma once
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "transport/shared_memory.h"
@@ -31,6 +35,10 @@ class Link {
   void send(wire::Frame kind, const void* head, size_t head_bytes, const void* body = nullptr,
             size_t body_bytes = 0);
 
+  // False while the outbox exceeds its budget. The receiving thread then takes no records, because
+  // they may cause frames; it goes on sending.
+  bool has_room() const { return !full_.load(std::memory_order_relaxed); }
+
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
   void wake();  // ends a wait of receive()
   // Null without shared memory.
@@ -39,7 +47,10 @@ class Link {
   uint64_t bytes_out() const { return out_; }
 
  private:
-  void flush();  // with the lock held
+  // With the lock held.
+  void flush();
+  void discard_outbox();
+  void wait_for_room(std::unique_lock<std::mutex>& lock);
   bool receive_shared(std::vector<uint8_t>& buffer, size_t most, int timeout_ms);
   void watch_client();
   void send_shared(wire::Frame kind, const wire::FrameHeader& h, const void* head,
@@ -50,6 +61,9 @@ class Link {
   std::unique_ptr<transport::SharedMemory> shared_;
   std::atomic<bool> woken_{false};
   std::string outbox_;
+  std::condition_variable room_;
+  std::atomic<bool> full_{false};
+  std::atomic<std::thread::id> receiver_{};                 // the thread that makes room
   std::array<uint8_t, transport::kTlsRecordBytes> record_;  // of the receiving thread
   size_t sent_ = 0;                                         // of the outbox
   int wake_fd_;

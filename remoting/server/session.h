@@ -87,6 +87,7 @@ struct Session {
   // value that a stream writes.
   std::atomic<bool> work_waits{false};
   uint64_t launches = 0;
+  std::atomic<uint64_t> posted_bytes{0};  // of records that wait for helper threads
   std::atomic<uint64_t> credit_total{0};  // bulk bytes consumed since the start
 
   // Lookups by the client's id; null when there is none.

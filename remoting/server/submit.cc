@@ -11,6 +11,7 @@ namespace {
 
 // The driver queues 1,024 entries of a stream; a record makes at most three: work, fence and event.
 constexpr uint64_t kRecordsInDriver = 256;
+constexpr uint64_t kPostedBytes = 256;  // that a posted record needs beside its payload
 
 Outcome run_handler(Pipeline& p, Record& r, StreamState& st) {
   if (r.operation->work_waits) p.session.work_waits = true;
@@ -68,8 +69,11 @@ void run_in_session(Pipeline& p, const Record& r) {
   if (r.operation->thread == wire::Thread::executor)
     return call_in_session(s, *r.operation, r.decoder());
   auto payload = std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.payload_bytes());
-  p.workers.of(r.operation->thread).post(s.current, [&s, payload, operation = r.operation] {
+  uint64_t cost = kPostedBytes + r.payload_bytes();
+  s.posted_bytes += cost;
+  p.workers.of(r.operation->thread).post(s.current, [&s, payload, cost, operation = r.operation] {
     call_in_session(s, *operation, wire::Decoder(payload->data(), payload->size()));
+    s.posted_bytes -= cost;
   });
 }
 

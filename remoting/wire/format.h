@@ -8,7 +8,7 @@
 
 namespace busbar::wire {
 
-constexpr uint32_t kProtocolVersion = 6;
+constexpr uint32_t kProtocolVersion = 7;
 
 // ---- limits ----
 // Bytes of one record with its header. A launch carries at most 32,764 bytes of parameters.
@@ -28,9 +28,15 @@ constexpr uint32_t kMaxObjects = 1u << 22;  // handles of one kind in a session
 constexpr uint32_t kMaxNameBytes = 4096;
 // The reply to load_module describes the functions of a module that has at most this many.
 constexpr uint32_t kFunctionsInLoadReply = 2;
-constexpr uint32_t kMaxListElements = 1u << 20;    // elements of one reply
-constexpr uint64_t kMaxStagedBytes = 1ull << 30;   // graph staging buffers of a session
-constexpr uint64_t kMaxParkedBytes = 64ull << 20;  // of records in all stream queues of a session
+constexpr uint32_t kMaxListElements = 1u << 20;   // elements of one reply
+constexpr uint64_t kMaxStagedBytes = 1ull << 30;  // graph staging buffers of a session
+// Bytes of records that a session server holds: in stream queues, and for helper threads. The
+// client pauses above the first number and goes on below the second; above the last one, the
+// session ends. What is under way when the client pauses, at most 11 MiB, can take five times its
+// size.
+constexpr uint64_t kPauseHeldBytes = 16ull << 20;
+constexpr uint64_t kResumeHeldBytes = 8ull << 20;
+constexpr uint64_t kMaxParkedBytes = 96ull << 20;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxDescriptionBytes = 32 << 10;  // of the devices of a session
 constexpr int kDeviceAttributes = 160;
@@ -124,6 +130,7 @@ enum class Frame : uint16_t {
   // which the client releases.
   shared_data = 9,
   kernel_output = 10,  // text printed by kernels, for the program's standard output
+  pause = 11,          // u32 1: send no record that needs no reply; u32 0: go on
 };
 struct FrameHeader {
   uint32_t bytes;  // of the body, without this header

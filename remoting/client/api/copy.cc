@@ -39,7 +39,10 @@ static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream
   if (!from && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (call.stream()->capturing) return capture_copy(to, from, bytes, true, stream);
-  if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
+  // Pageable memory of an asynchronous copy is read during the call, as CUDA documents it. Other
+  // memory is read in the order of the stream, behind host functions that may write to it.
+  if (synchronous || session()->addresses.find((uint64_t)from).on_host())
+    if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
   if (bytes && !call.on_link(to))
     if (CUresult r = call.move_to_node_of(to)) return r;
   if (CUresult r = submit_upload(call.context(), call.stream(), to, from, bytes)) return r;

@@ -1,5 +1,7 @@
 /* More calls than any queue or pool of the session holds: backpressure NAME COUNT. Prints
  * "NAME: passed", or the first wrong result. */
+#include <pthread.h>
+#include <semaphore.h>
 #include <time.h>
 #include "check.h"
 
@@ -76,11 +78,149 @@ static void blocked_stream(unsigned count) {
   check_slots(slots, count);
 }
 
+/* Copies in both directions, on a stream each, without a synchronise. */
+static void both_ways(unsigned count) {
+  CUstream in, out;
+  CUdeviceptr p, q;
+  unsigned source[BYTES / 4], *slots = malloc(SLOTS * BYTES), *back;
+  OK(cuMemHostAlloc((void**)&back, SLOTS * BYTES, 0));
+  OK(cuStreamCreate(&in, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamCreate(&out, CU_STREAM_NON_BLOCKING));
+  OK(cuMemAlloc(&p, SLOTS * BYTES));
+  OK(cuMemAlloc(&q, SLOTS * BYTES));
+  for (unsigned i = 0; i < SLOTS; ++i) fill(slots + i * (BYTES / 4), i);
+  OK(cuMemcpyHtoD(q, slots, SLOTS * BYTES));
+  for (unsigned i = 0; i < count; ++i) {
+    fill(source, i);
+    OK(cuMemcpyHtoDAsync(p + i % SLOTS * BYTES, source, BYTES, in));
+    OK(cuMemcpyDtoHAsync(back + i % SLOTS * (BYTES / 4), q + i % SLOTS * BYTES, BYTES, out));
+  }
+  OK(cuCtxSynchronize());
+  check_slots(back, count < SLOTS ? count : SLOTS);
+  OK(cuMemcpyDtoH(slots, p, SLOTS * BYTES));
+  check_slots(slots, count);
+}
+
+/* Events that are recorded and not complete, because their stream waits for a value. */
+static void events(unsigned count) {
+  CUstream blocked, waiting;
+  CUdeviceptr flag;
+  CUevent* e = malloc(count * sizeof *e);
+  OK(cuMemAlloc(&flag, BYTES));
+  OK(cuMemsetD8(flag, 0, BYTES));
+  OK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamCreate(&waiting, CU_STREAM_NON_BLOCKING));
+  OK(cuCtxSynchronize());
+  OK(cuStreamWaitValue32(blocked, flag, 7, CU_STREAM_WAIT_VALUE_EQ));
+  for (unsigned i = 0; i < count; ++i) {
+    OK(cuEventCreate(&e[i], CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(e[i], blocked));
+    if (i % 64 == 0) OK(cuStreamWaitEvent(waiting, e[i], 0));
+  }
+  if (cuEventQuery(e[count - 1]) != CUDA_ERROR_NOT_READY) {
+    printf("the last event is complete\n");
+    exit(1);
+  }
+  OK(cuMemsetD32(flag, 7, 1));
+  OK(cuStreamSynchronize(waiting));
+  OK(cuEventSynchronize(e[count - 1]));
+  for (unsigned i = 0; i < count; ++i) OK(cuEventDestroy(e[i]));
+}
+
+/* Many streams with a copy in and a copy out each. */
+static void streams(unsigned count) {
+  CUstream* s = malloc(count * sizeof *s);
+  CUdeviceptr p;
+  unsigned source[BYTES / 4], *back;
+  OK(cuMemHostAlloc((void**)&back, (size_t)count * BYTES, 0));
+  OK(cuMemAlloc(&p, (size_t)count * BYTES));
+  for (unsigned i = 0; i < count; ++i) {
+    OK(cuStreamCreate(&s[i], CU_STREAM_NON_BLOCKING));
+    fill(source, i);
+    OK(cuMemcpyHtoDAsync(p + (size_t)i * BYTES, source, BYTES, s[i]));
+    OK(cuMemcpyDtoHAsync(back + (size_t)i * (BYTES / 4), p + (size_t)i * BYTES, BYTES, s[i]));
+  }
+  OK(cuCtxSynchronize());
+  for (unsigned i = 0; i < count; ++i) {
+    fill(source, i);
+    if (memcmp(back + (size_t)i * (BYTES / 4), source, BYTES)) {
+      printf("stream %u is wrong\n", i);
+      exit(1);
+    }
+    OK(cuStreamDestroy(s[i]));
+  }
+}
+
+static sem_t called, gate;
+
+static void CUDA_CB wait_at_gate(void* unused) {
+  (void)unused;
+  sem_post(&called);
+  while (sem_wait(&gate)) {
+  }
+}
+
+static void* copy_then_open_gate(void* context_of_thread) {
+  CUstream other;
+  CUdeviceptr p;
+  static char large[2 << 20], back[2 << 20];
+  memset(large, 9, sizeof large);
+  OK(cuCtxSetCurrent((CUcontext)context_of_thread));
+  OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  OK(cuMemAlloc(&p, sizeof large));
+  for (int i = 0; i < 50; ++i) {
+    OK(cuMemcpyHtoDAsync(p, large, sizeof large, other));
+    OK(cuMemcpyDtoHAsync(back, p, sizeof back, other));
+    OK(cuStreamSynchronize(other));
+  }
+  if (memcmp(large, back, sizeof back)) {
+    printf("the other stream is wrong\n");
+    exit(1);
+  }
+  sem_post(&gate);
+  return 0;
+}
+
+/* Small copies, large copies and events behind a host function use up every pool, while a thread
+ * copies on another stream before it lets the function end. */
+static void all_pools(unsigned count) {
+  enum { LARGE = 1 << 20 };
+  CUstream blocked;
+  CUdeviceptr p, q;
+  CUevent e;
+  pthread_t thread;
+  unsigned source[BYTES / 4], *slots = malloc(SLOTS * BYTES);
+  char* large;
+  sem_init(&called, 0, 0);
+  sem_init(&gate, 0, 0);
+  OK(cuMemHostAlloc((void**)&large, LARGE, 0));
+  OK(cuMemAlloc(&p, SLOTS * BYTES));
+  OK(cuMemAlloc(&q, LARGE));
+  OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+  OK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
+  OK(cuLaunchHostFunc(blocked, wait_at_gate, 0));
+  while (sem_wait(&called)) {
+  }
+  pthread_create(&thread, 0, copy_then_open_gate, context);
+  for (unsigned i = 0; i < count; ++i) {
+    fill(source, i);
+    OK(cuMemcpyHtoDAsync(p + i % SLOTS * BYTES, source, BYTES, blocked));
+    OK(cuEventRecord(e, blocked));
+    if (i % 1024 == 0) OK(cuMemcpyDtoHAsync(large, q, LARGE, blocked));
+  }
+  OK(cuStreamSynchronize(blocked));
+  pthread_join(thread, 0);
+  OK(cuMemcpyDtoH(slots, p, SLOTS * BYTES));
+  check_slots(slots, count);
+}
+
 int main(int n, char** v) {
   static const struct {
     const char* name;
     void (*run)(unsigned count);
-  } all[] = {{"copies_in", copies_in}, {"blocked_stream", blocked_stream}};
+  } all[] = {{"copies_in", copies_in}, {"blocked_stream", blocked_stream},
+             {"both_ways", both_ways}, {"events", events},
+             {"streams", streams},     {"all_pools", all_pools}};
   unsigned count = n > 2 ? (unsigned)atoi(v[2]) : 1000;
   double begin = now();
   create_context();

@@ -121,7 +121,6 @@ static void output_is_flushed(void) {
 static void* fill_blocked_stream(void* source) {
   OK(cuCtxSetCurrent(context));
   for (int i = 0; i < COPIES; ++i) OK(cuMemcpyHtoDAsync(data, source, COPY, blocked));
-  sem_post(&called);
   return 0;
 }
 
@@ -129,16 +128,18 @@ static void* fill_blocked_stream(void* source) {
  */
 static void upload_waits(void) {
   pthread_t thread;
+  CUdeviceptr flag;
   char *source = malloc(COPY), *back = malloc(COPY);
   memset(source, 3, COPY);
   OK(cuMemcpyDtoH(back, data, COPY)); /* the bulk connection is open */
-  OK(cuLaunchHostFunc(blocked, wait_at_gate, 0));
-  while (sem_wait(&called)) {
-  }
+  OK(cuMemAlloc(&flag, 4));
+  OK(cuMemsetD32(flag, 0, 1));
+  OK(cuCtxSynchronize());
+  OK(cuStreamWaitValue32(blocked, flag, 7, CU_STREAM_WAIT_VALUE_EQ));
   pthread_create(&thread, 0, fill_blocked_stream, source);
   for (int i = 0; i < 20; ++i) OK(cuMemcpyDtoHAsync(back, data + COPY, COPY, other));
   OK(cuStreamSynchronize(other));
-  open_gate();
+  OK(cuStreamWriteValue32(other, flag, 7, 0));
   pthread_join(thread, 0);
   OK(cuStreamSynchronize(blocked));
   OK(cuMemcpyDtoH(back, data, COPY));
