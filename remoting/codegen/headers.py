@@ -86,6 +86,12 @@ def cuda_prototypes(header: Path) -> dict[str, Prototype]:
     return found
 
 
+def error_codes(text: str) -> dict[str, int]:
+    """Return the names and values of CUresult in the text of cuda.h."""
+    found = re.findall(r"^\s+(CUDA_SUCCESS|CUDA_ERROR_\w+)\s*=\s*(\d+)", text, re.MULTILINE)
+    return {name: int(value) for name, value in found}
+
+
 def nvml_prototypes(header: Path) -> dict[str, Prototype]:
     """Return the exported functions of nvml.h, without parameters."""
     text = header.read_text()

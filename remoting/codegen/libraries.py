@@ -71,6 +71,11 @@ def version_table(rows: list[headers.EntryPoint]) -> str:
     return "".join(lines)
 
 
+def error_names(codes: dict[str, int]) -> str:
+    """Return rows of the table in client/api/error.cc."""
+    return BANNER + "".join(f'{{{name}, "{name}"}},\n' for name in codes)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -89,6 +94,8 @@ def main() -> None:
     write(arguments.output / "cuda_refusals.c", refusals(sorted(found), 801))
     write(arguments.output / "cuda_per_thread.cc", per_thread_forms(found))
     write(arguments.output / "cuda_entry_points.cc", version_table(rows))
+    codes = headers.error_codes((arguments.include / "cuda.h").read_text())
+    write(arguments.output / "cuda_errors.inc", error_names(codes))
     nvml = headers.nvml_prototypes(arguments.include / "nvml.h")
     write(arguments.output / "nvml_refusals.c", refusals(sorted(nvml), 3))
 

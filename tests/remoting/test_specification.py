@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
@@ -74,11 +75,28 @@ def test_coverage_page_is_current(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+LIBRARIES = pytest.mark.parametrize(
     "library",
     [BUILD / "client" / "libcuda.so.1", SOFTGPU / "libcuda.so.1"],
     ids=["client", "software GPU"],
 )
+
+
+@LIBRARIES
+def test_every_error_has_a_name_and_a_text(library: Path) -> None:
+    cuda, text = ctypes.CDLL(str(library)), ctypes.c_char_p()
+    codes = headers.error_codes((cuda_include() / "cuda.h").read_text())
+    assert len(codes) > 100
+    for name, code in codes.items():
+        assert cuda.cuGetErrorName(code, ctypes.byref(text)) == 0
+        assert text.value == name.encode()
+        assert cuda.cuGetErrorString(code, ctypes.byref(text)) == 0
+        assert text.value
+    assert cuda.cuGetErrorName(998, ctypes.byref(text)) == 1
+    assert text.value is None
+
+
+@LIBRARIES
 def test_library_exports_exactly_the_header_functions(library: Path) -> None:
     out = subprocess.run(
         ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
