@@ -13,6 +13,8 @@ from nodes.errors import NodeError
 from nodes.nvml import decode_text, pci_bus_id, read_optional
 from nodes.topology import read_links
 
+SOFTWARE_NAME = "Software GPU"
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -53,7 +55,8 @@ class Nvml:
 
     def software(self) -> bool:
         """Return whether the driver is the software GPU."""
-        return self.driver_version() == "software"
+        names = [decode_text(pynvml.nvmlDeviceGetName(handle)) for handle in self._handles()]
+        return bool(names) and set(names) == {SOFTWARE_NAME}
 
     def _handles(self) -> list[Any]:
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]

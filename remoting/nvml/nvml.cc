@@ -60,8 +60,18 @@ API nvmlReturn_t nvmlSystemGetDriverVersion(char* out, unsigned room) {
   if (nvmlReturn_t r = refresh(*library().devices.front())) return r;
   return copy_text(out, room, library().devices.front()->sample.driver_version);
 }
+API nvmlReturn_t nvmlSystemGetDriverBranch(nvmlSystemDriverBranchInfo_t* info, unsigned room) {
+  LOCK_LIBRARY;
+  CHECK_ARGUMENT(info);
+  if (info->version != nvmlSystemDriverBranchInfo_v1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  if (library().devices.empty()) return NVML_ERROR_NOT_SUPPORTED;
+  if (nvmlReturn_t r = refresh(*library().devices.front())) return r;
+  const char* branch = library().devices.front()->sample.driver_branch;
+  if (!*branch) return NVML_ERROR_NOT_SUPPORTED;
+  return copy_text(info->branch, std::min<unsigned>(room, sizeof info->branch), branch);
+}
 API nvmlReturn_t nvmlSystemGetNVMLVersion(char* out, unsigned room) {
-  return copy_text(out, room, "13.busbar");
+  return copy_text(out, room, "13.580.00");
 }
 API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* v) {
   LOCK_LIBRARY;

@@ -154,6 +154,18 @@ void SampleReader::read_errors() {
   count(NvmlField::volatile_uncorrected, NVML_MEMORY_ERROR_TYPE_UNCORRECTED);
 }
 
+// Texts of the driver; empty where it does not tell.
+void read_driver(NvmlSample& out) {
+  auto version = NVML(nvmlSystemGetDriverVersion);
+  if (!version || version(out.driver_version, sizeof out.driver_version))
+    std::snprintf(out.driver_version, sizeof out.driver_version, "unknown");
+  auto branch = NVML(nvmlSystemGetDriverBranch);
+  nvmlSystemDriverBranchInfo_t info{};
+  info.version = nvmlSystemDriverBranchInfo_v1;
+  if (branch && !branch(&info, sizeof out.driver_branch))
+    std::snprintf(out.driver_branch, sizeof out.driver_branch, "%s", info.branch);
+}
+
 std::string uuid_text(const CUuuid& u) {
   char out[48];
   auto* b = (const unsigned char*)u.bytes;
@@ -171,9 +183,7 @@ void read_device(Session& s, uint32_t device, NvmlSample& out) {
   if (find && !s.cu.cuDeviceGetUuid(&uuid, s.devices[device].device) &&
       !find(uuid_text(uuid).c_str(), &handle))
     SampleReader(handle, out).read();
-  auto version = NVML(nvmlSystemGetDriverVersion);
-  if (!version || version(out.driver_version, sizeof out.driver_version))
-    std::snprintf(out.driver_version, sizeof out.driver_version, "unknown");
+  read_driver(out);
 }
 }  // namespace
 

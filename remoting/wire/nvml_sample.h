@@ -57,7 +57,7 @@ struct NvmlSample {
   uint32_t status[kNvmlFields];        // nvmlReturn_t
   uint64_t value[kNvmlFields];         // in NVML's units; valid if the status is 0
   uint64_t memory_total, memory_used;  // bytes, of the partition
-  char driver_version[80], vbios[32], serial[32];
+  char driver_version[80], driver_branch[80], vbios[32], serial[32];
   uint32_t processes;  // number of NvmlProcess entries that follow, at most kNvmlProcesses
   uint32_t reserved;
 };

@@ -44,6 +44,9 @@ print(json.dumps({
     "refused": refused,
     "temperature": n.nvmlDeviceGetTemperature(h, 0),
     "power": n.nvmlDeviceGetPowerUsage(h),
+    "architecture": n.nvmlDeviceGetArchitecture(h),
+    "driver": n.nvmlSystemGetDriverVersion(),
+    "branch": n.nvmlSystemGetDriverBranch().branch,
     "pid": os.getpid(),
     "processes": [(p.pid, p.usedGpuMemory) for p in n.nvmlDeviceGetComputeRunningProcesses(h)],
 }))
@@ -75,6 +78,8 @@ def test_nvml_reports_partition_and_its_processes(node: LocalNode) -> None:
     assert result["same"]
     assert 0 < result["temperature"] < 120
     assert result["power"] > 0
+    assert result["architecture"] == 10  # of capability 10.0
+    assert (result["driver"], result["branch"]) == ("580.00.00", "r580_00")
     assert [result["pid"], result["used"]] in result["processes"]
     assert result["refused"] == 3
 

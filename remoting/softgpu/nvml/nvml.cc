@@ -116,11 +116,17 @@ static nvmlReturn_t text(char* out, unsigned room, const std::string& value) {
   return NVML_SUCCESS;
 }
 
+// The texts have NVIDIA's form, because programs parse them. The name of the GPU tells what it is.
 API nvmlReturn_t nvmlSystemGetDriverVersion(char* out, unsigned room) {
-  return text(out, room, "software");
+  return text(out, room, "580.00.00");
+}
+API nvmlReturn_t nvmlSystemGetDriverBranch(nvmlSystemDriverBranchInfo_t* info, unsigned room) {
+  REQUIRE_ARGUMENT(info);
+  if (info->version != nvmlSystemDriverBranchInfo_v1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  return text(info->branch, std::min<unsigned>(room, sizeof info->branch), "r580_00");
 }
 API nvmlReturn_t nvmlSystemGetNVMLVersion(char* out, unsigned room) {
-  return text(out, room, "software");
+  return text(out, room, "13.580.00");
 }
 API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* v) {
   REQUIRE_ARGUMENT(v);
@@ -230,6 +236,21 @@ API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t h, int* major, 
   REQUIRE_ARGUMENT(major && minor);
   *major = (int)d->engine->shared()->compute_major;
   *minor = (int)d->engine->shared()->compute_minor;
+  return NVML_SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t h, nvmlDeviceArchitecture_t* out) {
+  REQUIRE_NVML_DEVICE(d, h);
+  REQUIRE_ARGUMENT(out);
+  auto* e = d->engine->shared();
+  switch (e->compute_major) {
+    case 7: *out = e->compute_minor < 5 ? NVML_DEVICE_ARCH_VOLTA : NVML_DEVICE_ARCH_TURING; break;
+    case 8: *out = e->compute_minor < 9 ? NVML_DEVICE_ARCH_AMPERE : NVML_DEVICE_ARCH_ADA; break;
+    case 9: *out = NVML_DEVICE_ARCH_HOPPER; break;
+    case 10:
+    case 12: *out = NVML_DEVICE_ARCH_BLACKWELL; break;
+    default: *out = NVML_DEVICE_ARCH_UNKNOWN;
+  }
   return NVML_SUCCESS;
 }
 
