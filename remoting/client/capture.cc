@@ -162,9 +162,12 @@ CUstreamCaptureStatus capture_status(Stream& s) {
                               : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-const CUgraphNode* set_capture_tail(Capture& capture, std::vector<CUgraphNode> nodes) {
+const CUgraphNode* set_capture_tail(Capture& capture, std::vector<CUgraphNode> nodes,
+                                    const CUgraphEdgeData*& edges) {
   std::lock_guard lock(captures_mutex());
   capture.tail = std::move(nodes);
+  capture.edges.resize(capture.tail.size());
+  edges = capture.edges.data();
   return capture.tail.data();
 }
 

@@ -30,7 +30,8 @@ struct Capture {
   uint64_t id = 0;
   CUgraph given = nullptr;  // graph of the program, with cuStreamBeginCaptureToGraph
   std::shared_ptr<GraphModel> model;
-  std::vector<CUgraphNode> tail;  // newest nodes, as returned by the last query
+  std::vector<CUgraphNode> tail;       // newest nodes, as returned by the last query
+  std::vector<CUgraphEdgeData> edges;  // from them: of the default kind
 };
 
 // ---- checks before a call ----
@@ -60,8 +61,10 @@ void end_capture(Capture& capture);
 
 std::shared_ptr<Capture> capture_of(Stream& s);  // null: none
 CUstreamCaptureStatus capture_status(Stream& s);
-// Stores the newest nodes. The returned array is valid until the next call for the capture.
-const CUgraphNode* set_capture_tail(Capture& capture, std::vector<CUgraphNode> nodes);
+// Stores the newest nodes. `edges` gets an element for each. Both arrays are valid until the next
+// call for the capture.
+const CUgraphNode* set_capture_tail(Capture& capture, std::vector<CUgraphNode> nodes,
+                                    const CUgraphEdgeData*& edges);
 // Exchanges the capture mode of the calling thread.
 void exchange_capture_mode(CUstreamCaptureMode& mode);
 

@@ -27,10 +27,7 @@ CUresult activate_context(Context* c) {
   Session* s = session();
   Device* d = c->device;
   c->id = s->next_id++;
-  c->legacy.context = c;
-  c->legacy.link = d->link;
   c->legacy.id = s->next_id++;
-  c->legacy.legacy = true;
   c->legacy.progress.last = c->legacy.progress.completed = 0;
   uint64_t id = d->link->next_id();
   wire::Encoder<> e(wire::Op::create_context, 0);
@@ -52,6 +49,9 @@ static Context* make_inactive(Device* d, unsigned flags, bool primary) {
   c->flags = flags;
   c->primary = primary;
   c->destroyed = true;
+  c->legacy.context = c;
+  c->legacy.link = d->link;
+  c->legacy.legacy = true;
   c->handle = session()->contexts.add(c);
   return c;
 }

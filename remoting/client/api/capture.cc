@@ -67,7 +67,8 @@ API CUresult cuStreamIsCapturing(CUstream h, CUstreamCaptureStatus* status) {
 
 // The status is kept in the client. The graph and its newest nodes need a round trip.
 static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
-                             CUgraph* graph, const CUgraphNode** tail, size_t* count) {
+                             CUgraph* graph, const CUgraphNode** tail,
+                             const CUgraphEdgeData** edges, size_t* count) {
   REQUIRE_CONTEXT(c);
   REQUIRE_STREAM(s, h, c);
   if (!status) return CUDA_ERROR_INVALID_VALUE;
@@ -77,7 +78,7 @@ static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64
   *status = capture_status(*s);
   if (!capture) return CUDA_SUCCESS;
   if (id) *id = capture->id;
-  if (!graph && !tail && !count) return CUDA_SUCCESS;
+  if (!graph && !tail && !edges && !count) return CUDA_SUCCESS;
   Call call;
   if (CUresult r = call.begin(kNoStreamHandle)) return r;
   wire::Encoder<> e(wire::Op::capture_info, c->id, s->id);
@@ -94,26 +95,27 @@ static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64
     node = reply.get<CUgraphNode>();
     call.add_object(ObjectKind::node, (uint64_t)node, (uint64_t)g);
   }
-  const CUgraphNode* newest = set_capture_tail(*capture, std::move(nodes));
+  const CUgraphEdgeData* of_newest;
+  const CUgraphNode* newest = set_capture_tail(*capture, std::move(nodes), of_newest);
   if (graph) *graph = g;
   if (tail) *tail = newest;
+  if (edges) *edges = of_newest;
   if (count) *count = n;
   return CUDA_SUCCESS;
 }
 
 #undef cuStreamGetCaptureInfo
 API CUresult cuStreamGetCaptureInfo(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id) {
-  return capture_info(h, status, id, nullptr, nullptr, nullptr);
+  return capture_info(h, status, id, nullptr, nullptr, nullptr, nullptr);
 }
 API CUresult cuStreamGetCaptureInfo_v2(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
                                        CUgraph* graph, const CUgraphNode** tail, size_t* count) {
-  return capture_info(h, status, id, graph, tail, count);
+  return capture_info(h, status, id, graph, tail, nullptr, count);
 }
 API CUresult cuStreamGetCaptureInfo_v3(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
                                        CUgraph* graph, const CUgraphNode** tail,
                                        const CUgraphEdgeData** edges, size_t* count) {
-  if (edges) *edges = nullptr;
-  return capture_info(h, status, id, graph, tail, count);
+  return capture_info(h, status, id, graph, tail, edges, count);
 }
 
 API CUresult cuStreamUpdateCaptureDependencies_v2(CUstream h, CUgraphNode* nodes,

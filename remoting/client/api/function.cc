@@ -3,6 +3,7 @@
 
 #include "client/api/require.h"
 #include "client/library.h"
+#include "client/wrapped_calls.h"
 
 using namespace busbar::client;
 
@@ -16,12 +17,15 @@ API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfuncti
 API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel k, CUdevice) {
   return cuFuncGetAttribute(value, which, (CUfunction)k);
 }
+// Launches are checked against the copies of the attributes.
+API CUresult cuFuncSetAttribute(CUfunction h, CUfunction_attribute which, int value) {
+  if (CUresult r = send_cuFuncSetAttribute(h, which, value)) return r;
+  REQUIRE_FUNCTION(f, h);
+  if ((int)which < kFunctionAttributes) f->attributes[which] = value;
+  return CUDA_SUCCESS;
+}
 API CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel k, CUdevice) {
-  CUresult r = cuFuncSetAttribute((CUfunction)k, which, value);
-  CUresult error;
-  if (Function* f = r ? nullptr : find_function((CUfunction)k, error))
-    if ((int)which < kFunctionAttributes) f->attributes[which] = value;
-  return r;
+  return cuFuncSetAttribute((CUfunction)k, which, value);
 }
 
 API CUresult cuFuncGetParamInfo(CUfunction h, size_t index, size_t* offset, size_t* bytes) {
@@ -42,8 +46,8 @@ API CUresult cuFuncGetModule(CUmodule* out, CUfunction h) {
   return CUDA_SUCCESS;
 }
 API CUresult cuFuncGetName(const char** name, CUfunction h) {
+  if (!name || !h) return CUDA_ERROR_INVALID_VALUE;
   REQUIRE_FUNCTION(f, h);
-  if (!name) return CUDA_ERROR_INVALID_VALUE;
   *name = f->name.c_str();
   return CUDA_SUCCESS;
 }

@@ -29,7 +29,8 @@ API CUresult cuMemFreeHost(void* p) {
   if (!session()->addresses.remove((uint64_t)p, Region::pinned, &r))
     return CUDA_ERROR_INVALID_VALUE;
   // Copies in progress may still write to the memory.
-  for (Context* c : session()->contexts.all()) synchronize(c);
+  for (Context* c : session()->contexts.all())
+    if (!c->destroyed) synchronize(c);  // others have no work, or were never active
   unmap_host_memory(p);
   munmap(p, r.bytes);
   return CUDA_SUCCESS;

@@ -91,8 +91,8 @@ API CUresult cuKernelGetFunction(CUfunction* out, CUkernel k) {
   return e;
 }
 API CUresult cuKernelGetName(const char** name, CUkernel h) {
+  if (!name || !h) return CUDA_ERROR_INVALID_VALUE;
   REQUIRE_KERNEL(k, h);
-  if (!name) return CUDA_ERROR_INVALID_VALUE;
   *name = k->name.c_str();
   return CUDA_SUCCESS;
 }

@@ -23,7 +23,9 @@ static CUresult refuse_memory_node(Stream& s) {
 static CUresult allocate_from(Pool* p, CUdeviceptr* out, size_t bytes, CUstream h) {
   Call call;
   if (CUresult r = call.begin(h)) return r;
-  if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = 0;
+  if (!bytes) return CUDA_SUCCESS;
   if (CUresult r = refuse_memory_node(*call.stream())) return r;
   if (!p) p = current_pool(call.context()->device);
   uint64_t at = 0;
@@ -45,6 +47,7 @@ API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPoo
 API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h) {
   Call call;
   if (CUresult r = call.begin(h)) return r;
+  if (!p) return CUDA_SUCCESS;
   if (session()->addresses.find(p).base != p) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = refuse_memory_node(*call.stream())) return r;
   Region r;

@@ -65,7 +65,8 @@ API CUresult cuStreamIsCapturing(CUstream h, CUstreamCaptureStatus* status) {
 }
 
 static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
-                             CUgraph* graph, const CUgraphNode** tail, size_t* count) {
+                             CUgraph* graph, const CUgraphNode** tail,
+                             const CUgraphEdgeData** edges, size_t* count) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_STREAM_REF(s, h, c);
   if (!status) return CUDA_ERROR_INVALID_VALUE;
@@ -75,6 +76,10 @@ static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64
   if (id) *id = s->capture->id;
   if (graph) *graph = (CUgraph)s->capture->graph;
   if (tail) *tail = (const CUgraphNode*)s->tail.data();
+  if (edges) {
+    s->tail_edges.resize(s->tail.size());
+    *edges = s->tail_edges.data();
+  }
   if (count) *count = s->tail.size();
   return CUDA_SUCCESS;
 }
@@ -82,13 +87,12 @@ static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64
 #undef cuStreamGetCaptureInfo
 API CUresult cuStreamGetCaptureInfo_v2(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
                                        CUgraph* graph, const CUgraphNode** tail, size_t* count) {
-  return capture_info(h, status, id, graph, tail, count);
+  return capture_info(h, status, id, graph, tail, nullptr, count);
 }
 API CUresult cuStreamGetCaptureInfo_v3(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
                                        CUgraph* graph, const CUgraphNode** tail,
                                        const CUgraphEdgeData** edges, size_t* count) {
-  if (edges) *edges = nullptr;
-  return capture_info(h, status, id, graph, tail, count);
+  return capture_info(h, status, id, graph, tail, edges, count);
 }
 
 API CUresult cuStreamUpdateCaptureDependencies(CUstream h, CUgraphNode* nodes,

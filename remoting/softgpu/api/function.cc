@@ -19,8 +19,8 @@ API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction f) {
   return CUDA_SUCCESS;
 }
 API CUresult cuFuncGetName(const char** name, CUfunction f) {
+  if (!name || !f) return CUDA_ERROR_INVALID_VALUE;
   REQUIRE_KERNEL_STATE(k, f);
-  if (!name) return CUDA_ERROR_INVALID_VALUE;
   *name = k->description.name.c_str();
   return CUDA_SUCCESS;
 }

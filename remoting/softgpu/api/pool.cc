@@ -13,7 +13,9 @@ API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPoo
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_LIVE(Pool, p, h);
   REQUIRE_STREAM_REF(s, hs, c);
-  if (!out || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = 0;
+  if (!bytes) return CUDA_SUCCESS;
   if (invalidate_capture_of(s)) return CUDA_ERROR_NOT_SUPPORTED;  // there are no allocation nodes
   if (CUresult r = allocate_memory(c, bytes, out)) return r;
   add_to_pool(p, *out, bytes);
@@ -28,6 +30,7 @@ API CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream s) {
 API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream hs) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_STREAM_REF(s, hs, c);
+  if (!p) return CUDA_SUCCESS;
   {
     std::lock_guard lock(driver()->mutex);
     auto it = driver()->allocations.find(p);

@@ -40,8 +40,9 @@ struct StreamState {
   };
   std::deque<Operation> queue;
   bool has_thread = false;
-  std::shared_ptr<Capture> capture;  // not null: calls become nodes of its graph
-  std::vector<GraphNode*> tail;      // dependencies of the next captured call
+  std::shared_ptr<Capture> capture;         // not null: calls become nodes of its graph
+  std::vector<GraphNode*> tail;             // dependencies of the next captured call
+  std::vector<CUgraphEdgeData> tail_edges;  // from them, for queries: of the default kind
 };
 
 }  // namespace softgpu

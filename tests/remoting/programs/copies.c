@@ -214,6 +214,10 @@ static void pools(void) {
   OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
   printf(" %llu\n", (unsigned long long)used);
   SHOW(cuMemFreeAsync(p, s));
+  p = 1;
+  SHOW(cuMemAllocFromPoolAsync(&p, 0, pool, s));
+  printf("nothing is allocated at %llu\n", (unsigned long long)p);
+  SHOW(cuMemFreeAsync(p, s));
 }
 
 int main(void) {

@@ -28,6 +28,15 @@ int main(void) {
   SHOW(cuLaunchKernel(bump, 1, 1, 1, 2048, 1, 1, 0, 0, params, 0));
   SHOW(cuLaunchKernel(bump, 1, 70000, 1, 32, 1, 1, 0, 0, params, 0));
   SHOW(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 1 << 20, 0, params, 0));
+  SHOW(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 60000, 0, params, 0));
+  SHOW(cuFuncSetAttribute(bump, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 60000));
+  SHOW(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 60000, 0, params, 0));
+  const char* name = "";
+  SHOW(cuFuncGetName(&name, bump));
+  printf("name %s\n", name);
+  SHOW(cuFuncGetName(&name, 0));
+  SHOW(cuFuncGetName(0, bump));
+  SHOW(cuKernelGetName(&name, 0));
   SHOW(cuLaunchKernel((CUfunction)0x77, 1, 1, 1, 32, 1, 1, 0, 0, params, 0));
   SHOW(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 0, (CUstream)0x99, params, 0));
   SHOW(cuLaunchKernel(bump, 1, 1, 1, 32, 1, 1, 0, 0, params, 0));

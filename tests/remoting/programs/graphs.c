@@ -22,6 +22,19 @@ static void CUDA_CB between(void* data) {
   for (int i = 0; i < N; ++i) in[i] = out[i] * 10;
 }
 
+/* Every dependency has edge data, here of the default kind. */
+static void show_capture_info(CUstream s) {
+  CUstreamCaptureStatus status;
+  const CUgraphNode* nodes = 0;
+  const CUgraphEdgeData* edges = 0;
+  size_t n = 0;
+  OK(cuStreamGetCaptureInfo_v3(s, &status, 0, 0, &nodes, &edges, &n));
+  printf("status %d, %zu dependencies", (int)status, n);
+  for (size_t i = 0; i < n; ++i)
+    printf(", type %d from port %d to %d", edges[i].type, edges[i].from_port, edges[i].to_port);
+  printf("\n");
+}
+
 int main(void) {
   CUcontext c;
   CUmodule m;
@@ -50,6 +63,7 @@ int main(void) {
   OK(cuMemcpyHtoDAsync(p, in, sizeof in, s));
   OK(cuLaunchKernel(f, 1, 1, 1, 1024, 1, 1, 0, s, params, 0));
   OK(cuMemcpyDtoHAsync(out, p, sizeof out, s));
+  show_capture_info(s);
   OK(cuStreamEndCapture(s, &g));
   size_t nodes = 0, edges = 0;
   OK(cuGraphGetNodes(g, 0, &nodes));

@@ -30,6 +30,19 @@ static void expect(const char* name, CUdeviceptr p, unsigned v) {
   printf("%s: all %u\n", name, v);
 }
 
+/* A query of its state creates the handle of a primary context that is not active. */
+static void free_host_memory_beside_an_inactive_context(void) {
+  CUdevice device;
+  unsigned flags;
+  int active = -1;
+  void* memory;
+  OK(cuDeviceGet(&device, 1));
+  OK(cuDevicePrimaryCtxGetState(device, &flags, &active));
+  printf("the second context is active: %d\n", active);
+  OK(cuMemHostAlloc(&memory, 4096, 0));
+  OK(cuMemFreeHost(memory));
+}
+
 int main(void) {
   int count = 0;
   OK(cuInit(0));
@@ -47,6 +60,7 @@ int main(void) {
     OK(cuModuleGetFunction(&bumps[d], modules[d], "bump"));
     OK(cuMemAlloc(&p[d], N * 4));
     OK(cuMemsetD32(p[d], 10 * (unsigned)(d + 1), N));
+    free_host_memory_beside_an_inactive_context();
   }
   printf("bus ids differ: %d\n", strcmp(bus[0], bus[1]) != 0);
   printf("ranges are disjoint: %d\n", p[0] + N * 4 <= p[1] || p[1] + N * 4 <= p[0]);
