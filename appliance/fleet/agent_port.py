@@ -1,9 +1,11 @@
 """The agents' port: accepts within limits and passes the bytes to gRPC on a Unix socket.
 
 gRPC accepts without limits. A connection is anonymous until a stream on it has been admitted.
-Anonymous connections have limits in total and by address, and a deadline. TLS is between agent and
-gRPC: this port sees encrypted bytes only. gRPC names a connection by the address to which its end
-of the Unix socket is bound.
+Anonymous connections have limits in total and by address. A connection without a stream has a
+deadline; TLS ensures that only holders of a certificate begin one, so the time in which the
+appliance decides about a stream does not count. TLS is between agent and gRPC: this port sees
+encrypted bytes only. gRPC names a connection by the address to which its end of the Unix socket is
+bound.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from appliance.runtime.connection_table import ConnectionLimits, ConnectionTable
 
 log = logging.getLogger("appliance.gateway")
 
-ADMISSION_SECONDS = 20.0
-"""Time from the connection to an admitted stream, and from the end of a stream to the next one."""
+STREAM_SECONDS = 20.0
+"""Time from the connection to its first stream, and from the end of the last one to the next."""
 CHECK_INTERVAL_SECONDS = 1.0
+QUEUE_RETRY_SECONDS = 0.2
+"""Time between attempts to connect to gRPC while its queue is full."""
 PEER_PREFIX = "unix-abstract:"
 
 
@@ -51,12 +55,10 @@ class Side(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        connection, other = self.connection, self.other
+        connection = self.connection
         self.connection = self.other = self.transport = None
-        if other is not None and other.transport is not None:
-            other.transport.close()
         if connection is not None:
-            connection.lost()
+            connection.close()
 
 
 class AgentConnection:
@@ -65,39 +67,64 @@ class AgentConnection:
     def __init__(self, port: AgentPort, network: str, name: str) -> None:
         self._port, self.network, self.name = port, network, name
         self.expires_at = math.inf
+        self.streams = 0
         self._outside, self._inside = Side(self), Side(self)
+        self._outside.other, self._inside.other = self._inside, self._outside
         self.opening: asyncio.Task[None] | None = None
 
     def abort(self) -> None:
-        if self.opening is not None:
-            self.opening.cancel()
+        self._stop_opening()
         for side in (self._outside, self._inside):
             if side.transport is not None:
                 side.transport.abort()
 
-    def lost(self) -> None:
+    def close(self) -> None:
+        """Close both sides, after what was received has been passed on."""
+        self._stop_opening()
+        for side in (self._outside, self._inside):
+            if side.transport is not None:
+                side.transport.close()
         self._port.remove(self)
+
+    def _stop_opening(self) -> None:
+        if self.opening is not None:
+            self.opening.cancel()
 
     async def open(self, accepted: socket.socket, path: str) -> None:
         """Connect the accepted socket with gRPC."""
         loop = asyncio.get_running_loop()
-        inner = socket.socket(socket.AF_UNIX)
         try:
-            inner.setblocking(False)
-            inner.bind(b"\0" + self.name.encode())
-            await loop.sock_connect(inner, path)
-            self._outside.other, self._inside.other = self._inside, self._outside
+            inner = await connect_to_grpc(self.name, path)
             await loop.create_unix_connection(lambda: self._inside, sock=inner)
             await loop.connect_accepted_socket(lambda: self._outside, accepted)
         except (OSError, asyncio.CancelledError) as error:
             if isinstance(error, OSError):
                 log.warning("gateway: a connection failed: %s", error)
-            inner.close()
             accepted.close()
             self.abort()
-            self.lost()
+            self._port.remove(self)
         finally:
             self.opening = None
+
+
+async def connect_to_grpc(name: str, path: str) -> socket.socket:
+    """Return a socket bound to an abstract name and connected to a path.
+
+    Waits while the queue of the other end is full. asyncio would take such a socket for connected.
+    """
+    inner = socket.socket(socket.AF_UNIX)
+    try:
+        inner.setblocking(False)
+        inner.bind(b"\0" + name.encode())
+        while True:
+            try:
+                inner.connect(path)
+                return inner
+            except BlockingIOError:
+                await asyncio.sleep(QUEUE_RETRY_SECONDS)
+    except BaseException:
+        inner.close()
+        raise
 
 
 class AgentPort:
@@ -105,9 +132,11 @@ class AgentPort:
 
     def __init__(self, listening: socket.socket, limits: ConnectionLimits) -> None:
         self._listening, self._path = listening, ""
-        self._table = ConnectionTable(limits)
+        self.table = ConnectionTable(limits)
         self._connections: dict[str, AgentConnection] = {}
         self._numbers, self._prefix = itertools.count(), f"busbar-{secrets.token_hex(8)}-"
+        self._seconds = 0.0
+        """Time in which this process ran. A process that gets no time closes no connection."""
 
     def start(self, path: str) -> None:
         """Set the path of gRPC's socket. Call before `accept`."""
@@ -122,7 +151,7 @@ class AgentPort:
                 accepted, address = await loop.sock_accept(self._listening)
             except OSError as error:
                 log.error("gateway: accepting failed, trying again: %s", error)
-                self._table.evict_oldest()
+                self.table.evict_oldest()
                 await asyncio.sleep(CHECK_INTERVAL_SECONDS)
                 continue
             self._add(accepted, address[0])
@@ -131,8 +160,8 @@ class AgentPort:
         accepted.setblocking(False)
         name = f"{self._prefix}{next(self._numbers)}"
         connection = AgentConnection(self, client_network(address), name)
-        connection.expires_at = asyncio.get_running_loop().time() + ADMISSION_SECONDS
-        if not self._table.add(connection):
+        connection.expires_at = self._seconds + STREAM_SECONDS
+        if not self.table.add(connection):
             accepted.close()
             return
         self._connections[name] = connection
@@ -144,21 +173,32 @@ class AgentPort:
         """Close connections without a stream at their deadlines, until cancelled."""
         while True:
             await asyncio.sleep(CHECK_INTERVAL_SECONDS)
-            self._table.close_expired(asyncio.get_running_loop().time())
+            self.check_deadlines()
 
-    def admit(self, peer: str) -> None:
-        """Record that a stream of this connection was admitted. `peer` is gRPC's name of it."""
+    def check_deadlines(self) -> None:
+        self._seconds += CHECK_INTERVAL_SECONDS
+        self.table.close_expired(self._seconds)
+
+    def begin_stream(self, peer: str) -> None:
+        """Record that a holder of a certificate began a stream. `peer` is gRPC's name of it."""
         if connection := self._connections.get(peer.removeprefix(PEER_PREFIX)):
-            self._table.authenticate(connection)
+            connection.streams += 1
             connection.expires_at = math.inf
 
-    def end_stream(self, peer: str) -> None:
-        """Record that the stream ended. The agent closes the connection or begins another one."""
+    def admit(self, peer: str) -> None:
+        """Record that a stream was admitted: the connection is not evicted any more."""
         if connection := self._connections.get(peer.removeprefix(PEER_PREFIX)):
-            connection.expires_at = asyncio.get_running_loop().time() + ADMISSION_SECONDS
+            self.table.authenticate(connection)
+
+    def end_stream(self, peer: str) -> None:
+        """Record that a stream ended. After the last one the connection has a deadline again."""
+        if connection := self._connections.get(peer.removeprefix(PEER_PREFIX)):
+            connection.streams -= 1
+            if connection.streams == 0:
+                connection.expires_at = self._seconds + STREAM_SECONDS
 
     def remove(self, connection: AgentConnection) -> None:
-        self._table.remove(connection)
+        self.table.remove(connection)
         self._connections.pop(connection.name, None)
 
 

@@ -30,7 +30,9 @@ from appliance.runtime import descriptors
 from appliance.runtime.connection_table import ConnectionLimits
 from nodes.protocol import fleet_pb2_grpc, limits
 
-HANDSHAKE_MILLISECONDS, MAX_STREAMS = 10_000, 4
+MAX_STREAMS = 4
+HANDSHAKE_MILLISECONDS = 300_000
+"""By the clock. The agent port ends silent connections earlier, by a time of its own."""
 DESCRIPTORS_PER_CONNECTION = 4
 """The agent's socket, both ends of the Unix socket to gRPC, and a reserve."""
 SERVER_OPTIONS = (

@@ -86,24 +86,32 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
     async def Connect(
         self, request_iterator: AsyncIterator[fleet_pb2.AgentMessage], context: Context
     ) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
-        stream = await self._admit(context)
-        self._port.admit(context.peer())
+        peer = context.peer()
+        self._port.begin_stream(peer)
+        try:
+            stream = await self._admit(context)
+            self._port.admit(peer)
+            self._replace_older(stream)
+            reader = asyncio.create_task(self._read(stream, request_iterator))
+            try:
+                async for message in self._messages(stream):
+                    yield message
+                if stream.error is not None:
+                    await context.abort(*stream.error)
+            finally:
+                reader.cancel()
+                if self._streams.get(stream.node) is stream:
+                    del self._streams[stream.node]
+        finally:
+            self._port.end_stream(peer)
+
+    def _replace_older(self, stream: Stream) -> None:
+        """Make this the stream of its node, and end the one before it."""
         if older := self._streams.get(stream.node):
             older.end()
         self._streams[stream.node] = stream
         if stream.serial in self._controller.ended_serials:  # while the request was pending
             stream.end(REVOKED)
-        reader = asyncio.create_task(self._read(stream, request_iterator))
-        try:
-            async for message in self._messages(stream):
-                yield message
-            if stream.error is not None:
-                await context.abort(*stream.error)
-        finally:
-            reader.cancel()
-            self._port.end_stream(context.peer())
-            if self._streams.get(stream.node) is stream:
-                del self._streams[stream.node]
 
     async def _messages(self, stream: Stream) -> AsyncIterator[fleet_pb2.ApplianceMessage]:
         sent_at = 0.0

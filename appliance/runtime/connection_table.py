@@ -20,7 +20,7 @@ class Member(Protocol):
     network: str
     """Address of the client, or its IPv6 network."""
     expires_at: float
-    """Time on the clock of the event loop at which the connection is closed; may be infinite."""
+    """Time on the clock of the port at which the connection is closed; may be infinite."""
 
     def abort(self) -> None:
         """Close the connection at once. It leaves the table later, by `remove`."""

@@ -72,6 +72,23 @@ def test_anonymous_connections_of_one_address_are_limited(appliance: AppliancePr
         assert not closed_by_peer(opened[-1]), "the newest stay"
 
 
+def test_connections_of_an_agents_own_address_do_not_end_its_stream(
+    appliance: ApplianceProcess, agent: LiveAgent
+) -> None:
+    """An admitted stream marks its connection; without it, its connection would be the oldest."""
+    with agent.stream() as replies, contextlib.ExitStack() as stack:
+        next(replies)
+        opened = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", appliance.fleet_port), 5))
+            for _ in range(2 * PER_ADDRESS)
+        ]
+        end = time.monotonic() + LIMIT_SECONDS
+        while sum(map(closed_by_peer, opened)) < PER_ADDRESS and time.monotonic() < end:
+            pass
+        assert isinstance(next(replies), fleet_pb2.ApplianceMessage)
+        assert isinstance(next(replies), fleet_pb2.ApplianceMessage)
+
+
 def test_flood_of_anonymous_connections_ends_no_stream(
     appliance: ApplianceProcess, agent: LiveAgent
 ) -> None:
