@@ -103,6 +103,24 @@ def nvml_prototypes(header: Path) -> dict[str, Prototype]:
     return found
 
 
+GRAPHICS_HEADERS = ("cudaGL.h", "cudaEGL.h", "cudaVDPAU.h")
+
+
+def graphics_functions(include: Path) -> set[str]:
+    """Return the exported functions of the graphics headers.
+
+    The headers are read as text, because they include headers of graphics libraries. The macros
+    rename functions to the symbols of their second version and per-thread form.
+    """
+    text = "".join((include / name).read_text() for name in GRAPHICS_HEADERS)
+    names = set(re.findall(r"CUresult +CUDAAPI +(cu\w+) *\(", text))
+    for base, form, symbol in re.findall(
+        r"#define +(cu\w+) +(?:__CUDA_API_(PTDS|PTSZ)\()?(cu\w+)", text
+    ):
+        names |= {base, symbol, f"{symbol}_{form.lower()}" if form else symbol}
+    return {name for name in names if not name.startswith("cuWGL")}
+
+
 def base_name(symbol: str) -> str:
     return re.sub(r"(_ptsz|_ptds)$", "", symbol)
 

@@ -30,8 +30,8 @@ def coverage(calls: dict[str, spec.Call], refused: dict[str, str], tests: dict[s
     """Return the coverage page. `tests` maps functions to test ids."""
     lines = [
         "# Coverage of the CUDA driver API\n\n",
-        "This page lists every function of `cuda.h`. It is generated from `remoting/spec`; a\n",
-        "test fails if it is stale.\n\n",
+        "This page lists every function of `cuda.h` and of the graphics headers. It is\n",
+        "generated from `remoting/spec`; a test fails if it is stale.\n\n",
         "- *Tested* functions are called by the named test, directly and remoted.\n",
         "- *Implemented* functions have no test of their own. The table shows their class, see\n",
         "  `remoting/spec/cuda_driver.spec`.\n",
@@ -94,6 +94,11 @@ def main() -> None:
     calls = spec.read(arguments.spec / "cuda_driver.spec")
     refused = spec.read_refused(arguments.spec / "cuda_driver.refused")
     spec.check_complete(calls, refused, set(prototypes))
+    refused |= {
+        name: "windows are on the client, the GPU is on the node"
+        for name in headers.graphics_functions(arguments.include)
+        if headers.base_name(name) == name
+    }
     if arguments.coverage:
         tests = tested_functions(
             arguments.include / "cuda.h", arguments.spec.parent.parent / "tests"

@@ -103,6 +103,7 @@ def test_library_exports_exactly_the_header_functions(library: Path) -> None:
     ).stdout
     names = {line.split()[-1] for line in out.splitlines()}
     assert set(headers.cuda_prototypes(cuda_include() / "cuda.h")) <= names
+    assert headers.graphics_functions(cuda_include()) <= names
     assert all(n.startswith(("cu", "softgpu_")) for n in names), sorted(names)[:5]
 
 
