@@ -11,7 +11,7 @@ import math
 import signal
 import time
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +19,12 @@ import grpc
 
 from nodes import metrics
 from nodes.channel import Outbox, open_channel, retry_delays, with_jitter
+from nodes.context_memory import measure_contexts
 from nodes.credential_keeper import CredentialKeeper
 from nodes.desired_state import to_grants
 from nodes.gpus import Gpu, Nvml
 from nodes.launcher_control import LauncherControl, LauncherError, SessionList
+from nodes.memory_watch import COMPARE_SECONDS, MemoryWatch
 from nodes.messages import encode_inventory, encode_report
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 
@@ -48,6 +50,7 @@ class Agent:
         self.gpus = self.nvml.gpus()
         self.heartbeat_seconds = 2.0
         self.applied_generation = 0
+        self.memory_watch: MemoryWatch | None = None  # after the contexts are measured
         self._desired: fleet_pb2.DesiredState | None = None
         self._last_summary: object = None
 
@@ -58,6 +61,7 @@ class Agent:
             loop.add_signal_handler(s, self.stop.set)
         background = [
             asyncio.create_task(self._report_periodically()),
+            asyncio.create_task(self._watch_memory()),
             asyncio.create_task(self.keeper.run()),
         ]
         delays = retry_delays()
@@ -161,6 +165,32 @@ class Agent:
             except Exception:
                 log.exception("agent: heartbeat failed, will retry")
 
+    async def _watch_memory(self) -> None:
+        """Compare NVML with the ledger periodically. The software GPU accounts for itself."""
+        if self.nvml.software():
+            return
+        measured = await asyncio.to_thread(measure_contexts, self.gpus)
+        log.info("agent: context memory measured: %s", describe_contexts(measured))
+        self.memory_watch = MemoryWatch(measured)
+        while True:
+            await asyncio.sleep(with_jitter(COMPARE_SECONDS))
+            try:
+                await self.compare_memory()
+            except Exception:
+                log.exception("agent: memory not compared, retrying in %.0f s", COMPARE_SECONDS)
+
+    async def compare_memory(self) -> None:
+        """Kill the sessions that use more memory than they have charged."""
+        if self._desired is None or self.memory_watch is None:
+            return
+        node_id = uuid.UUID(self.keeper.credentials.identity.node_id)
+        used = await asyncio.to_thread(self.nvml.process_memory, self.gpus)
+        listed = await self._sessions()
+        grants = to_grants(self._desired, node_id).grants
+        for excess in self.memory_watch.compare(used, listed.sessions, grants):
+            log.warning("agent: session %s: %s", excess.session_id, excess.reason())
+            await asyncio.to_thread(self.launcher.kill_session, excess.session_id, excess.reason())
+
     async def check_gpus(self) -> None:
         """Enumerate the GPUs and send the inventory if it changed."""
         try:
@@ -201,6 +231,11 @@ class Agent:
         self.gpus = await asyncio.to_thread(self.nvml.gpus)
         inventory = encode_inventory(self.nvml, self.gpus, self.addresses if port else [], port)
         self.outbox.put(fleet_pb2.AgentMessage(inventory=inventory))
+
+
+def describe_contexts(measured: Mapping[uuid.UUID, int | None]) -> str:
+    """Return the bytes of a context by GPU for the log."""
+    return " ".join(f"{gpu}={'unknown' if n is None else n}" for gpu, n in measured.items())
 
 
 def describe_change(before: Sequence[Gpu], after: Sequence[Gpu]) -> str:

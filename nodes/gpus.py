@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,16 @@ class Nvml:
             for i, (handle, links) in enumerate(zip(handles, read_links(handles), strict=True))
         ]
 
+    def process_memory(self, gpus: Sequence[Gpu]) -> dict[uuid.UUID, dict[int, int]]:
+        """Return the memory of each process on each GPU, where NVML supports it."""
+        return {
+            g.uuid: read_optional(
+                lambda i: read_process_memory(pynvml.nvmlDeviceGetHandleByIndex(i)), g.index
+            )
+            or {}
+            for g in gpus
+        }
+
     def read(self, index: int, reader: str) -> float | None:
         """Return one value of a GPU by the name of its reader, or None if it is unsupported."""
         value = read_optional(lambda: READERS[reader](pynvml.nvmlDeviceGetHandleByIndex(index)))
@@ -87,6 +97,12 @@ def read_gpu(index: int, handle: Any, links: dict[int, str]) -> Gpu:
         mig=read_optional(mig_enabled, handle) or False,
         links=tuple(sorted(links.items())),
     )
+
+
+def read_process_memory(handle: Any) -> dict[int, int]:
+    """Return the bytes that NVML shows for each process; those without a value are left out."""
+    processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    return {p.pid: int(p.usedGpuMemory) for p in processes if p.usedGpuMemory is not None}
 
 
 def mig_enabled(handle: Any) -> bool:

@@ -11,6 +11,7 @@ from nodes import launcher_layouts as layouts
 from nodes.launcher_layouts import Isolation, Kind, SessionState
 
 TIMEOUT_SECONDS = 10.0
+MAX_REASON_BYTES = 103
 ISOLATION_MEASURES = {
     "seccomp": Isolation.SECCOMP,
     "no_new_privs": Isolation.NO_NEW_PRIVS,
@@ -214,6 +215,12 @@ class LauncherControl:
         kind, _ = self._request(Kind.GRANTS, grants.encode())
         if kind != Kind.OK:
             raise LauncherError("the launcher rejected the grants")
+
+    def kill_session(self, session_id: uuid.UUID, reason: str) -> bool:
+        """Kill a session, which ends with this reason. Return whether it ran."""
+        request = layouts.KillSession(session_id.bytes, reason.encode()[:MAX_REASON_BYTES])
+        kind, _ = self._request(Kind.KILL_SESSION, request.pack())
+        return kind == Kind.OK
 
     def sessions(self) -> SessionList:
         """Return the sessions, including those that ended during the last two minutes."""

@@ -19,6 +19,7 @@ MAX_DEVICES = 16
 class Kind(IntEnum):
     GRANTS = 1
     SESSIONS = 2
+    KILL_SESSION = 3
     OK = 100
     SESSION_LIST = 101
     REFUSED = 102
@@ -169,6 +170,28 @@ class Grants:
             self.key_count,
             self.allocation_count,
         )
+
+
+_KILL_SESSION = Struct("<16s104s")
+
+
+@dataclass(frozen=True, slots=True)
+class KillSession:
+    id: bytes
+    reason: bytes
+
+    SIZE: ClassVar[int] = _KILL_SESSION.size
+
+    def pack(self) -> bytes:
+        return _KILL_SESSION.pack(
+            self.id,
+            self.reason,
+        )
+
+    @classmethod
+    def unpack(cls, raw: bytes) -> KillSession:
+        values = _KILL_SESSION.unpack(raw)
+        return cls(*values)
 
 
 _SESSION_RECORD = Struct("<16s16sIIQQQQQII56s104s64s256s16Q")

@@ -59,6 +59,7 @@ OUTPUTS = (
             "Allocation",
             "TicketKey",
             "Grants",
+            "KillSession",
             "SessionRecord",
             "SessionList",
         ),

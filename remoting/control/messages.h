@@ -24,8 +24,9 @@ struct Header {
 
 // ---- agent and launcher ----
 enum class Kind : uint32_t {
-  grants = 1,    // Grants, then Allocation[]; replied to with ok or refused
-  sessions = 2,  // empty; replied to with session_list
+  grants = 1,        // Grants, then Allocation[]; replied to with ok or refused
+  sessions = 2,      // empty; replied to with session_list
+  kill_session = 3,  // KillSession; replied to with ok, or refused if there is no such session
   ok = 100,
   session_list = 101,  // SessionList, then SessionRecord[]
   refused = 102,
@@ -89,6 +90,11 @@ struct SessionList {
   uint32_t count, port;
 };
 
+struct KillSession {
+  uint8_t id[16];
+  char reason[104];
+};
+
 // ---- launcher and session server ----
 struct SessionStart {
   uint8_t id[16];
@@ -113,7 +119,8 @@ struct EndReason {
 };
 
 static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 568 && sizeof(Grants) == 200 &&
-              sizeof(SessionRecord) == 696 && sizeof(SessionStatus) == 32);
+              sizeof(SessionRecord) == 696 && sizeof(KillSession) == 120 &&
+              sizeof(SessionStatus) == 32);
 
 // A time of transport::now_ms(). Without a deadline the timeouts of the socket apply to each system
 // call.

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "control/log.h"
@@ -34,6 +35,11 @@ void serve(int fd, std::vector<uint8_t>& body, Grants& grants, Sessions& session
       sent = control::send_message(fd, ok ? Kind::ok : Kind::refused, nullptr, 0);
     } else if (h.kind == (uint32_t)Kind::sessions) {
       sent = reply_sessions(fd, grants, sessions, data_port);
+    } else if (h.kind == (uint32_t)Kind::kill_session) {
+      control::KillSession request{};
+      std::memcpy(&request, body.data(), std::min<size_t>(h.body_bytes, sizeof request));
+      bool ok = h.body_bytes == sizeof request && sessions.kill_session(request);
+      sent = control::send_message(fd, ok ? Kind::ok : Kind::refused, nullptr, 0);
     }
     if (!sent) return;
   }

@@ -272,6 +272,17 @@ bool Sessions::contains(pid_t pid) {
   });
 }
 
+bool Sessions::kill_session(const control::KillSession& request) {
+  std::lock_guard lock(mutex_);
+  auto it = sessions_.find(hex(request.id, 16));
+  if (it == sessions_.end() || it->second.record.state == (uint32_t)SessionState::closed)
+    return false;
+  char (&reason)[sizeof request.reason] = it->second.record.reason;
+  std::snprintf(reason, sizeof reason, "%.*s", (int)sizeof request.reason - 1, request.reason);
+  kill_process(it->second.pidfd);
+  return true;
+}
+
 void Sessions::end_all(const char* reason) {
   std::vector<Session> ending;
   {

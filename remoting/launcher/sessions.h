@@ -64,6 +64,8 @@ class Sessions {
   // Returns all sessions, including those that ended in the last two minutes.
   std::vector<control::SessionRecord> list();
   bool contains(pid_t pid);  // true for the process of a session that has not ended
+  // Kills a session, whose record shows the reason. False if there is none that runs.
+  bool kill_session(const control::KillSession& request);
   // Ends all sessions. Blocks until they have ended, but not longer than the deadline of an end.
   void end_all(const char* reason);
 
