@@ -11,7 +11,8 @@
 namespace busbar::images {
 
 namespace {
-constexpr uint16_t kGpuMachine = 190;  // EM_CUDA
+constexpr uint16_t kGpuMachine = 190;           // EM_CUDA
+constexpr uint64_t kSectionAlignment = 1 << 8;  // bytes
 
 using Sections = std::vector<Elf64_Shdr>;
 using Segments = std::vector<Elf64_Phdr>;
@@ -96,6 +97,16 @@ bool has_bytes(const Elf64_Shdr& s) {
   return s.sh_type != SHT_NULL && s.sh_type != SHT_NOBITS;
 }
 
+bool occupies_memory(const Elf64_Shdr& s) {
+  return s.sh_type == SHT_NOBITS || (has_bytes(s) && (s.sh_flags & SHF_ALLOC));
+}
+
+// Shared memory is on the chip.
+bool is_shared(std::string_view file, const Elf64_Shdr& names, const Elf64_Shdr& s) {
+  std::string_view name = file.substr(names.sh_offset, names.sh_size).substr(s.sh_name);
+  return name.starts_with(".nv.shared.");
+}
+
 // The bytes of all sections are checked before the contents of any: they refer to each other.
 bool valid_sections(std::string_view file, const Sections& all, uint32_t names) {
   if (all.empty()) return true;
@@ -124,6 +135,22 @@ bool valid_elf(std::string_view file, Machine machine) {
          read_table(file, h.e_phoff, h.e_phnum, segments) &&
          std::all_of(segments.begin(), segments.end(),
                      [&](auto& s) { return inside(file, s.p_offset, s.p_filesz); });
+}
+
+uint64_t elf_memory_bytes(std::string_view file) {
+  Elf64_Ehdr h;
+  Sections sections;
+  Segments segments;
+  uint32_t names = 0;
+  if (!read_header(file, Machine::any, h) || !read_sections(file, h, sections, names) ||
+      !read_table(file, h.e_phoff, h.e_phnum, segments))
+    return UINT64_MAX;
+  CheckedSize of_sections = 0, of_segments = 0;
+  for (auto& s : sections)
+    if (occupies_memory(s) && !is_shared(file, sections[names], s))
+      of_sections = of_sections.rounded_up(kSectionAlignment) + s.sh_size;
+  for (auto& s : segments) of_segments = of_segments.rounded_up(kSectionAlignment) + s.p_memsz;
+  return std::max(of_sections.value(), of_segments.value());
 }
 
 uint64_t elf_extent(const void* file) {

@@ -61,8 +61,8 @@ class Account::Connection {
   uint32_t own_ = 0;  // the entry of this session
 };
 
-Account::Account(std::vector<uint64_t> limits)
-    : limits_(std::move(limits)), thread_([this] { run(); }) {}
+Account::Account(std::vector<uint64_t> limits, std::chrono::milliseconds patience)
+    : limits_(std::move(limits)), patience_(patience), thread_([this] { run(); }) {}
 
 Account::~Account() {
   {
@@ -93,8 +93,18 @@ bool Account::reserve(uint32_t partition, uint64_t bytes) {
   Outcome outcome;
   std::unique_lock lock(mutex_);
   post({0, (uint32_t)LedgerOp::reserve, partition, bytes, {}}, &outcome);
-  changed_.wait(lock, [&] { return outcome.answered || stopping_; });
+  changed_.wait_for(lock, patience_, [&] { return outcome.answered || stopping_; });
+  if (!outcome.answered) abandon(&outcome);
   return outcome.granted;
+}
+
+// The request stays, because the launcher may have applied it. Requires mutex_.
+void Account::abandon(const Outcome* outcome) {
+  for (auto& r : requests_)
+    if (r.outcome == outcome) {
+      r.outcome = nullptr;
+      r.abandoned = true;
+    }
 }
 
 void Account::release(uint32_t partition, uint64_t bytes) {
@@ -134,8 +144,12 @@ void Account::finish(const control::LedgerAnswer& answer) {
   Request request = requests_.front();
   requests_.pop_front();
   auto& message = request.message;
-  if (message.op == (uint32_t)LedgerOp::reserve && answer.granted)
-    charged_here_[message.partition] += message.bytes;
+  if (message.op == (uint32_t)LedgerOp::reserve && answer.granted) {
+    if (request.abandoned)
+      post({0, (uint32_t)LedgerOp::release, message.partition, message.bytes, {}}, nullptr);
+    else
+      charged_here_[message.partition] += message.bytes;
+  }
   if (request.outcome) *request.outcome = {true, answer.granted != 0};
   changed_.notify_all();
 }

@@ -8,6 +8,7 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -23,15 +24,19 @@ namespace busbar::server {
 
 class Account {
  public:
+  // Time that a charge waits for a launcher.
+  static constexpr std::chrono::seconds kPatience{60};
+
   // `limits` of the partitions hold until the launcher shows its page.
-  explicit Account(std::vector<uint64_t> limits);
+  explicit Account(std::vector<uint64_t> limits, std::chrono::milliseconds patience = kPatience);
   ~Account();
   Account(const Account&) = delete;
 
   // Replaces the connection to the launcher. Takes over the socket.
   void connect(int socket);
 
-  // Charges memory. False, and nothing is charged, if the limit would be exceeded.
+  // Charges memory. False, and nothing is charged, if the limit would be exceeded or no launcher
+  // answers within kPatience.
   bool reserve(uint32_t partition, uint64_t bytes);
   // Releases what was granted. The values of this session show it at once.
   void release(uint32_t partition, uint64_t bytes);
@@ -54,14 +59,18 @@ class Account {
   };
   struct Request {
     control::LedgerRequest message;
-    Outcome* outcome;  // of a caller that waits; null: none does
+    Outcome* outcome;        // of a caller that waits; null: none does
+    bool abandoned = false;  // the caller no longer waits: a grant is released
   };
   void post(control::LedgerRequest message, Outcome* outcome);
   void run();
   void finish(const control::LedgerAnswer& answer);
   std::shared_ptr<const Connection> connection() const;
 
+  void abandon(const Outcome* outcome);
+
   const std::vector<uint64_t> limits_;
+  const std::chrono::milliseconds patience_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<const Connection> connection_;  // null: no launcher

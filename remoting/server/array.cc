@@ -1,8 +1,7 @@
 // Arrays of the program. They are charged to the ledger before the driver creates them.
-#include <algorithm>
-
-#include "checked_size.h"
+#include "server/array_memory.h"
 #include "server/handlers.h"
+#include "server/optional_call.h"
 #include "server/reply.h"
 #include "server/session.h"
 
@@ -10,36 +9,23 @@ namespace busbar::server {
 
 namespace {
 constexpr uint32_t kMaxChannels = 4;
-constexpr uint64_t kMaxChargeBytes = 1ull << 46, kChargeUnitBytes = 512;
 
-uint64_t channel_bytes(CUarray_format format) {
-  switch (format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return 1;
-    case CU_AD_FORMAT_HALF:
-    case CU_AD_FORMAT_UNSIGNED_INT16:
-    case CU_AD_FORMAT_SIGNED_INT16: return 2;
-    default: return 4;
-  }
+// Destroys what create() made.
+CUresult destroy(Driver& cu, ObjectKind kind, uint64_t value) {
+  if (kind == ObjectKind::array) return optional_call(cu.cuArrayDestroy, (CUarray)value);
+  return optional_call(cu.cuMipmappedArrayDestroy, (CUmipmappedArray)value);
 }
 
-// Returns an upper bound: other formats count as 4 bytes a channel, and the smaller levels of a
-// mipmap as half of the largest one.
-uint64_t charge_of(const CUDA_ARRAY3D_DESCRIPTOR& d, uint32_t levels) {
-  CheckedSize texels =
-      CheckedSize(d.Width) * std::max<size_t>(d.Height, 1) * std::max<size_t>(d.Depth, 1);
-  CheckedSize bytes = texels * std::max(1u, d.NumChannels) * channel_bytes(d.Format);
-  if (levels > 1) bytes = bytes + bytes.value() / 2;
-  return std::min(bytes.rounded_up(kChargeUnitBytes).value(), kMaxChargeBytes);
-}
-
-// Returns the partition of the current context.
-uint32_t partition_of(Session& s) {
-  CUdevice device = -1;
-  s.cu.cuCtxGetDevice(&device);
-  for (auto& d : s.devices)
-    if (d.device == device) return d.partition;
-  return 0;
+// Creates a cleared array, or a mipmapped array. Leaves nothing behind on failure.
+CUresult create(Driver& cu, const CUDA_ARRAY3D_DESCRIPTOR& d, uint32_t levels, uint64_t& made) {
+  CUresult r = levels
+                   ? optional_call(cu.cuMipmappedArrayCreate, (CUmipmappedArray*)&made, &d, levels)
+                   : optional_call(cu.cuArray3DCreate, (CUarray*)&made, &d);
+  if (r) return r;
+  r = levels ? clear_mipmap(cu, (CUmipmappedArray)made, d, levels)
+             : clear_array(cu, (CUarray)made, d);
+  if (r) destroy(cu, levels ? ObjectKind::mipmap : ObjectKind::array, made);
+  return r;
 }
 }  // namespace
 
@@ -47,14 +33,11 @@ uint32_t partition_of(Session& s) {
 void handlers::create_array(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   auto d = in.get<CUDA_ARRAY3D_DESCRIPTOR>();
-  uint32_t levels = in.get<uint32_t>(), partition = partition_of(s);
+  uint32_t levels = in.get<uint32_t>(), partition = s.current_partition();
   if (!in.ok() || d.NumChannels > kMaxChannels) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  uint64_t bytes = charge_of(d, levels), made = 0;
+  uint64_t bytes = array_charge(s.cu, d, levels), made = 0;
   if (!s.account.reserve(partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
-  CUresult r = CUDA_ERROR_NOT_SUPPORTED;
-  if (levels == 0 && s.cu.cuArray3DCreate) r = s.cu.cuArray3DCreate((CUarray*)&made, &d);
-  if (levels > 0 && s.cu.cuMipmappedArrayCreate)
-    r = s.cu.cuMipmappedArrayCreate((CUmipmappedArray*)&made, &d, levels);
+  CUresult r = create(s.cu, d, levels, made);
   if (r)
     s.account.release(partition, bytes);
   else
@@ -73,10 +56,7 @@ void handlers::destroy_array(Session& s, wire::Decoder in) {
   if (!in.ok() || (kind != ObjectKind::array && kind != ObjectKind::mipmap) ||
       !s.objects.contains(kind, value))
     return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
-  CUresult r = CUDA_ERROR_NOT_SUPPORTED;
-  if (kind == ObjectKind::array && s.cu.cuArrayDestroy) r = s.cu.cuArrayDestroy((CUarray)value);
-  if (kind == ObjectKind::mipmap && s.cu.cuMipmappedArrayDestroy)
-    r = s.cu.cuMipmappedArrayDestroy((CUmipmappedArray)value);
+  CUresult r = destroy(s.cu, kind, value);
   if (!r)
     for (auto& gone : s.objects.remove(kind, value))
       s.account.release(gone.entry.metadata.partition, gone.entry.metadata.bytes);

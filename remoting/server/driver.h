@@ -15,7 +15,7 @@ namespace busbar::server {
   CU(cuDeviceGetCount) CU(cuDeviceGet) CU(cuDeviceGetName) CU(cuDeviceGetUuid)                    \
   CU(cuDeviceTotalMem) CU(cuDeviceGetAttribute)                                                   \
   CU(cuDevicePrimaryCtxRetain) CU(cuDevicePrimaryCtxRelease) CU(cuCtxSetCurrent)                  \
-  CU(cuCtxGetDevice) CU(cuCtxSynchronize)                                                         \
+  CU(cuCtxGetCurrent) CU(cuCtxGetDevice) CU(cuCtxSynchronize) CU(cuCtxSetLimit)                   \
   CU(cuMemAddressReserve) CU(cuMemAddressFree) CU(cuMemCreate) CU(cuMemMap) CU(cuMemSetAccess)    \
   CU(cuMemUnmap) CU(cuMemRelease) CU(cuMemAlloc) CU(cuMemFree) CU(cuMemHostAlloc)                 \
   CU(cuMemFreeHost) CU(cuMemcpyHtoDAsync) CU(cuMemcpyDtoHAsync) CU(cuMemGetInfo)                  \

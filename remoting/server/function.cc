@@ -75,6 +75,7 @@ void reply_occupancy(Session& s, wire::Decoder in,
 
 CUresult describe_function(Session& s, CUfunction f, std::string& out) {
   if (CUresult r = s.cu.cuFuncLoad(f)) return r;
+  if (CUresult r = s.limits.admit(s.current_partition(), f)) return r;
   for (int a = 0; a < kFunctionAttributes; ++a) {
     int value = 0;
     CUresult r = s.cu.cuFuncGetAttribute(&value, (CUfunction_attribute)a, f);

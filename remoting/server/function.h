@@ -1,6 +1,6 @@
 // Functions of modules, as the client learns them.
 //
-// Thread safety: any thread.
+// Thread safety: thread `code`.
 #pragma once
 #include <cuda.h>
 
@@ -11,8 +11,8 @@
 
 namespace busbar::server {
 
-// Loads the function, so that no launch loads code, and appends its attributes and the layout of
-// its parameters.
+// Loads the function and charges its stacks, so that no launch loads code, and appends its
+// attributes and the layout of its parameters.
 CUresult describe_function(Session& s, CUfunction f, std::string& out);
 
 // Describes each function of a module with at most wire::kFunctionsInLoadReply functions, as

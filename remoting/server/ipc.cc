@@ -1,6 +1,6 @@
 // Memory of one session in another session of the same allocation. The driver exports it as a
-// descriptor, which the session servers pass through their control sockets. The ledger charges it
-// once, to the session that allocated it.
+// descriptor, which the session servers pass through their control sockets. Each session that maps
+// it is charged, because the memory exists until the last one unmaps it.
 #include "server/ipc.h"
 
 #include <openssl/rand.h>
@@ -97,6 +97,8 @@ void handlers::ipc_open(Session& s, wire::Decoder in) {
   auto range = s.reserved.find(at);
   if (range == s.reserved.end() || range->second != t.bytes || s.mapped.count(at))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  MemoryCharge charge(s.account, s.devices[device].partition, t.bytes);
+  if (!charge.granted()) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   int fd = request_memory(s, t);
   if (fd < 0) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   CUmemGenericAllocationHandle h = 0;
@@ -108,7 +110,7 @@ void handlers::ipc_open(Session& s, wire::Decoder in) {
   if (!r) r = s.cu.cuMemMap(at, t.bytes, 0, h, 0);
   if (!r && (r = s.cu.cuMemSetAccess(at, t.bytes, &access, 1))) s.cu.cuMemUnmap(at, t.bytes);
   if (h) s.cu.cuMemRelease(h);  // the mapping keeps it
-  if (!r) s.mapped[at] = {t.bytes, 0};
+  if (!r) s.mapped[at] = {t.bytes, 0, std::move(charge)};
   s.reply(reply, r);
 }
 

@@ -11,14 +11,17 @@
 
 #include "server/driver.h"
 #include "server/function_table.h"
+#include "server/memory_charge.h"
 
 namespace busbar::server {
 
 class LoadedModule {
  public:
-  LoadedModule(Driver& driver, CUmodule module) : handle(module), cu_(driver) {}
+  // `charge` is of its memory.
+  LoadedModule(Driver& driver, CUmodule module, MemoryCharge charge)
+      : handle(module), cu_(driver), charge_(std::move(charge)) {}
   LoadedModule(const LoadedModule&) = delete;
-  ~LoadedModule() { cu_.cuModuleUnload(handle); }
+  ~LoadedModule() { cu_.cuModuleUnload(handle); }  // and then releases the charge
   const CUmodule handle;
 
   // Adds a function to the table, unless remove_functions() was called before.
@@ -38,6 +41,7 @@ class LoadedModule {
 
  private:
   Driver& cu_;
+  const MemoryCharge charge_;
   std::mutex mutex_;
   std::vector<uint32_t> functions_;
   bool removed_ = false;

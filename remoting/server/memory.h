@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "server/driver.h"
+#include "server/memory_charge.h"
 
 namespace busbar::server {
 
@@ -38,7 +39,12 @@ struct PhysicalMemory {
 struct Mapping {
   uint64_t bytes = 0;
   uint64_t handle = 0;  // 0: memory of another session
+  MemoryCharge charge;  // of memory of another session, which may release it before
 };
+
+// Returns the bytes that a driver takes from the GPU for one allocation: pages of 4 KiB, or blocks
+// of 2 MiB on an NVIDIA GPU. Allocations of up to 1 MiB share blocks there.
+uint64_t allocation_charge(const Driver& cu, uint64_t bytes);
 
 // Clears mapped memory, which another tenant may have used, and waits for the end. Does nothing if
 // the driver provides cleared memory.

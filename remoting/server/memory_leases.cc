@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "checked_size.h"
+#include "server/device_scope.h"
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/session.h"
@@ -11,7 +12,6 @@ namespace busbar::server {
 
 namespace {
 constexpr uint64_t kMaxAllocationBytes = 1ull << 46;
-constexpr uint64_t kChargeUnitBytes = 512;
 
 CUmemAllocationProp properties(CUdevice device) {
   CUmemAllocationProp p{};
@@ -56,6 +56,16 @@ CUresult map_fresh(Session& s, const DeviceState& d, uint64_t at, uint64_t bytes
   }
   return r;
 }
+
+// Allocates memory outside of the arena. Leaves nothing behind on failure.
+CUresult allocate_cleared(Session& s, const DeviceState& d, uint64_t bytes, CUdeviceptr* at) {
+  DeviceScope scope(s.cu, d.device);
+  if (CUresult r = scope.status()) return r;
+  if (CUresult r = s.cu.cuMemAlloc(at, bytes)) return r;
+  CUresult r = clear_mapped(s.cu, *at, bytes);
+  if (r) s.cu.cuMemFree(*at);
+  return r;
+}
 }  // namespace
 
 // device, 0, address inside the arena, bytes
@@ -70,7 +80,9 @@ void handlers::lease_memory(Session& s, wire::Decoder in) {
   DeviceState& d = s.devices[device];
   if (!s.account.reserve(d.partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   MemoryLease lease{bytes, device, 0, false};
-  CUresult r = map_fresh(s, d, at, bytes, &lease.handle);
+  DeviceScope scope(s.cu, d.device);
+  CUresult r = scope.status();
+  if (!r) r = map_fresh(s, d, at, bytes, &lease.handle);
   if (r)
     s.account.release(d.partition, bytes);
   else
@@ -83,6 +95,7 @@ void handlers::lease_memory(Session& s, wire::Decoder in) {
 void handlers::return_memory(Session& s, wire::Decoder in) {
   auto it = s.leases.find(in.get<uint64_t>());
   if (!in.ok() || it == s.leases.end() || it->second.outside_arena) return;
+  DeviceScope scope(s.cu, s.devices[it->second.device].device);
   s.cu.cuCtxSynchronize();
   s.cu.cuMemUnmap(it->first, it->second.bytes);
   {
@@ -102,17 +115,13 @@ void handlers::allocate(Session& s, wire::Decoder in) {
   uint64_t bytes = in.get<uint64_t>();
   if (!in.ok() || device >= s.devices.size() || !bytes || bytes > kMaxAllocationBytes)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  uint32_t partition = s.devices[device].partition;
-  uint64_t charged = CheckedSize(bytes).rounded_up(kChargeUnitBytes).value();
-  if (!s.account.reserve(partition, charged)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  DeviceState& d = s.devices[device];
+  uint64_t charged = allocation_charge(s.cu, bytes);
+  if (!s.account.reserve(d.partition, charged)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUdeviceptr at = 0;
-  CUresult r = s.cu.cuMemAlloc(&at, bytes);
-  if (!r && !s.cu.fresh_memory_is_zero) {
-    r = s.cu.cuMemsetD8Async(at, 0, bytes, CU_STREAM_PER_THREAD);
-    if (!r) r = s.cu.cuStreamSynchronize(CU_STREAM_PER_THREAD);
-  }
+  CUresult r = allocate_cleared(s, d, bytes, &at);
   if (r)
-    s.account.release(partition, charged);
+    s.account.release(d.partition, charged);
   else
     s.leases[at] = {charged, device, 0, true};
   s.reply(reply, r, std::string((const char*)&at, sizeof at));
@@ -122,6 +131,7 @@ void handlers::allocate(Session& s, wire::Decoder in) {
 void handlers::release(Session& s, wire::Decoder in) {
   auto it = s.leases.find(in.get<uint64_t>());
   if (!in.ok() || it == s.leases.end() || !it->second.outside_arena) return;
+  DeviceScope scope(s.cu, s.devices[it->second.device].device);
   s.cu.cuMemFree(it->first);
   s.account.release(s.devices[it->second.device].partition, it->second.bytes);
   s.leases.erase(it);

@@ -4,6 +4,7 @@
 #include "server/code_image.h"
 #include "server/function.h"
 #include "server/handlers.h"
+#include "server/image_memory.h"
 #include "server/jit_options.h"
 #include "server/module_image.h"
 #include "server/pipeline.h"
@@ -13,6 +14,8 @@
 namespace busbar::server {
 
 namespace {
+constexpr char kNoMemory[] = "the module's variables need more memory than the partition has free";
+
 // Makes a module known before its functions are. False if its unload was received already.
 bool publish(Session& s, uint32_t id, const ModuleRef& loaded) {
   std::lock_guard lock(s.modules_mutex);
@@ -53,6 +56,15 @@ void handlers::load_module(Session& s, wire::Decoder in) {
     return s.reply(reply, status);
   std::string packed;
   if (CUresult r = pack_module_image(image, packed)) return s.reply(reply, r, "malformed image");
+  uint64_t memory = 0;
+  const char* error = "malformed image";
+  if (CUresult r = measure_image(packed, s.cu.software, memory, error))
+    return s.reply(reply, r, error);
+#ifdef BUSBAR_PLANTED_UNCHARGED  // a test leaves the charge out to prove that it is detected
+  memory = 0;
+#endif
+  MemoryCharge charge(s.account, s.current_partition(), memory);
+  if (!charge.granted()) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY, kNoMemory);
   std::string log(kJitLogBytes, '\0');
   options.log_to(log);
   CUmodule module = nullptr;
@@ -60,7 +72,7 @@ void handlers::load_module(Session& s, wire::Decoder in) {
                                        options.values());
   log.resize(std::strlen(log.c_str()));
   if (r) return s.reply(reply, r, log);
-  auto loaded = std::make_shared<LoadedModule>(s.cu, module);
+  auto loaded = std::make_shared<LoadedModule>(s.cu, module, std::move(charge));
   if (!publish(s, id, loaded)) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   s.reply(reply, CUDA_SUCCESS, describe_small_module(s, *loaded, (uint32_t)first_function));
 }

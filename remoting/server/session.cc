@@ -22,6 +22,14 @@ CUdevice Session::device_handle(uint32_t index) const {
   return index < devices.size() ? devices[index].device : -1;
 }
 
+uint32_t Session::current_partition() const {
+  CUdevice device = -1;
+  cu.cuCtxGetDevice(&device);
+  for (auto& d : devices)
+    if (d.device == device) return d.partition;
+  return 0;
+}
+
 CUevent Session::event_handle(uint32_t event_id) {
   auto it = events.find(event_id);
   if (it == events.end()) return nullptr;

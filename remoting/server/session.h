@@ -17,6 +17,7 @@
 #include "server/account.h"
 #include "server/bulk_transfers.h"
 #include "server/context.h"
+#include "server/context_limits.h"
 #include "server/device.h"
 #include "server/driver.h"
 #include "server/event.h"
@@ -70,6 +71,7 @@ struct Session {
   GraphFunctions graph_functions;
 
   // Device memory.
+  ContextLimits limits{cu, account};            // thread `code`
   std::map<uint64_t, MemoryLease> leases;       // by address
   std::map<uint64_t, uint64_t> reserved;        // address ranges of the program: bytes
   std::map<uint64_t, Mapping> mapped;           // mappings of the program, by address
@@ -96,6 +98,8 @@ struct Session {
   ModuleRef module(uint32_t module_id);
   CUfunction function_handle(uint32_t function_id) const { return functions.get(function_id); }
   CUcontext context_handle(uint32_t context_id);
+  // The partition of the device of this thread's context, which new arrays and modules use.
+  uint32_t current_partition() const;
   CUdevice device_handle(uint32_t index) const;  // -1 when there is none
   CUevent event_handle(uint32_t event_id);       // creates an event that was never recorded
   bool too_many_modules();

@@ -60,6 +60,16 @@ bool handlers::destroy_context(Pipeline& p, const Record& r) {
   return true;
 }
 
+// limit, 0, value
+void handlers::set_limit(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  auto limit = (CUlimit)in.get<uint32_t>();
+  in.get<uint32_t>();
+  uint64_t value = in.get<uint64_t>();
+  if (!in.ok()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  s.reply(reply, s.limits.set(s.current_partition(), limit, value));
+}
+
 // stream, flags, priority
 bool handlers::create_stream(Pipeline& p, const Record& r) {
   Session& s = p.session;

@@ -1,6 +1,7 @@
 // Virtual memory of the program: address ranges, physical memory and mappings. Physical memory is
 // charged from its creation until it is released and no mapping is left.
 #include "checked_size.h"
+#include "server/device_scope.h"
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/session.h"
@@ -87,7 +88,9 @@ void handlers::create_memory(Session& s, wire::Decoder in) {
   p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   p.location = {CU_MEM_LOCATION_TYPE_DEVICE, {d.device}};
   CUmemGenericAllocationHandle h = 0;
-  CUresult r = s.cu.cuMemCreate(&h, bytes, &p, 0);
+  DeviceScope scope(s.cu, d.device);
+  CUresult r = scope.status();
+  if (!r) r = s.cu.cuMemCreate(&h, bytes, &p, 0);
   if (!r && (r = clear_physical(s, h, bytes, d.device))) s.cu.cuMemRelease(h);
   if (r)
     s.account.release(d.partition, bytes);
@@ -122,7 +125,7 @@ void handlers::map_memory(Session& s, wire::Decoder in) {
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUresult r = s.cu.cuMemMap(at, bytes, 0, h, 0);
   if (!r) {
-    s.mapped[at] = {bytes, h};
+    s.mapped[at] = {bytes, h, {}};
     s.physical[h].mappings++;
   }
   s.reply(reply, r);

@@ -45,6 +45,16 @@ TEST_F(AccountTest, RequestWaitsForALauncher) {
   EXPECT_TRUE(granted.get());
 }
 
+TEST_F(AccountTest, ChargeWithoutALauncherFailsInTheEndAndIsReleased) {
+  Account impatient({kLimit}, std::chrono::milliseconds(20));
+  EXPECT_FALSE(impatient.reserve(0, 600));
+  ASSERT_TRUE(launcher.connect(impatient));
+  impatient.wait_until_answered();
+  EXPECT_EQ(impatient.charged_here(0), 0u);
+  EXPECT_EQ(launcher.ledgers().charged(launcher.kAllocation, 0), 0u);
+  EXPECT_TRUE(impatient.reserve(0, kLimit));
+}
+
 TEST_F(AccountTest, ConnectionOfALaterLauncherContinues) {
   ASSERT_TRUE(launcher.connect(account));
   EXPECT_TRUE(reserve(600));

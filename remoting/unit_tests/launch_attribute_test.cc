@@ -57,7 +57,7 @@ class LaunchAttributeTest : public testing::Test {
     wire::Encoder<> e(wire::Op::create_context, 1, 0);
     for (uint32_t w : {9u, 0u, 1u, 0u, kStream}) e.put(w);
     send(e.finish(), e.size());
-    auto module = std::make_shared<LoadedModule>(t.cu, nullptr);
+    auto module = std::make_shared<LoadedModule>(t.cu, nullptr, MemoryCharge());
     EXPECT_EQ(module->add_function(t.session->functions, kFunction, (CUfunction)8), CUDA_SUCCESS);
     t.session->modules[kModule] = std::move(module);
     t.frames();

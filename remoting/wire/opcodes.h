@@ -56,6 +56,7 @@ enum class Thread : uint8_t {
   OP(elapsed_time,              0x1018, immediate, executor,       pipeline)         \
   OP(completion_fence,          0x1019, stream,    executor,       stream)           \
   OP(query_event,               0x101a, immediate, executor,       pipeline)         \
+  OP(set_limit,                 0x101b, immediate, code,           session)          \
   /* Modules and functions */                                                        \
   OP(load_module,               0x1020, immediate, code,           session)          \
   OP(unload_module,             0x1021, barrier,   executor,       pipeline)         \

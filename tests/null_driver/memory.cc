@@ -8,6 +8,8 @@
 #include <map>
 #include <mutex>
 
+#include "null_driver/array.h"
+#include "null_driver/dirty.h"
 #include "null_driver/driver.h"
 
 namespace {
@@ -26,28 +28,38 @@ void* fresh(void* at, size_t bytes, int protection, int flags) {
   void* p = mmap(at, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
   return p == MAP_FAILED ? nullptr : p;
 }
+// One side of a copy: the address of row 0, and the distances of rows and slices.
+struct Side {
+  char* base;
+  size_t pitch, rows;
+  char* row(size_t z, size_t y) const { return base + (z * rows + y) * pitch; }
+};
+Side side_of(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array, size_t pitch,
+             size_t rows) {
+  if (type == CU_MEMORYTYPE_HOST) return {(char*)host, pitch, rows};
+  if (type != CU_MEMORYTYPE_ARRAY) return {(char*)device, pitch, rows};
+  auto* a = (NullArray*)array;
+  return {(char*)a->content.data(), a->row_bytes, a->rows};
+}
 void copy_rows(const CUDA_MEMCPY3D& c) {
-  auto side = [](CUmemorytype t, const void* host, CUdeviceptr device) {
-    return t == CU_MEMORYTYPE_HOST ? (char*)host : (char*)device;
-  };
-  char* from = side(c.srcMemoryType, c.srcHost, c.srcDevice);
-  char* to = side(c.dstMemoryType, c.dstHost, c.dstDevice);
-  if (!from || !to) return;  // arrays have no content
+  Side from = side_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, c.srcPitch, c.srcHeight);
+  Side to = side_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch, c.dstHeight);
   for (size_t z = 0; z < c.Depth; ++z)
     for (size_t y = 0; y < c.Height; ++y)
-      std::memmove(to + ((c.dstZ + z) * c.dstHeight + c.dstY + y) * c.dstPitch + c.dstXInBytes,
-                   from + ((c.srcZ + z) * c.srcHeight + c.srcY + y) * c.srcPitch + c.srcXInBytes,
-                   c.WidthInBytes);
+      std::memmove(to.row(c.dstZ + z, c.dstY + y) + c.dstXInBytes,
+                   from.row(c.srcZ + z, c.srcY + y) + c.srcXInBytes, c.WidthInBytes);
 }
 }  // namespace
 
+// It confines itself as the software GPU does, but hands out dirty memory as NVIDIA's driver may.
 extern "C" int softgpu_fresh_memory_is_zero(void) {
-  return 1;
+  return 0;
 }
 
 API CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
   void* p = bytes ? fresh(nullptr, bytes, PROT_READ | PROT_WRITE, 0) : nullptr;
   if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
+  make_dirty(p, bytes);
   std::lock_guard lock(g_mutex);
   blocks()[(CUdeviceptr)p] = bytes;
   g_used += bytes;
@@ -98,7 +110,8 @@ API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
 API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
                          const CUmemAllocationProp*, unsigned long long) {
   int fd = memfd_create("null-driver", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, (off_t)bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (fd < 0 || ftruncate(fd, (off_t)bytes) || !make_file_dirty(fd, bytes))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   *out = (CUmemGenericAllocationHandle) new Physical{fd, bytes};
   return CUDA_SUCCESS;
 }
@@ -145,8 +158,14 @@ API CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* c, CUstream) {
   copy_rows(*c);
   return CUDA_SUCCESS;
 }
+API CUresult cuMemcpy3D(const CUDA_MEMCPY3D* c) {
+  return cuMemcpy3DAsync(c, nullptr);
+}
 API CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char v, size_t n, CUstream) {
-  std::memset((void*)p, v, n);
+  if (v)
+    std::memset((void*)p, v, n);
+  else
+    write_zeros((void*)p, n);
   return CUDA_SUCCESS;
 }
 API CUresult cuMemsetD16Async(CUdeviceptr p, unsigned short v, size_t n, CUstream) {
@@ -176,19 +195,7 @@ API CUresult cuMemsetD2D32Async(CUdeviceptr p, size_t pitch, unsigned v, size_t 
   return fill_rows(p, pitch, v, w, h);
 }
 
-// ---- arrays: a descriptor without content ----
-API CUresult cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
-  *out = (CUarray) new CUDA_ARRAY3D_DESCRIPTOR(*d);
-  return CUDA_SUCCESS;
-}
-API CUresult cuArray3DGetDescriptor(CUDA_ARRAY3D_DESCRIPTOR* out, CUarray a) {
-  *out = *(CUDA_ARRAY3D_DESCRIPTOR*)a;
-  return CUDA_SUCCESS;
-}
-API CUresult cuArrayDestroy(CUarray a) {
-  delete (CUDA_ARRAY3D_DESCRIPTOR*)a;
-  return CUDA_SUCCESS;
-}
+// ---- textures ----
 API CUresult cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC*,
                                const CUDA_TEXTURE_DESC*, const CUDA_RESOURCE_VIEW_DESC*) {
   *out = 1;

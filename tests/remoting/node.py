@@ -98,9 +98,10 @@ class LocalNode:
         gpus: Sequence[uuid.UUID] = (),
         partitions: Sequence[Partition] = (),
         user: int | None = None,
+        session_program: Path = PROGRAMS / "busbar-session",
         **environment: str,
     ) -> None:
-        self.driver, self.user = driver, user
+        self.driver, self.user, self.session_program = driver, user, session_program
         self.folder = Path(tempfile.mkdtemp(prefix="bbt-"))
         self.runtime = self.folder / "r"
         self.runtime.mkdir(mode=0o700)
@@ -169,7 +170,7 @@ class LocalNode:
             "--runtime",
             str(self.runtime),
             "--session-program",
-            str(PROGRAMS / "busbar-session"),
+            str(self.session_program),
             "--driver",
             str(self.driver),
         ]

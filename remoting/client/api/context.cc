@@ -1,10 +1,12 @@
 // CUDA entry points: contexts and the context stack.
 #include "client/api/require.h"
+#include "client/call.h"
 #include "client/capture.h"
 #include "client/destroy_context.h"
 #include "client/host_mirror_count.h"
 #include "client/mapped.h"
 
+using namespace busbar;
 using namespace busbar::client;
 
 // Waits for all work. Afterwards the program may read mapped memory and sees the kernels' output.
@@ -153,6 +155,17 @@ API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
   *version = 3020;
   return CUDA_SUCCESS;
 }
+
+// The session server charges the memory that a limit stands for.
+API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  Call call;
+  if (CUresult r = call.begin(kNoStreamHandle)) return r;
+  wire::Encoder<> e(wire::Op::set_limit, call.context_id());
+  e.put(call.reply_id()).put((uint32_t)limit).put<uint32_t>(0).put((uint64_t)value);
+  call.send_and_wait(e.finish(), e.size());
+  return call.status();
+}
+
 #undef cuCtxSynchronize
 API CUresult cuCtxSynchronize(void) {
   REQUIRE_CONTEXT(c);

@@ -123,12 +123,24 @@ API CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
   *value = c->limits[limit];
   return CUDA_SUCCESS;
 }
+// The default heap belongs to the context; more is charged to the device.
+static CUresult limit_heap(DeviceState* d, uint64_t bytes) {
+  uint64_t extra = bytes > KernelHeap::kDefaultBytes ? bytes - KernelHeap::kDefaultBytes : 0;
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (extra > d->heap_bytes && !d->engine->charge(extra - d->heap_bytes))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  if (extra < d->heap_bytes) d->engine->refund(d->heap_bytes - extra);
+  d->heap_bytes = extra;
+  d->runner->heap().limit(bytes);
+  return CUDA_SUCCESS;
+}
 API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   REQUIRE_CURRENT_CONTEXT(c);
   if ((unsigned)limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT;
-  c->limits[limit] = value;
   if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
-    c->device->runner->heap().limit(CheckedSize(value).rounded_up(4096).value());
+    if (CUresult r = limit_heap(c->device, CheckedSize(value).rounded_up(4096).value())) return r;
+  c->limits[limit] = value;
   return CUDA_SUCCESS;
 }
 API CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {

@@ -10,6 +10,7 @@ namespace softgpu {
 
 class KernelHeap {
  public:
+  static constexpr uint64_t kDefaultBytes = 8 << 20;
   // CU_LIMIT_MALLOC_HEAP_SIZE. Has no effect after the first allocation.
   void limit(uint64_t bytes) { limit_ = bytes; }
   // Return an address with an alignment of 16 bytes; 0 if the heap is full.
@@ -19,7 +20,7 @@ class KernelHeap {
 
  private:
   std::mutex mutex_;
-  uint64_t limit_ = 8 << 20;           // bytes
+  uint64_t limit_ = kDefaultBytes;
   uint64_t base_ = 0;                  // 0 before the first allocation
   std::map<uint64_t, uint64_t> free_;  // address to bytes; ranges are never adjacent
   std::map<uint64_t, uint64_t> used_;

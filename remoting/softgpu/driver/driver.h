@@ -28,6 +28,7 @@ struct DeviceState {
   int ordinal = 0;
   Engine* engine = nullptr;
   std::unique_ptr<GridRunner> runner;  // made with the first context
+  uint64_t heap_bytes = 0;             // charged for the heap of kernels; guarded by cuCtxSetLimit
   Context* primary = nullptr;
   int primary_references = 0;
   unsigned primary_flags = 0;
