@@ -20,6 +20,7 @@ SUPPORTED: dict[str, tuple[str, ...]] = {
         "add.rz.ftz.f32 %f1, %f2, %f3;",
         "sub.rm.f64 %d1, %d2, %d3;",
         "add.rn.f32x2 %l1, %l2, %l3;",
+        "add.s16x2 %r1, %r2, %r3;",
     ),
     "add.cc, addc, sub.cc, subc": (
         "add.cc.u32 %r1, %r2, %r3;",
@@ -56,6 +57,8 @@ SUPPORTED: dict[str, tuple[str, ...]] = {
         "min.u32 %r1, %r2, %r3;",
         "max.s64 %l1, %l2, %l3;",
         "min.NaN.f32 %f1, %f2, %f3;",
+        "min.xorsign.abs.f32 %f1, %f2, %f3;",
+        "max.relu.s16x2 %r1, %r2, %r3;",
         "max.f64 %d1, %d2, %d3;",
         "max.bf16 %h1, %h2, %h3;",
     ),
@@ -84,6 +87,11 @@ SUPPORTED: dict[str, tuple[str, ...]] = {
         "fma.rp.f64 %d1, %d2, %d3, %d4;",
         "fma.rn.relu.bf16 %h1, %h2, %h3, %h4;",
         "fma.rn.f16x2 %r1, %r2, %r3, %r4;",
+    ),
+    "mixed precision": (
+        "add.rn.f32.bf16 %f1, %h2, %f3;",
+        "sub.rz.sat.f32.f16 %f1, %h2, %f3;",
+        "fma.rn.f32.bf16 %f1, %h2, %h3, %f4;",
     ),
     "rcp, sqrt, rsqrt": (
         "rcp.rn.f32 %f1, %f2;",
@@ -257,6 +265,7 @@ SUPPORTED: dict[str, tuple[str, ...]] = {
     ),
     "elect.sync": ("elect.sync %r1|%p1, -1;",),
     "nanosleep, pmevent, trap, brkpt": ("nanosleep.u32 100;", "pmevent 1;", "@%p1 trap;", "brkpt;"),
+    "createpolicy": ("createpolicy.fractional.L2::evict_last.b64 %l1, 1.0;",),
     "griddepcontrol, setmaxnreg": ("griddepcontrol.wait;", "griddepcontrol.launch_dependents;"),
 }
 
@@ -295,9 +304,16 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "vadd2.s32.s32.s32 %r1, %r2, %r3, %r4;",
     ),
     "alloca, stacksave, stackrestore": ("stacksave.u64 %l1;",),
-    "createpolicy": ("createpolicy.fractional.L2::evict_last.b64 %l1, 1.0;",),
     "clusterlaunchcontrol": ("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q1;",),
 }
+
+
+REGISTERS = """
+.reg .b16 %h<9>; .reg .b32 %r<9>, %ls; .reg .b64 %l<9>, %lg; .reg .f32 %f<9>; .reg .f64 %d<9>;
+.reg .pred %p<5>; .reg .b128 %q<2>;
+.shared .align 128 .b8 s[1024];
+ld.param.u64 %lg, [p]; mov.u32 %ls, s;
+""".strip()
 
 
 def kernel(sample: str) -> str:
@@ -305,10 +321,7 @@ def kernel(sample: str) -> str:
 .target sm_120a
 .address_size 64
 .visible .entry k(.param .u64 p) {{
-.reg .b16 %h<9>; .reg .b32 %r<9>, %ls; .reg .b64 %l<9>, %lg; .reg .f32 %f<9>; .reg .f64 %d<9>;
-.reg .pred %p<5>; .reg .b128 %q<2>;
-.shared .align 128 .b8 s[1024];
-ld.param.u64 %lg, [p]; mov.u32 %ls, s;
+{REGISTERS}
 {sample}
 ret; }}
 """

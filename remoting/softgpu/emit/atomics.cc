@@ -23,10 +23,9 @@ Atomic decode(const FunctionScope& scope, const Instruction& ins) {
   static const std::set<std::string> kBitwise = {"exch", "cas", "and", "or", "xor"};
   static const std::set<std::string> kIn16Bits = {"cas", "add", "exch"};
   Atomic a;
-  for (auto& m : ins.mods) {
-    if (kOperations.count(m)) a.operation = m;
-    if (m == "f16x2" || m == "bf16x2") a.packed = m;
-  }
+  static const std::set<std::string> kPacked = {"f16x2", "bf16x2"};
+  if (auto* m = ins.take_one_of(kOperations)) a.operation = *m;
+  if (auto* m = ins.take_one_of(kPacked)) a.packed = *m;
   bool only_add = vector_length(ins) > 1 || !a.packed.empty();
   if (a.operation.empty() || (only_add && a.operation != "add")) scope.refuse();
   a.type = a.packed.empty() ? last_type(ins) : kB32;

@@ -43,8 +43,9 @@ Expr BitOperation::shift(Type t) const {
   std::string u = storage(t);
   int last = t.bits - 1;
   if (ins_.op == "shf") {
-    const char* direction = ins_.has("l") ? "l" : "r";
-    const char* overflow = ins_.has("wrap") ? "wrap" : "clamp";
+    const char* direction = ins_.take("l") ? "l" : ins_.take("r") ? "r" : nullptr;
+    const char* overflow = ins_.take("wrap") ? "wrap" : ins_.take("clamp") ? "clamp" : nullptr;
+    if (!direction || !overflow) scope_.refuse();
     return expr(t, "shf_{}_{}({}, {}, {})", direction, overflow, in(1, kU32), in(2, kU32),
                 in(3, kU32));
   }
@@ -58,13 +59,14 @@ Expr BitOperation::shift(Type t) const {
 
 Expr BitOperation::field(Type t) const {
   const std::string& op = ins_.op;
-  const char* overflow = ins_.has("wrap") ? "wrap" : "clamp";
   if (op == "bfe")
     return expr(t, "bfe_{}({}, {}, {})", c_type(t), in(1, t), in(2, kU32), in(3, kU32));
   if (op == "bfi")
     return expr(t, "bfi_{}({}, {}, {}, {})", storage(t), in(1, t), in(2, t), in(3, kU32),
                 in(4, kU32));
   if (op == "brev") return expr(t, "brev_{}({})", storage(t), in(1, t));
+  const char* overflow = ins_.take("wrap") ? "wrap" : ins_.take("clamp") ? "clamp" : nullptr;
+  if (!overflow) scope_.refuse();
   if (op == "bmsk") return expr(t, "bmsk_{}({}, {})", overflow, in(1, kU32), in(2, kU32));
   return expr(t, "szext_{}_{}({}, {})", c_type(t), overflow, in(1, t), in(2, kU32));
 }
@@ -73,7 +75,7 @@ Expr BitOperation::field(Type t) const {
 Expr BitOperation::count(Type t) const {
   const std::string& op = ins_.op;
   if (op == "bfind")
-    return expr(kU32, "bfind_{}({}, {})", c_type(t), in(1, t), ins_.has("shiftamt") ? 1 : 0);
+    return expr(kU32, "bfind_{}({}, {})", c_type(t), in(1, t), ins_.take("shiftamt") ? 1 : 0);
   if (op == "popc") return expr(kU32, "(u32)__builtin_popcountll((u64){})", in(1, t));
   if (op == "clz") return expr(kU32, "clz_{}({})", storage(t), in(1, t));
   return expr(kU32, "fns({}, {}, {})", in(1, kU32), in(2, kU32), in(3, kS32));
@@ -97,21 +99,26 @@ void emit_bit_field(FunctionScope& scope, const Instruction& ins, Code& out) {
 }
 
 void emit_video_difference(FunctionScope& scope, const Instruction& ins, Code& out) {
-  size_t words = ins.mods.size();
-  if (words < 3 || words > 4 || (words == 4 && ins.mods[3] != "add")) scope.refuse();
+  bool add = ins.take("add");
+  std::vector<bool> is_signed;
+  for (size_t i = 0; i < 3; ++i) {
+    const std::string& type = ins.take_at(i);
+    if (type != "s32" && type != "u32") scope.refuse();
+    is_signed.push_back(type == "s32");
+  }
   BitOperation bits(scope, ins);
   scope.assign(out, ins.operands[0],
                expr(kU32, "absdiff({}, {}, {}, {}, {}, {}, {})", bits.in(1, kU32), bits.in(2, kU32),
-                    bits.in(3, kU32), ins.op == "vabsdiff2" ? 16 : 8, ins.mods[1] == "s32" ? 1 : 0,
-                    ins.mods[2] == "s32" ? 1 : 0, words == 4 ? 1 : 0));
+                    bits.in(3, kU32), ins.op == "vabsdiff2" ? 16 : 8, is_signed[1] ? 1 : 0,
+                    is_signed[2] ? 1 : 0, add ? 1 : 0));
 }
 
 void emit_permute(FunctionScope& scope, const Instruction& ins, Code& out) {
   static const std::map<std::string, int> kModes = {{"f4e", 1}, {"b4e", 2}, {"rc8", 3},
                                                     {"ecl", 4}, {"ecr", 5}, {"rc16", 6}};
   int mode = 0;
-  for (auto& m : ins.mods)
-    if (auto it = kModes.find(m); it != kModes.end()) mode = it->second;
+  if (last_type(ins) != kB32) scope.refuse();
+  if (auto* m = ins.take_one_of(kModes)) mode = kModes.at(*m);
   BitOperation bits(scope, ins);
   scope.assign(out, ins.operands.at(0),
                expr(kU32, "prmt({}, {}, {}, {})", bits.in(1, kU32), bits.in(2, kU32),
@@ -119,6 +126,7 @@ void emit_permute(FunctionScope& scope, const Instruction& ins, Code& out) {
 }
 
 void emit_lop3(FunctionScope& scope, const Instruction& ins, Code& out) {
+  if (last_type(ins) != kB32) scope.refuse();
   BitOperation bits(scope, ins);
   Expr value = expr(kU32, "lop3({}, {}, {}, {})", bits.in(1, kU32), bits.in(2, kU32),
                     bits.in(3, kU32), bits.in(4, kU32));
@@ -129,23 +137,29 @@ void emit_lop3(FunctionScope& scope, const Instruction& ins, Code& out) {
   }
   // d|p: p is whether the result is not zero, joined with q.
   Expr q = bits.in(5, kPredicate);
+  bool both = ins.take("and");
+  if (!both && !ins.take("or")) scope.refuse();
   auto block = out.block("");
   out.add("u32 v = {}", value);
   scope.assign(out, to.elements[0], Expr{"v", kU32});
-  scope.assign(out, to.elements[1],
-               expr(kPredicate, "v != 0 {} {}", ins.has("and") ? "&&" : "||", q));
+  scope.assign(out, to.elements[1], expr(kPredicate, "v != 0 {} {}", both ? "&&" : "||", q));
 }
 
 void emit_dot_product(FunctionScope& scope, const Instruction& ins, Code& out) {
-  std::string types;
-  for (auto& m : ins.mods)
-    if (m != "lo" && m != "hi") types += "_" + m;
-  std::string function = ins.op == "dp4a" ? "dp4a" : ins.has("lo") ? "dp2a_lo" : "dp2a_hi";
-  Type type = types.find("s32") != std::string::npos ? kS32 : kU32;
+  std::string function = "dp4a";
+  if (ins.op == "dp2a") {
+    function = ins.take("lo") ? "dp2a_lo" : "dp2a_hi";
+    if (function == "dp2a_hi" && !ins.take("hi")) scope.refuse();
+  }
+  Type a = first_type(ins), b = last_type(ins);
+  auto is_word = [](Type t) {
+    return t == kU32 || t == kS32;
+  };
+  if (!is_word(a) || !is_word(b)) scope.refuse();
   BitOperation bits(scope, ins);
   scope.assign(out, ins.operands.at(0),
-               expr(type, "{}{}({}, {}, {})", function, types, bits.in(1, kU32), bits.in(2, kU32),
-                    bits.in(3, kU32)));
+               expr(a == kS32 || b == kS32 ? kS32 : kU32, "{}_{}_{}({}, {}, {})", function,
+                    c_type(a), c_type(b), bits.in(1, kU32), bits.in(2, kU32), bits.in(3, kU32)));
 }
 
 }  // namespace softgpu::emit

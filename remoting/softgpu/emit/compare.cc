@@ -32,16 +32,19 @@ std::optional<Expr> comparison(const std::string& op, const Expr& a, const Expr&
 }
 
 Expr compared(const FunctionScope& scope, const Instruction& ins) {
-  Type t = last_type(ins);
   for (auto& m : ins.mods)
     if (m == "f16x2" || m == "bf16x2") scope.refuse();
+  Type t = last_type(ins);
   Expr a = scope.read(ins.operands.at(1), t), b = scope.read(ins.operands.at(2), t);
-  if (ins.has("ftz") && t == kF32) {
-    a = expr(t, "ftz({})", a);
-    b = expr(t, "ftz({})", b);
+  if ((t == kF32 || t == kF16) && ins.take("ftz")) {
+    a = expr(t, "ftz_{}({})", c_type(t), a);
+    b = expr(t, "ftz_{}({})", c_type(t), b);
   }
-  for (auto& m : ins.mods)
-    if (auto c = comparison(m, a, b)) return *c;
+  for (size_t i = 0; i < ins.mods.size(); ++i)
+    if (auto c = comparison(ins.mods[i], a, b)) {
+      ins.take_at(i);
+      return *c;
+    }
   scope.reject("it names no known comparison");
 }
 
@@ -49,10 +52,10 @@ Expr compared(const FunctionScope& scope, const Instruction& ins) {
 Expr combined(const FunctionScope& scope, const Instruction& ins, const Expr& value) {
   if (ins.operands.size() <= 3) return value;
   Expr other = scope.read(ins.operands[3], kPredicate);
-  if (ins.has("and")) return expr(kPredicate, "({} & ({} != 0))", value, other);
-  if (ins.has("or")) return expr(kPredicate, "({} | ({} != 0))", value, other);
-  if (ins.has("xor")) return expr(kPredicate, "({} ^ ({} != 0))", value, other);
-  return value;
+  if (ins.take("and")) return expr(kPredicate, "({} & ({} != 0))", value, other);
+  if (ins.take("or")) return expr(kPredicate, "({} | ({} != 0))", value, other);
+  if (ins.take("xor")) return expr(kPredicate, "({} ^ ({} != 0))", value, other);
+  scope.refuse("a third source");
 }
 
 void emit_setp(const FunctionScope& scope, const Instruction& ins, const Expr& c, Code& out) {
@@ -88,6 +91,7 @@ void emit_select(FunctionScope& scope, const Instruction& ins, Code& out) {
   Type t = by_sign ? first_type(ins) : last_type(ins);
   if (t.is_float()) t.kind = 'b';
   Expr choice = scope.read(ins.operands.at(3), by_sign ? last_type(ins) : kPredicate);
+  if (choice.type == kF32 && ins.take("ftz")) choice = expr(kF32, "ftz_f32({})", choice);
   Expr yes = scope.read_bits(ins.operands[1], t), no = scope.read_bits(ins.operands[2], t);
   scope.assign(out, ins.operands[0],
                by_sign ? expr(t, "({} >= 0 ? {} : {})", choice, yes, no)
@@ -98,13 +102,10 @@ void emit_test_property(FunctionScope& scope, const Instruction& ins, Code& out)
   static const std::set<std::string> kTests = {"finite",     "infinite", "number",
                                                "notanumber", "normal",   "subnormal"};
   Type t = last_type(ins);
-  for (auto& m : ins.mods)
-    if (kTests.count(m)) {
-      scope.assign(out, ins.operands.at(0),
-                   expr(kPredicate, "test_{}({})", m, scope.read(ins.operands.at(1), t)));
-      return;
-    }
-  scope.refuse();
+  auto* test = ins.take_one_of(kTests);
+  if (!test) scope.refuse();
+  scope.assign(out, ins.operands.at(0),
+               expr(kPredicate, "test_{}({})", *test, scope.read(ins.operands.at(1), t)));
 }
 
 }  // namespace softgpu::emit

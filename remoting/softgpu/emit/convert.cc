@@ -11,8 +11,8 @@ using ptx::Type;
 namespace {
 
 std::string rounding(const Instruction& ins) {
-  for (const char* m : {"rni", "rzi", "rmi", "rpi", "rn", "rna", "rz", "rm", "rp"})
-    if (ins.has(m)) return m;
+  for (const char* m : {"rni", "rzi", "rmi", "rpi", "rn", "rz", "rm", "rp"})
+    if (ins.take(m)) return m;
   return "";
 }
 
@@ -20,10 +20,19 @@ bool is_directed(const std::string& rounding) {
   return rounding == "rz" || rounding == "rm" || rounding == "rp";
 }
 
-Expr float_to_float(const std::string& mode, Type to, const Expr& value) {
+bool is_integral(const std::string& rounding) {
+  return rounding.size() == 3;
+}
+
+Expr float_to_float(const FunctionScope& scope, const std::string& mode, Type to,
+                    const Expr& value) {
   Type from = value.type;
   std::string c = c_type(to);
-  if (to.bits == from.bits && mode.size() == 3) return expr(to, "round_{}_{}({})", mode, c, value);
+  if (from.bits < to.bits && !mode.empty()) scope.refuse("modifier ." + mode);
+  if (is_integral(mode)) {
+    if (to != from) scope.refuse("modifier ." + mode);
+    return expr(to, "round_{}_{}({})", mode, c, value);
+  }
   if (to == kF32 && from.bits == 64 && is_directed(mode))
     return expr(to, "narrow_{}({})", mode, value);
   if (to.bits == 16 && is_directed(mode))
@@ -31,46 +40,60 @@ Expr float_to_float(const std::string& mode, Type to, const Expr& value) {
   return expr(to, "({}){}", c, value);
 }
 
-Expr converted(const Instruction& ins, Type to, const Expr& value) {
-  std::string mode = rounding(ins), c = c_type(to);
-  bool from_float = value.type.is_float();
-  if (from_float && to.is_float()) return float_to_float(mode, to, value);
-  if (from_float)
+Expr converted(const FunctionScope& scope, const Instruction& ins, Type to, const Expr& value) {
+  std::string c = c_type(to);
+  bool from_float = value.type.is_float(), saturates = !to.is_float() && ins.take("sat");
+  if (!from_float && !to.is_float())
+    return saturates ? expr(to, "sat_{}((s128){})", c, value) : expr(to, "({}){}", c, value);
+  std::string mode = rounding(ins);
+  if (from_float && to.is_float()) return float_to_float(scope, mode, to, value);
+  if (is_integral(mode) != from_float && !mode.empty()) scope.refuse("modifier ." + mode);
+  if (from_float)  // this always saturates
     return expr(to, "to_{}(round_{}((f64){}))", c, mode.empty() ? "rzi" : mode, value);
-  if (to.is_float() && is_directed(mode)) return expr(to, "int_{}_{}((s128){})", mode, c, value);
-  if (!to.is_float() && ins.has("sat")) return expr(to, "sat_{}((s128){})", c, value);
+  if (is_directed(mode)) return expr(to, "int_{}_{}((s128){})", mode, c, value);
   return expr(to, "({}){}", c, value);
 }
 
 void emit_cvt_tf32(const FunctionScope& scope, const Instruction& ins, Code& out) {
-  int mode = ins.has("rna") ? 0 : ins.has("rz") ? 2 : 1;
+  int mode = ins.take("rna") ? 0 : ins.take("rz") ? 2 : 1;
+  if ((mode == 1 && !ins.take("rn")) || !ins.take("tf32") || !ins.take("f32")) scope.refuse();
   scope.assign(out, ins.operands[0],
                expr(kB32, "to_tf32({}, {}, {})", scope.read(ins.operands[1], kF32), mode,
-                    ins.has("relu") ? 1 : 0));
+                    ins.take("relu") ? 1 : 0));
 }
 
 // Two floats to a pair of half-precision numbers.
 void emit_cvt_pair(const FunctionScope& scope, const Instruction& ins, const std::string& pair,
                    Code& out) {
   if (ins.operands.size() != 3 || ins.mods.back() != "f32") scope.refuse();
-  std::string element = pair.substr(0, pair.size() - 2);
-  scope.assign(out, ins.operands[0],
-               expr(kB32, "pack_{}({}, {})", element, scope.read(ins.operands[1], kF32),
-                    scope.read(ins.operands[2], kF32)));
+  (void)last_type(ins);
+  Type element = *type_of(pair.substr(0, pair.size() - 2));
+  std::string mode = rounding(ins);
+  if (mode != "rn" && mode != "rz") scope.refuse();
+  auto half = [&](size_t operand) {
+    Expr value = float_to_float(scope, mode, element, scope.read(ins.operands[operand], kF32));
+    if (ins.take("relu")) value = expr(element, "relu_{}({})", c_type(element), value);
+    return expr(kB16, "bits_{}({})", c_type(element), value);
+  };
+  scope.assign(out, ins.operands[0], expr(kB32, "(u32){} << 16 | {}", half(1), half(2)));
 }
 
 // Two types: destination and source, in the order written.
 void emit_cvt_scalar(const FunctionScope& scope, const Instruction& ins, Code& out) {
   std::vector<Type> types;
-  for (auto& m : ins.mods)
-    if (auto t = type_of(m)) types.push_back(*t);
+  for (size_t i = 0; i < ins.mods.size(); ++i)
+    if (type_of(ins.mods[i])) types.push_back(*type_of(ins.take_at(i)));
   if (types.size() != 2) scope.refuse();
   Type to = types[0], from = types[1];
   Expr value = scope.read(ins.operands.at(1), from);
-  if (ins.has("ftz") && from == kF32) value = expr(from, "ftz({})", value);
-  Expr result = converted(ins, to, value);
-  if (ins.has("sat") && to.is_float()) result = expr(to, "sat_{}({})", c_type(to), result);
-  if (ins.has("ftz") && to == kF32) result = expr(to, "ftz({})", result);
+  bool flushes = (from == kF32 || to == kF32) && ins.take("ftz");
+  if (flushes && from == kF32) value = expr(from, "ftz_f32({})", value);
+  Expr result = converted(scope, ins, to, value);
+  if (to.is_float() && to != kBF16 && ins.take("sat"))
+    result = expr(to, "sat_{}({})", c_type(to), result);
+  if (from.is_float() && to.is_float() && to.bits == 16 && ins.take("relu"))
+    result = expr(to, "relu_{}({})", c_type(to), result);
+  if (flushes && to == kF32) result = expr(to, "ftz_f32({})", result);
   scope.assign(out, ins.operands[0], result);
 }
 
@@ -105,15 +128,17 @@ void emit_convert(FunctionScope& scope, const Instruction& ins, Code& out) {
   if (ins.mods.size() >= 2 && ins.has("tf32")) return emit_cvt_tf32(scope, ins, out);
   if (emit_convert_fp8(scope, ins, out) || emit_convert_e8m0(scope, ins, out)) return;
   for (auto& m : ins.mods)
-    if (m == "f16x2" || m == "bf16x2") return emit_cvt_pair(scope, ins, m, out);
+    if ((m == "f16x2" || m == "bf16x2") && ins.take(m)) return emit_cvt_pair(scope, ins, m, out);
   emit_cvt_scalar(scope, ins, out);
 }
 
 void emit_convert_address(FunctionScope& scope, const Instruction& ins, Code& out) {
   Expr value = scope.read(ins.operands.at(1), kU64);
+  bool to_space = ins.take("to");
+  (void)last_type(ins);
   if (state_space(ins) == ptx::Space::shared)
-    value = ins.has("to") ? expr(kU64, "({} - k.shared_base)", value)
-                          : expr(kU64, "(k.shared_base + (u32){})", value);
+    value = to_space ? expr(kU64, "({} - k.shared_base)", value)
+                     : expr(kU64, "(k.shared_base + (u32){})", value);
   scope.assign(out, ins.operands[0], value);
 }
 

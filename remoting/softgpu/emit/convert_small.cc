@@ -40,8 +40,10 @@ bool emit_convert_fp8(FunctionScope& scope, const Instruction& ins, Code& out) {
     if (type_of(m) || m.find("x2") != std::string::npos) types.push_back(m);
   if (types.size() != 2) return false;
   std::string to = fp8_format(types[0]), from = fp8_format(types[1]);
-  const char* limit = ins.has("relu") ? "relu_f32" : "";
   if (to.empty() && from.empty()) return false;
+  const char* limit = ins.take("relu") ? "relu_f32" : "";
+  if (!ins.take("rn") || !ins.take(types[0]) || !ins.take(types[1])) scope.refuse();
+  if (from.empty() && !ins.take("satfinite")) scope.refuse();
   if (!from.empty()) {
     if (types[0] != "f16x2" || ins.operands.size() != 2) scope.refuse();
     emit_from_fp8(scope, ins, from, limit, out);
@@ -66,11 +68,11 @@ bool emit_convert_fp8(FunctionScope& scope, const Instruction& ins, Code& out) {
 
 // Scale factors of blocks: two exponents in 16 bits.
 bool emit_convert_e8m0(FunctionScope& scope, const Instruction& ins, Code& out) {
-  if (!ins.has("ue8m0x2")) return false;
-  const std::string& from = ins.mods.back();
+  if (!ins.take("ue8m0x2")) return false;
+  const std::string& from = ins.take_at(ins.mods.size() - 1);
   auto block = out.block("");
   if (from == "ue8m0x2") {
-    if (!ins.has("bf16x2")) scope.refuse();
+    if (!ins.take("bf16x2") || !ins.take("rn")) scope.refuse();
     out.add("u32 v = {}", scope.read(ins.operands.at(1), kU16));
     scope.assign(out, ins.operands[0], expr(kB32, "pack_bf16(from_e8m0(v >> 8), from_e8m0(v))"));
     return true;
@@ -83,7 +85,9 @@ bool emit_convert_e8m0(FunctionScope& scope, const Instruction& ins, Code& out) 
               scope.read(ins.operands.at(1), kB32).text};
   else
     scope.refuse();
-  int up = ins.has("rp") ? 1 : 0, beyond = ins.has("satfinite") ? 254 : 255;
+  int up = ins.take("rp") ? 1 : 0;
+  if (!up && !ins.take("rz")) scope.refuse();
+  int beyond = ins.take("satfinite") ? 254 : 255;
   out.add("u32 v = {}", halves.packed);
   out.add("(void)v");
   scope.assign(out, ins.operands[0],

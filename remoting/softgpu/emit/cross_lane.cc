@@ -17,7 +17,9 @@ Code::Block for_each_lane(Code& out) {
 void emit_shuffle(FunctionScope& scope, const Instruction& ins, Code& out) {
   const Operand& to = ins.operands.at(0);
   bool pair = to.kind == OperandKind::pair;
-  int mode = ins.has("up") ? 0 : ins.has("down") ? 1 : ins.has("bfly") ? 2 : 3;
+  int mode = ins.take("up") ? 0 : ins.take("down") ? 1 : ins.take("bfly") ? 2 : 3;
+  if (mode == 3 && !ins.take("idx")) scope.reject("it names no mode");
+  if (last_type(ins).bits != 32) scope.refuse();
   out.add("u32 source[32]");
   out.add("(void)source");
   {
@@ -37,19 +39,20 @@ void emit_shuffle(FunctionScope& scope, const Instruction& ins, Code& out) {
 }
 
 void emit_vote(FunctionScope& scope, const Instruction& ins, Code& out) {
+  (void)last_type(ins);
   out.add("u32 votes = 0");
   {
     auto lane = for_each_lane(out);
     out.add("votes |= (u32)({} != 0) << l", scope.read(ins.operands.at(1), kPredicate));
   }
   Expr result;
-  if (ins.has("ballot"))
+  if (ins.take("ballot"))
     result = {"votes", kU32};
-  else if (ins.has("all"))
+  else if (ins.take("all"))
     result = {"votes == g", kPredicate};
-  else if (ins.has("any"))
+  else if (ins.take("any"))
     result = {"votes != 0", kPredicate};
-  else if (ins.has("uni"))
+  else if (ins.take("uni"))
     result = {"votes == 0 || votes == g", kPredicate};
   else
     scope.refuse();
@@ -60,7 +63,8 @@ void emit_vote(FunctionScope& scope, const Instruction& ins, Code& out) {
 void emit_match(FunctionScope& scope, const Instruction& ins, Code& out) {
   Type t{'u', last_type(ins).bits};
   const Operand& to = ins.operands.at(0);
-  bool pair = to.kind == OperandKind::pair;
+  bool pair = to.kind == OperandKind::pair, all = ins.take("all");
+  if (!all && !ins.take("any")) scope.refuse();
   out.add("u64 source[32]");
   out.add("u32 same[32]");
   {
@@ -75,8 +79,7 @@ void emit_match(FunctionScope& scope, const Instruction& ins, Code& out) {
         "same[l] |= 1u << m");
   }
   auto lane = for_each_lane(out);
-  scope.assign(out, pair ? to.elements[0] : to,
-               {ins.has("all") ? "(same[l] == g ? g : 0)" : "same[l]", kU32});
+  scope.assign(out, pair ? to.elements[0] : to, {all ? "(same[l] == g ? g : 0)" : "same[l]", kU32});
   if (pair) scope.assign(out, to.elements[1], {"same[l] == g", kPredicate});
 }
 
@@ -89,8 +92,7 @@ void emit_reduce(FunctionScope& scope, const Instruction& ins, Code& out) {
                                                             {"xor", "all ^ v"}};
   Type t = last_type(ins);
   const char* step = nullptr;
-  for (auto& m : ins.mods)
-    if (auto it = kSteps.find(m); it != kSteps.end()) step = it->second;
+  if (auto* m = ins.take_one_of(kSteps)) step = kSteps.at(*m);
   if (!step || t.is_float()) scope.refuse();
   if (t.kind == 'b') t.kind = 'u';
   std::string c = c_type(t);
@@ -116,7 +118,9 @@ void emit_elect(FunctionScope& scope, const Instruction& ins, Code& out) {
 }
 
 // bar.warp.sync: the lanes wait for each other; that is all.
-void emit_warp_barrier(FunctionScope&, const Instruction&, Code&) {}
+void emit_warp_barrier(FunctionScope&, const Instruction& ins, Code&) {
+  ins.take("warp");
+}
 
 using Emit = void (*)(FunctionScope& scope, const Instruction& ins, Code& out);
 const std::map<std::string, Emit> kExchanges = {
@@ -135,6 +139,7 @@ std::string member_mask(const FunctionScope& scope, const Instruction& ins) {
 void emit_exchange(FunctionScope& scope, const Instruction& ins, Code& out) {
   scope.begin(ins);
   kExchanges.at(ins.op)(scope, ins, out);
+  scope.end();
 }
 
 }  // namespace softgpu::emit

@@ -15,6 +15,7 @@ void emit_fence(FunctionScope&, const Instruction&, Code& out) {
 }
 
 void emit_barrier_arrive(FunctionScope& scope, const Instruction& ins, Code& out) {
+  if (!ins.take("arrive")) scope.refuse();
   out.add("barrier_arrive(c, {})", scope.read(ins.operands.at(0), kU32));
 }
 
@@ -22,6 +23,11 @@ void emit_active_mask(FunctionScope& scope, const Instruction& ins, Code& out) {
   bool lockstep = scope.mode == FunctionScope::Mode::lockstep;
   scope.assign(out, ins.operands.at(0),
                lockstep ? Expr{"mask", kU32} : expr(kU32, "(1u << {})", scope.thread("lane")));
+}
+
+// A policy of the caches, which do not exist: 0.
+void emit_create_policy(FunctionScope& scope, const Instruction& ins, Code& out) {
+  scope.assign(out, ins.operands.at(0), expr(last_type(ins), "0"));
 }
 
 const std::map<std::string, Emit> kInstructions = {
@@ -46,6 +52,7 @@ const std::map<std::string, Emit> kInstructions = {
     {"copysign", emit_arithmetic},
     {"cos", emit_arithmetic},
     {"cp", emit_copy_async},
+    {"createpolicy", emit_create_policy},
     {"cvt", emit_convert},
     {"cvta", emit_convert_address},
     {"discard", emit_nothing},
@@ -116,6 +123,7 @@ void emit_instruction(FunctionScope& scope, const Instruction& ins, Code& out) {
   auto it = kInstructions.find(ins.op);
   if (it == kInstructions.end()) scope.refuse();
   it->second(scope, ins, out);
+  scope.end();
 }
 
 }  // namespace softgpu::emit

@@ -153,6 +153,7 @@ Code LockstepKernel::lane_body(size_t b) {
     const Instruction& ins = scope_.function.body[i];
     scope_.begin(ins);
     if (ins.op == "bra" || ins.op == "ret" || ins.op == "exit") {
+      scope_.end();
       if (!ins.guard.empty()) out.add("taken |= (u32)(({}) != 0) << l", scope_.predicate(ins));
       continue;
     }
@@ -166,8 +167,10 @@ Code LockstepKernel::lane_body(size_t b) {
 void LockstepKernel::emit_lane_instruction(size_t b, const Instruction& ins, Code& out) {
   auto jump = [](Code& code, int block) {
     code.add("w->lanes_at[{}] |= 1u << l", block);
+    code.add("taken |= 1u << l");
     code.add("break");
   };
+  if (ptx::ends_block(ins)) scope_.end();
   if (ins.op == "trap")
     out.add("c->host->fault(c, FAULT_TRAP, 0)");
   else if (ins.op == "brx")
@@ -192,7 +195,7 @@ void LockstepKernel::emit_grid_barrier_entry(const Instruction& ins, size_t b, C
 
 // bar.sync id{, threads}; bar.red.op d, id{, threads}, p
 void LockstepKernel::emit_barrier_entry(const Instruction& ins, size_t b, Code& out) {
-  bool reduction = ins.has("red");
+  bool reduction = ins.take("red");
   size_t first = reduction ? 1 : 0, n = ins.operands.size();
   std::string id = n > first ? scope_.read(ins.operands[first], kU32).text : "0";
   std::string count = "0", vote = "0";
@@ -204,6 +207,11 @@ void LockstepKernel::emit_barrier_entry(const Instruction& ins, size_t b, Code& 
   out.add("w->bar_vote[l] = {}", vote);
   out.add("w->bar_next[l] = {}", reduction ? result_pc(b) : b + 1);
   out.add("taken |= 1u << l");
+  if (reduction) {
+    (void)last_type(ins);
+    if (!ins.take("popc") && !ins.take("and") && !ins.take("or")) scope_.refuse();
+  }
+  scope_.end();
 }
 
 // bar.sync with a constant id and no count, reached by all living lanes at once: one entry for the
@@ -237,8 +245,12 @@ void LockstepKernel::emit_terminator(size_t b) {
       block.last > block.first ? &scope_.function.body[block.last - 1] : nullptr;
   if (!end || !ptx::ends_block(*end) || end->op == "trap") return next(b, b + 1);
   bool guarded = !end->guard.empty();
-  if (end->op == "brx") {
+  if (end->op == "brx" && !guarded) {
     out_.add("goto schedule");
+  } else if (end->op == "brx") {
+    out_.add("mask &= ~taken");
+    out_.add("if (!mask) goto schedule");
+    next(b, b + 1);
   } else if (end->op == "bra") {
     size_t target = (size_t)scope_.flow.label_block.at(end->operands.back().name);
     if (!guarded) return next(b, target);

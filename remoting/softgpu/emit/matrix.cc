@@ -62,16 +62,19 @@ struct Mma {
 
   Mma(const FunctionScope& scope, const Instruction& ins) {
     bool shaped = false;
-    for (auto& w : ins.mods)
-      shaped = shaped || std::sscanf(w.c_str(), "m%dn%dk%d", &m, &n, &k) == 3;
+    for (size_t i = 0; i < ins.mods.size() && !shaped; ++i)
+      if (std::sscanf(ins.mods[i].c_str(), "m%dn%dk%d", &m, &n, &k) == 3) {
+        shaped = true;
+        ins.take_at(i);
+      }
     size_t words = ins.mods.size();
     if (!shaped || n != 8 || (m != 16 && m != 8) || ins.operands.size() != 4 || words < 5 ||
-        !ins.has("row") || !ins.has("col"))
+        !ins.take("row") || !ins.take("col"))
       scope.refuse();
-    d = ins.mods[words - 4];
-    a = ins.mods[words - 3];
-    b = ins.mods[words - 2];
-    c = ins.mods[words - 1];
+    d = ins.take_at(words - 4);
+    a = ins.take_at(words - 3);
+    b = ins.take_at(words - 2);
+    c = ins.take_at(words - 1);
   }
   bool is_double() const { return d == "f64" && m == 8 && k == 4; }
 };
@@ -125,7 +128,7 @@ void emit_mma(FunctionScope& scope, const Instruction& ins, Code& out) {
     gather(scope, "C", ins.operands[3], kB32, out);
   }
   out.add("Mma shape = {{}, {}, {}, {}, {}, {}}", m, k, a->kind, b->kind, mma.d == "f16" ? 1 : 0,
-          ins.has("satfinite") ? 1 : 0);
+          integer && ins.take("satfinite") ? 1 : 0);
   out.add("{}(&shape, A, B, C, D)", integer ? "mma_int" : "mma_float");
   scatter(scope, "D", ins.operands[0], kB32, out);
 }
@@ -133,10 +136,11 @@ void emit_mma(FunctionScope& scope, const Instruction& ins, Code& out) {
 // {ld,st}matrix.sync.aligned.m8n8.xN{.trans}.shared.b16
 void emit_move_matrices(FunctionScope& scope, const Instruction& ins, Code& out) {
   bool store = ins.op == "stmatrix";
-  int n = ins.has("x4") ? 4 : ins.has("x2") ? 2 : 1;
+  int n = ins.take("x4") ? 4 : ins.take("x2") ? 2 : 1;
+  if (n == 1 && !ins.take("x1")) scope.refuse();
   const Operand &value = ins.operands.at(store ? 1 : 0), &where = ins.operands.at(store ? 0 : 1);
-  if (!ins.has("m8n8") || !ins.has("b16") || registers_in(value) != n) scope.refuse();
-  int transposed = ins.has("trans") ? 1 : 0;
+  if (!ins.take("m8n8") || !ins.take("b16") || registers_in(value) != n) scope.refuse();
+  int transposed = ins.take("trans") ? 1 : 0;
   auto block = out.block("");
   out.add("Access rows[32]");
   out.add("u32 F[32][4]");
@@ -161,6 +165,7 @@ void emit_move_matrices(FunctionScope& scope, const Instruction& ins, Code& out)
 // movmatrix.sync.aligned.m8n8.trans.b16: the two halves of lane l are row l/4, columns 2(l%4) and
 // 2(l%4)+1; the transposed ones are read from two lanes.
 void emit_transpose_matrix(FunctionScope& scope, const Instruction& ins, Code& out) {
+  if (!ins.take("m8n8") || !ins.take("trans") || !ins.take("b16")) scope.refuse();
   auto block = out.block("");
   out.add("u16 m[8][8]");
   out.add("(void)g");

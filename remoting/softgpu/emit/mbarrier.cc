@@ -23,7 +23,7 @@ struct Mbarrier {
 };
 
 void emit_arrive(const Mbarrier& m, bool drop, Code& out) {
-  bool expects = m.ins.has("expect_tx");
+  bool expects = m.ins.take("expect_tx");
   if (expects) out.add("mbarrier_expect(m, {})", m.value(1, "0"));
   Expr call =
       expr(kU64, "mbarrier_arrive(m, {}, {})", expects ? "1" : m.value(1, "1"), drop ? 1 : 0);
@@ -35,7 +35,7 @@ void emit_arrive(const Mbarrier& m, bool drop, Code& out) {
 
 void emit_wait(const Mbarrier& m, Code& out) {
   if (!m.at) m.scope.reject("it has no destination");
-  std::string phase = m.ins.has("parity")
+  std::string phase = m.ins.take("parity")
                           ? render("{} & 1", m.value(1, "0"))
                           : render("{} >> 63", m.scope.read(m.ins.operands.at(m.at + 1), kU64));
   out.add("u8 over = mbarrier_phase(m) != ({})", phase);
@@ -49,7 +49,8 @@ void emit_wait(const Mbarrier& m, Code& out) {
 
 void emit_mbarrier(FunctionScope& scope, const Instruction& ins, Code& out) {
   if (ins.mods.empty()) scope.refuse();
-  const std::string& operation = ins.mods[0];
+  const std::string& operation = ins.take_at(0);
+  if (last_type(ins) != kB64) scope.refuse();
   if (operation == "pending_count") {
     scope.assign(out, ins.operands.at(0),
                  expr(kU32, "mbarrier_pending({})", scope.read(ins.operands.at(1), kU64)));

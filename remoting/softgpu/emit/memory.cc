@@ -1,4 +1,6 @@
 // ld st and cp.async.
+#include <set>
+
 #include "softgpu/emit/access.h"
 #include "softgpu/emit/instructions.h"
 
@@ -19,6 +21,19 @@ Type raw_type(Type t) {
 
 Ordering ordering(const Instruction& ins) {
   return is_ordered(ins) ? Ordering::ordered : Ordering::none;
+}
+
+// Return the number of bytes that a cp.async reads: a fourth operand is their number, or a
+// predicate that ignores the source. Nothing is read from the source then.
+std::string copied_bytes(const FunctionScope& scope, const Instruction& ins) {
+  size_t operands = ins.operands.size() - (ins.has("L2::cache_hint") ? 1 : 0);
+  uint64_t bytes = ins.operands[2].bits;
+  if (operands <= 3) return std::to_string(bytes);
+  const Operand& last = ins.operands[3];
+  auto type = scope.function.registers.find(last.name);
+  if (type != scope.function.registers.end() && type->second == kPredicate)
+    return render("({} ? 0 : {})", scope.read(last, kPredicate), bytes);
+  return scope.read(last, kU32).text;
 }
 
 }  // namespace
@@ -50,25 +65,36 @@ void emit_memory_access(FunctionScope& scope, const Instruction& ins, Code& out)
 // cp.async.{ca,cg}.shared.global [to], [from], bytes{, bytes that are read}. The copy is done at
 // once, so groups and waits need no code.
 void emit_copy_async(FunctionScope& scope, const Instruction& ins, Code& out) {
-  if (!ins.has("async") || ins.has("bulk")) scope.refuse();
+  if (!ins.take("async")) scope.refuse();
   if (ins.has("mbarrier")) {
+    if (!ins.take("mbarrier") || !ins.take("arrive")) scope.refuse();
+    (void)last_type(ins);
+    Space space = state_space(ins);
     // All earlier copies are complete: the arrival remains. Without noinc it cancels out with the
     // increment of the pending count.
-    if (ins.has("noinc"))
+    if (ins.take("noinc"))
       out.add("(void)mbarrier_arrive({}, 1, 0)",
-              Access::single(scope, ins, {ins.operands.at(0), state_space(ins), 8, ""}));
+              Access::single(scope, ins, {ins.operands.at(0), space, 8, ""}));
     return;
   }
-  if (ins.has("commit_group") || ins.has("wait_group") || ins.has("wait_all")) return;
+  static const std::set<std::string> kGroups = {"commit_group", "wait_group", "wait_all"};
+  if (ins.take_one_of(kGroups)) return;
   size_t n = ins.operands.size();
   if (n < 3 || ins.operands[2].kind != OperandKind::integer) scope.refuse();
   uint64_t bytes = ins.operands[2].bits;
   if (bytes != 4 && bytes != 8 && bytes != 16) scope.refuse("it copies 4, 8 or 16 bytes");
-  bool partial = n > 3 && !ins.has("L2::cache_hint");
-  out.add("copy_async({}, {}, {}, {})",
-          Access::single(scope, ins, {ins.operands[0], Space::shared, (int)bytes, ""}),
-          Access::single(scope, ins, {ins.operands[1], Space::global, (int)bytes, ""}), bytes,
-          partial ? scope.read(ins.operands[3], kU32).text : std::to_string(bytes));
+  if (!ins.take("shared") && !ins.take("shared::cta") && !ins.take("shared::cluster"))
+    scope.refuse();
+  auto block = out.block("");
+  out.add("u32 available = {}", copied_bytes(scope, ins));
+  out.add("Access to = {}",
+          Access::single(scope, ins, {ins.operands[0], Space::shared, (int)bytes, ""}));
+  {
+    auto some = out.block("if (available)");
+    out.add("copy_async(to, {}, {}, available)",
+            Access::single(scope, ins, {ins.operands[1], Space::global, (int)bytes, ""}), bytes);
+  }
+  out.add("else clear_async(to, {})", bytes);
 }
 
 }  // namespace softgpu::emit

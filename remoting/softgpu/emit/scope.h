@@ -41,8 +41,14 @@ class FunctionScope {
   const ptx::ControlFlow flow;
   Mode mode = Mode::called;
 
-  // Set the instruction that errors name.
-  void begin(const ptx::Instruction& ins) { instruction_ = &ins; }
+  // Set the instruction that errors name. None of its modifiers is used.
+  void begin(const ptx::Instruction& ins) {
+    instruction_ = &ins;
+    ins.used.reset();
+  }
+  // Refuse the current instruction if it has a modifier that was neither used since begin() nor is
+  // without effect on this device.
+  void end() const;
   // Throw ptx::Refusal for the current instruction: it is not supported, because of `why`.
   [[noreturn]] void refuse(const std::string& why = "") const;
   // Throw ptx::Refusal for the current instruction: `why` is wrong with it.

@@ -27,6 +27,7 @@ void emit_goto(Code& out, int block) {
 }
 
 void emit_unguarded(FunctionScope& scope, const Instruction& ins, Code& out) {
+  if (ptx::ends_block(ins)) scope.end();
   if (ins.op == "bra")
     emit_goto(out, scope.flow.label_block.at(ins.operands.back().name));
   else if (ins.op == "ret" || ins.op == "exit")

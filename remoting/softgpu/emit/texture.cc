@@ -8,11 +8,11 @@ using ptx::Operand;
 using ptx::OperandKind;
 
 void emit_texture(FunctionScope& scope, const Instruction& ins, Code& out) {
-  bool one_dimension = ins.has("1d");
+  bool one_dimension = ins.take("1d");
   std::optional<ptx::Type> type;
-  if (!ins.mods.empty()) type = type_of(ins.mods.back());
-  if ((!one_dimension && !ins.has("2d")) || !ins.has("v4") || !type || type->bits != 32 ||
-      ins.operands.size() != 2)
+  if (!ins.mods.empty()) type = type_of(ins.take_at(ins.mods.size() - 1));
+  if (first_type(ins).bits != 32 || (!one_dimension && !ins.take("2d")) || !ins.take("v4") ||
+      !type || type->bits != 32 || ins.operands.size() != 2)
     scope.refuse();
   const Operand &to = ins.operands[0], &where = ins.operands[1];
   if (to.kind != OperandKind::vector || to.elements.size() != 4 ||

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 namespace softgpu::emit {
 
@@ -27,34 +28,33 @@ std::optional<Type> type_of(const std::string& modifier) {
 
 Type last_type(const Instruction& ins) {
   for (size_t i = ins.mods.size(); i-- > 0;)
-    if (auto t = type_of(ins.mods[i])) return *t;
+    if (type_of(ins.mods[i])) return *type_of(ins.take_at(i));
   throw ptx::Refusal{ins.line, "instruction " + spelling(ins) + " has no type"};
 }
 
 Type first_type(const Instruction& ins) {
-  for (auto& m : ins.mods)
-    if (auto t = type_of(m)) return *t;
+  for (size_t i = 0; i < ins.mods.size(); ++i)
+    if (type_of(ins.mods[i])) return *type_of(ins.take_at(i));
   return last_type(ins);
 }
 
 Space state_space(const Instruction& ins) {
-  for (auto& m : ins.mods) {
-    std::string word = m.substr(0, m.find(':'));
-    if (word == "global") return Space::global;
-    if (word == "shared") return Space::shared;
-    if (word == "local") return Space::local;
-    if (word == "const") return Space::constant;
-    if (word == "param") return Space::param;
-  }
-  return Space::none;
+  static const std::map<std::string, Space> kSpaces = {
+      {"global", Space::global},      {"shared", Space::shared},
+      {"shared::cta", Space::shared}, {"shared::cluster", Space::shared},
+      {"local", Space::local},        {"const", Space::constant},
+      {"param", Space::param},        {"param::entry", Space::param},
+      {"param::func", Space::param}};
+  auto* word = ins.take_one_of(kSpaces);
+  return word ? kSpaces.at(*word) : Space::none;
 }
 
 int vector_length(const Instruction& ins) {
-  return ins.has("v8") ? 8 : ins.has("v4") ? 4 : ins.has("v2") ? 2 : 1;
+  return ins.take("v8") ? 8 : ins.take("v4") ? 4 : ins.take("v2") ? 2 : 1;
 }
 
 bool is_ordered(const Instruction& ins) {
-  return ins.has("volatile") || ins.has("acquire") || ins.has("release") || ins.has("relaxed");
+  return ins.take("volatile") || ins.take("acquire") || ins.take("release") || ins.take("relaxed");
 }
 
 std::string spelling(const Instruction& ins) {

@@ -14,12 +14,15 @@ constexpr ptx::Type kS32{'s', 32};
 constexpr ptx::Type kB16{'b', 16};
 constexpr ptx::Type kB32{'b', 32};
 constexpr ptx::Type kB64{'b', 64};
+constexpr ptx::Type kF16{'f', 16};
+constexpr ptx::Type kBF16{'h', 16};
 constexpr ptx::Type kF32{'f', 32};
 constexpr ptx::Type kF64{'f', 64};
 constexpr ptx::Type kPredicate{'p', 8};
 
 // Return the type that a modifier such as "s32" or "f64" names.
 std::optional<ptx::Type> type_of(const std::string& modifier);
+// The following functions mark what they return as used.
 // Return the first or last type of an instruction. Throw ptx::Refusal if it has none.
 ptx::Type first_type(const ptx::Instruction& ins);
 ptx::Type last_type(const ptx::Instruction& ins);

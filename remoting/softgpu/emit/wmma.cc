@@ -22,8 +22,9 @@ struct Shape {
 // "m16n16k16"
 Shape shape_of(const FunctionScope& scope, const Instruction& ins) {
   Shape s;
-  for (auto& w : ins.mods)
-    if (std::sscanf(w.c_str(), "m%dn%dk%d", &s.m, &s.n, &s.k) == 3) {
+  for (size_t i = 0; i < ins.mods.size(); ++i)
+    if (std::sscanf(ins.mods[i].c_str(), "m%dn%dk%d", &s.m, &s.n, &s.k) == 3) {
+      ins.take_at(i);
       if (s.m > 0 && s.n > 0 && s.k > 0 && s.m <= 32 && s.n <= 32 && s.k <= 32) return s;
       break;
     }
@@ -102,11 +103,13 @@ void emit_elements(const Move& move, const Fragment& f, Code& out) {
 // wmma.load.{a,b,c} and wmma.store.d
 void emit_move_fragment(const FunctionScope& scope, const Instruction& ins, Code& out) {
   Shape s = shape_of(scope, ins);
-  bool store = ins.mods[0] == "store", row_major = ins.has("row");
-  char matrix = ins.mods[1].empty() ? ' ' : ins.mods[1][0];
-  int rows = matrix == 'b' ? s.k : s.m, columns = matrix == 'a' ? s.k : s.n;
+  bool store = ins.take_at(0) == "store", row_major = ins.take("row");
+  if (!row_major && !ins.take("col")) scope.refuse();
+  const std::string matrix = ins.take_at(1);
+  if (store ? matrix != "d" : matrix != "a" && matrix != "b" && matrix != "c") scope.refuse();
+  int rows = matrix == "b" ? s.k : s.m, columns = matrix == "a" ? s.k : s.n;
   const Operand &registers = ins.operands[store ? 1 : 0], &where = ins.operands[store ? 0 : 1];
-  Fragment f = fragment(scope, ins.mods.back(), registers, rows * columns);
+  Fragment f = fragment(scope, ins.take_at(ins.mods.size() - 1), registers, rows * columns);
   std::string stride = ins.operands.size() > 2 ? scope.read(ins.operands[2], kU32).text
                                                : std::to_string(row_major ? columns : rows);
   Place place{where, state_space(ins), f.bytes(), render("step * {}", f.bytes())};
@@ -121,8 +124,8 @@ void emit_move_fragment(const FunctionScope& scope, const Instruction& ins, Code
 void emit_multiply_fragments(const FunctionScope& scope, const Instruction& ins, Code& out) {
   Shape s = shape_of(scope, ins);
   std::vector<std::string> types;
-  for (auto& m : ins.mods)
-    if (kElements.count(m)) types.push_back(m);
+  for (size_t i = 0; i < ins.mods.size(); ++i)
+    if (kElements.count(ins.mods[i])) types.push_back(ins.take_at(i));
   if (types.size() == 2) types = {types[0], "f16", "f16", types[1]};
   if (types.size() != 4) scope.refuse();
   Fragment d = fragment(scope, types[0], ins.operands[0], s.m * s.n),
@@ -141,7 +144,8 @@ void emit_multiply_fragments(const FunctionScope& scope, const Instruction& ins,
                   f.per_lane());
   };
   out.add("wmma_multiply({}, {}, {}, {}, {}, {}, {}, {})", s.m, s.n, s.k, matrix(a, "A"),
-          matrix(b, "B"), matrix(c, "C"), matrix(d, "D"), ins.has("satfinite") ? 1 : 0);
+          matrix(b, "B"), matrix(c, "C"), matrix(d, "D"),
+          types[0] == "s32" && ins.take("satfinite") ? 1 : 0);
   scatter(scope, d, "D", out);
 }
 
@@ -150,7 +154,7 @@ void emit_multiply_fragments(const FunctionScope& scope, const Instruction& ins,
 void emit_wmma(FunctionScope& scope, const Instruction& ins, Code& out) {
   if (ins.mods[0] == "load" || ins.mods[0] == "store")
     emit_move_fragment(scope, ins, out);
-  else if (ins.mods[0] == "mma" && !ins.has("b1") && !ins.has("s4") && !ins.has("u4"))
+  else if (ins.take_at(0) == "mma")
     emit_multiply_fragments(scope, ins, out);
   else
     scope.refuse();

@@ -1,7 +1,9 @@
 // softgpu-translate: prints the C of every kernel of PTX files, for debugging and for comparing two
-// versions of the translator. Nothing is compiled or run.
+// versions of the translator. Nothing is compiled or run. With --digest it prints one line for each
+// kernel: a number that identifies the C, or the refusal.
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 
@@ -25,13 +27,26 @@ static void translate(const ptx::Module& module) {
   }
 }
 
+static void digest(const ptx::Module& module) {
+  for (auto& f : module.functions) {
+    if (!f.entry || !f.defined) continue;
+    try {
+      auto source = emit::emit_kernel(module, f);
+      std::printf("%s %zx\n", f.name.c_str(), std::hash<std::string>()(source.text));
+    } catch (const ptx::Refusal& r) {
+      std::printf("%s line %d: %s\n", f.name.c_str(), r.line, r.message.c_str());
+    }
+  }
+}
+
 int main(int count, char** paths) {
-  for (int i = 1; i < count; ++i) {
+  bool digests = count > 1 && std::string(paths[1]) == "--digest";
+  for (int i = digests ? 2 : 1; i < count; ++i) {
     std::ifstream file(paths[i], std::ios::binary);
     std::string text{std::istreambuf_iterator<char>(file), {}};
-    std::printf("// file %s\n", paths[i]);
+    if (!digests) std::printf("// file %s\n", paths[i]);
     try {
-      translate(ptx::parse(text));
+      digests ? digest(ptx::parse(text)) : translate(ptx::parse(text));
     } catch (const ptx::Refusal& r) {
       std::printf("// line %d: %s\n", r.line, r.message.c_str());
     }

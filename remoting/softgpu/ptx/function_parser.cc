@@ -43,7 +43,7 @@ void FunctionParser::attributes() {
       cursor_.take();
     if (d == "maxntid" || d == "reqntid")
       f_.max_threads = (uint32_t)std::min<uint64_t>(product, 1024);
-    if (d == "explicitcluster" || d == "reqnctapercluster")
+    if (d == "reqnctapercluster" && product > 1)
       cursor_.refuse("." + d + ": thread block clusters are not supported by the software GPU");
     if (d == "pragma" || d == "abi_preserve") cursor_.accept(";");
   }
@@ -55,6 +55,7 @@ void FunctionParser::block(int depth) {
     if (cursor_.at_end()) cursor_.refuse("function " + f_.name + " has no closing '}'");
     if (cursor_.accept("{")) {
       scopes_.enter();
+      for (auto& name : cursor_.labels_of_block()) scopes_.declare(name);
       block(depth + 1);
       scopes_.leave();
     } else if (cursor_.is_kind(TokenKind::directive)) {
@@ -107,11 +108,11 @@ void FunctionParser::registers() {
 
 // A label of an instruction, or of a list of branch targets or prototypes.
 void FunctionParser::label() {
-  std::string name = cursor_.word();
+  std::string name = scopes_.resolve(cursor_.word());
   cursor_.expect(":");
   if (cursor_.is_directive("branchtargets")) {
     cursor_.take();
-    do f_.branch_targets[name].push_back(cursor_.word());
+    do f_.branch_targets[name].push_back(scopes_.resolve(cursor_.word()));
     while (cursor_.accept(","));
     cursor_.expect(";");
   } else if (cursor_.is_directive("callprototype") || cursor_.is_directive("calltargets")) {

@@ -102,6 +102,10 @@ void InstructionParser::name(Operand& o) {
   if (cursor_.accept("+")) {
     o.kind = OperandKind::symbol;
     o.offset = (int64_t)cursor_.integer();
+  } else if (cursor_.accept("[")) {  // the address of the first element
+    o.kind = OperandKind::symbol;
+    if (cursor_.integer()) cursor_.refuse(text + "[n] is supported for n = 0 only");
+    cursor_.expect("]");
   }
 }
 

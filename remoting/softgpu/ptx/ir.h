@@ -1,5 +1,7 @@
 // A PTX module in memory: made by the parser, read by the control flow analysis and the emitter.
 #pragma once
+#include <algorithm>
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
@@ -69,10 +71,34 @@ struct Instruction {
   bool guard_negated = false;
   Checked<Operand> call_returns, call_arguments;
   int line = 0;
-  bool has(const std::string& word) const {
-    for (auto& m : mods)
-      if (m == word) return true;
-    return false;
+  // The modifiers that the emitter has used, by index. It refuses an instruction with others.
+  mutable std::bitset<64> used = {};
+
+  bool has(const std::string& word) const { return find(word) < mods.size(); }
+  // Return whether the modifier is present, and mark it as used.
+  bool take(const std::string& word) const {
+    size_t i = find(word);
+    if (i < used.size() && i < mods.size()) used.set(i);
+    return i < mods.size();
+  }
+  // Return the first modifier that is in `words`, which has count(), and mark it as used; null if
+  // there is none.
+  template <typename Words>
+  const std::string* take_one_of(const Words& words) const {
+    for (size_t i = 0; i < mods.size(); ++i)
+      if (words.count(mods[i])) return &take_at(i);
+    return nullptr;
+  }
+  // Return the modifier at `i` and mark it as used.
+  const std::string& take_at(size_t i) const {
+    const std::string& word = mods[i];
+    if (i < used.size()) used.set(i);
+    return word;
+  }
+
+ private:
+  size_t find(const std::string& word) const {
+    return (size_t)(std::find(mods.begin(), mods.end(), word) - mods.begin());
   }
 };
 

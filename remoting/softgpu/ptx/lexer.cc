@@ -152,9 +152,9 @@ struct Scanner {
     push(TokenKind::end, "", 0, false);
   }
 
-  // `.shared::cta` is one word.
+  // `.shared::cta` and `.L2::128B` are words.
   std::string scoped(std::string w) {
-    while (peek() == ':' && peek(1) == ':' && word_start(peek(2))) {
+    while (peek() == ':' && peek(1) == ':' && word_part(peek(2))) {
       at += 2;
       w += "::" + word();
     }

@@ -31,6 +31,18 @@ uint64_t TokenCursor::integer() {
   return minus ? 0 - v : v;
 }
 
+std::vector<std::string> TokenCursor::labels_of_block() const {
+  std::vector<std::string> names;
+  int depth = 0;
+  for (size_t i = at_; i + 1 < tokens_.size() && depth >= 0; ++i) {
+    const Token& t = tokens_[i];
+    if (t.kind == TokenKind::punctuation) depth += t.text == "{" ? 1 : t.text == "}" ? -1 : 0;
+    bool colon = tokens_[i + 1].kind == TokenKind::punctuation && tokens_[i + 1].text == ":";
+    if (depth == 0 && t.kind == TokenKind::word && colon) names.push_back(t.text);
+  }
+  return names;
+}
+
 void TokenCursor::skip_line() {
   int line = current().line;
   while (!at_end() && current().line == line) take();

@@ -32,6 +32,9 @@ class TokenCursor {
   std::string word();
   uint64_t integer();  // with an optional minus sign, as two's complement
 
+  // Return the labels of the block that begins at the cursor, without those of nested blocks.
+  std::vector<std::string> labels_of_block() const;
+
   void skip_line();
   // Advance over `until`. Throw Refusal if the text ends first; `what` is unfinished.
   void skip_past(const char* until, const std::string& what);

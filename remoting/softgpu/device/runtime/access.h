@@ -97,3 +97,7 @@ INLINE void copy_async(Access to, Access from, u32 bytes, u32 available) {
   __builtin_memcpy(to.at, from.at, available);
   __builtin_memset(to.at + available, 0, bytes - available);
 }
+
+INLINE void clear_async(Access to, u32 bytes) {
+  __builtin_memset(to.at, 0, bytes);
+}

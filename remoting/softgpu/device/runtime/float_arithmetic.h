@@ -1,7 +1,20 @@
 /* Flushing, saturation, fused multiply-add and signs of floats. */
 
-INLINE f32 ftz(f32 v) {
+INLINE f32 ftz_f32(f32 v) {
   return __builtin_fabsf(v) < 1.17549435e-38f ? __builtin_copysignf(0.0f, v) : v;
+}
+
+INLINE f64 ftz_f64(f64 v) {
+  return __builtin_fabs(v) < 2.2250738585072014e-308 ? __builtin_copysign(0.0, v) : v;
+}
+
+INLINE f16 ftz_f16(f16 v) {
+  u16 b = bits_f16(v);
+  return (b & 0x7c00) == 0 ? as_f16(b & 0x8000) : v;
+}
+
+INLINE bf16 ftz_bf16(bf16 v) {
+  return ftz_f32(v);
 }
 
 INLINE f32 sat_f32(f32 v) {
@@ -71,3 +84,13 @@ INLINE f32 copysign_f32(f32 a, f32 s) {
 INLINE f64 copysign_f64(f64 a, f64 s) {
   return __builtin_copysign(a, s);
 }
+
+/* The result of min or max of magnitudes with the sign of a product: a NaN keeps its own. */
+#define XORSIGN(T, C, SIGN)                                   \
+  INLINE T xorsign_##T(T v, T a, T b) {                       \
+    u32 sign = (u32)(bits_##C(a) ^ bits_##C(b)) & SIGN;       \
+    return v != v ? v : as_##C((bits_##C(v) & ~SIGN) | sign); \
+  }
+XORSIGN(f16, f16, 0x8000u);
+XORSIGN(bf16, f32, 0x80000000u);
+XORSIGN(f32, f32, 0x80000000u);
