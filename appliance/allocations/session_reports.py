@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import F
 
 from appliance.allocations import sessions
@@ -85,11 +87,17 @@ def count_ignored(node_id: UUID, ignored: frozenset[UUID]) -> int:
     if first := ignored - _ignored.get(node_id, frozenset()):
         rows = Node.objects.filter(pk=node_id)
         rows.update(ignored_sessions=F("ignored_sessions") + len(first))
+    if ignored != _ignored.get(node_id, frozenset()):
+        transaction.on_commit(partial(remember_ignored, node_id, ignored))
+    return int(bool(first))
+
+
+def remember_ignored(node_id: UUID, ignored: frozenset[UUID]) -> None:
+    """Remember what has been counted. A transaction that is rolled back has counted nothing."""
     if ignored:
         _ignored[node_id] = ignored
     else:
         _ignored.pop(node_id, None)
-    return int(bool(first))
 
 
 def sample_partitions(node_id: UUID, reported: Iterable[ReportedSession]) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import socket
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from appliance.activity.models import Event
 from appliance.allocations import session_reports
 from appliance.allocations.models import Session
 from appliance.allocations.session_reports import record_sessions
-from appliance.fleet import message_budget
+from appliance.fleet import message_budget, servicer
 from appliance.fleet.agent_stream import Stream
 from appliance.fleet.backend import record_refusal
 from appliance.fleet.controller_connection import Controller, SampleClient
@@ -32,6 +34,8 @@ from tests.appliance.test_gateway_errors import unused_port
 Clients = Callable[..., Any]
 AddNode = Callable[..., Node]
 TIMEOUT_SECONDS = 20.0
+MAX_MESSAGES = 2000
+"""More than the budget permits."""
 
 
 def record_all(node: Node, reported: list[Any]) -> list[int]:
@@ -45,13 +49,24 @@ def record_all(node: Node, reported: list[Any]) -> list[int]:
 
 
 def test_invented_sessions_are_counted_once_and_not_stored(
-    cast: Cast, client_of: Clients, add_node: AddNode
+    cast: Cast,
+    client_of: Clients,
+    add_node: AddNode,
+    django_capture_on_commit_callbacks: Callable[..., Any],
 ) -> None:
     node = add_node()
     invented = [session_of(str(uuid.uuid4())) for _ in range(limits.MAX_SESSIONS)]
     events = Event.objects.count()
-    assert record_all(node, invented) == [1] and record_all(node, invented) == [0]
-    assert record_all(node, [*invented, session_of(str(uuid.uuid4()))]) == [1]
+
+    def rows(reported: list[Any]) -> list[int]:
+        with django_capture_on_commit_callbacks(execute=True):
+            return record_all(node, reported)
+
+    with pytest.raises(OSError), transaction.atomic():
+        record_all(node, invented)
+        raise OSError("the disk is full")
+    assert rows(invented) == [1] and rows(invented) == [0]
+    assert rows([*invented, session_of(str(uuid.uuid4()))]) == [1]
     assert not Session.objects.exists() and Event.objects.count() == events
     shown = body(client_of(cast.vera).get(f"/api/v1/nodes/{node.pk}"))
     assert shown["ignored_sessions"] == limits.MAX_SESSIONS + 1
@@ -170,9 +185,9 @@ async def pauses_of(replies: list[tuple[int, bool]]) -> list[float]:
         return 0.0
 
     budget.charge = record  # type: ignore[method-assign]
-    servicer = FleetServicer(controller, {}, 1.0, unused_port())
+    server = FleetServicer(controller, {}, 1.0, unused_port())
     applying = asyncio.create_task(
-        servicer._apply(Kind.REPORT, Stream(bytes(16), "serial"), b"report", budget)
+        server._apply(Kind.REPORT, Stream(bytes(16), "serial"), b"report", budget)
     )
     for rows, more in replies:
         request = await frames.read_frame_async(controller_reader)
@@ -192,10 +207,58 @@ def test_gateway_repeats_a_report_until_all_is_applied_and_charges_each_part() -
 
 
 def test_counters_of_ignored_sessions_are_forgotten_with_them(
-    cast: Cast, add_node: AddNode
+    cast: Cast, add_node: AddNode, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     node = add_node()
-    record_all(node, [session_of(str(uuid.uuid4()))])
+    with django_capture_on_commit_callbacks(execute=True):
+        record_all(node, [session_of(str(uuid.uuid4()))])
     assert node.pk in session_reports._ignored
-    record_all(node, [])
+    with django_capture_on_commit_callbacks(execute=True):
+        record_all(node, [])
     assert node.pk not in session_reports._ignored
+
+
+async def applied_in(seconds: float, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return how many changed inventories of 64 GPUs a node gets applied in this time."""
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    controller_reader, controller_writer = await asyncio.open_connection(sock=theirs)
+    controller = Controller(reader, writer, {}, SampleClient(b""))
+    begin, applied_messages = clock.now, 0
+
+    async def answer() -> None:
+        nonlocal applied_messages
+        while request := await frames.read_frame_async(controller_reader):
+            applied_messages += 1
+            body = PROGRESS.pack(limits.MAX_GPUS, False)
+            controller_writer.write(Frame(Kind.REPLY, request.call, body=body).encode())
+
+    async def messages() -> AsyncIterator[fleet_pb2.AgentMessage]:
+        for sequence in range(1, MAX_MESSAGES):
+            if clock.now - begin > seconds:
+                return
+            inventory = fleet_pb2.Inventory(agent_version=str(sequence))
+            yield fleet_pb2.AgentMessage(boot_id="b", sequence=sequence, inventory=inventory)
+
+    async def sleep(pause: float) -> None:
+        clock.now += pause
+
+    tasks = [asyncio.create_task(controller.read()), asyncio.create_task(answer())]
+    with monkeypatch.context() as patched:
+        patched.setattr(servicer, "asyncio", SimpleNamespace(sleep=sleep))
+        server = FleetServicer(controller, {}, 1.0, unused_port())
+        await server._read(Stream(bytes(16), "serial"), messages())
+    for task in tasks:
+        task.cancel()
+    writer.close()
+    controller_writer.close()
+    return applied_messages
+
+
+def test_gateway_applies_the_budget_to_a_flood_of_valid_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds, work = 60.0, message_budget.ROW_SECONDS * limits.MAX_GPUS
+    count = asyncio.run(applied_in(seconds, Clock(monkeypatch), monkeypatch))
+    permitted = message_budget.BURST_SECONDS + message_budget.SHARE * seconds
+    assert 0.5 * permitted < count * work < 1.1 * permitted
