@@ -21,6 +21,7 @@ from deploy.supervisor import runtime_folder, wait_for
 from tests.ports import port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+SUPERVISED = ("appliance", "spawner", "launcher", "agent")
 AT_ONCE_SECONDS = 5.0
 """Python's imports on a busy machine; a start of the appliance takes longer."""
 
@@ -48,7 +49,7 @@ class Running:
 
     def is_complete(self) -> bool:
         state = self.state()
-        return len(state.alive) == 3 and "agent.sock" in dict(state.runtime)
+        return len(state.alive) == len(SUPERVISED) and "agent.sock" in dict(state.runtime)
 
     def state(self) -> State:
         runtime = runtime_folder(self.data / "node")
