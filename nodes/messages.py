@@ -16,7 +16,7 @@ REPORT_BYTES = limits.MAX_MESSAGE_BYTES - 1024
 MAX_PREFIX_BYTES = 4
 """Tag and length of a session."""
 NOT_ENFORCED = {
-    "user": "sessions run as the launcher's user",
+    "user": "the spawner may not give cages users of their own",
     "cgroup": "the spawner may not make control groups",
     "seccomp": "the kernel refused the filter",
     "no_new_privs": "the kernel refused it",

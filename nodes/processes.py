@@ -33,6 +33,8 @@ class SupervisedProcess:
     log: Path
     stop_signal: int = signal.SIGTERM
     folder: Path | None = None
+    in_child: Callable[[], None] = field(default=lambda: None)
+    """Called in each new process before it executes the command."""
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
     on_change: Callable[[], None] = field(default=lambda: None)
@@ -45,6 +47,10 @@ class SupervisedProcess:
     def start(self) -> None:
         self._thread.start()
 
+    def _prepare_child(self) -> None:
+        self.in_child()
+        terminate_with_parent()
+
     def _supervise(self) -> None:
         while not self._stopping.is_set():
             with self.log.open("ab") as log:
@@ -54,7 +60,7 @@ class SupervisedProcess:
                     stdout=log,
                     stderr=log,
                     cwd=self.folder,
-                    preexec_fn=terminate_with_parent,
+                    preexec_fn=self._prepare_child,
                     start_new_session=True,
                 )
             self.starts += 1

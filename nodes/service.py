@@ -16,11 +16,12 @@ import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from nodes.privileges import give_up_root, pass_to_spawner
 from nodes.processes import SupervisedProcess
 from nodes.top_level import exit_status_of
 
 UNPRIVILEGED_ID = 61444
-"""User and group id of launcher and agent when root starts them without systemd.
+"""User and group id of a node's processes when root starts them without systemd.
 
 It lies in systemd's range for dynamic users and has no entry in any file.
 """
@@ -127,7 +128,12 @@ class NodeService:
         folder = Path(self.modules)
         return (
             SupervisedProcess(
-                "spawner", self.spawner_command(), env, logs / "spawner.log", folder=folder
+                "spawner",
+                self.spawner_command(),
+                env,
+                logs / "spawner.log",
+                folder=folder,
+                in_child=pass_to_spawner,
             ),
             SupervisedProcess(
                 "launcher",
@@ -146,14 +152,12 @@ class NodeService:
 def drop_privileges(service: NodeService) -> None:
     """Give the folders to the unprivileged user and switch to it.
 
-    No process that uses the network runs as root.
+    No process of the node runs as root, and only the spawner has capabilities.
     """
     for folder in (Path(service.state), Path(service.runtime)):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         give_away(folder, UNPRIVILEGED_ID)
-    os.setgroups([])
-    os.setgid(UNPRIVILEGED_ID)
-    os.setuid(UNPRIVILEGED_ID)
+    give_up_root(UNPRIVILEGED_ID)
 
 
 def give_away(folder: Path, owner: int) -> None:

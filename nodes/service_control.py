@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nodes.journal import Journal
 from nodes.paths import HOME, LIBRARY, LOG_FILE, PID_FILE, PROGRAMS, SETTINGS, SYSTEMD_UNITS
+from nodes.privileges import SPAWNER_CAPABILITIES
 from nodes.service import NodeService
 
 SPAWNER_UNIT = "busbar-spawner.service"
@@ -28,7 +29,13 @@ def systemctl(*arguments: str, check: bool = True) -> None:
     subprocess.run(["systemctl", *arguments], check=check, capture_output=True)
 
 
-def unit_text(description: str, command: list[str], env: dict[str, str], extra: str) -> str:
+def unit_text(
+    description: str,
+    command: list[str],
+    env: dict[str, str],
+    extra: str,
+    capabilities: str = "",
+) -> str:
     environment = "\n".join(f'Environment="{k}={v}"' for k, v in sorted(env.items()))
     return f"""[Unit]
 Description={description}
@@ -50,7 +57,8 @@ Restart=always
 RestartSec=1
 UMask=0077
 NoNewPrivileges=yes
-CapabilityBoundingSet=
+CapabilityBoundingSet={capabilities}
+AmbientCapabilities={capabilities}
 ProtectControlGroups=no
 {extra}
 [Install]
@@ -58,20 +66,28 @@ WantedBy=multi-user.target
 """
 
 
+def spawner_unit(service: NodeService) -> str:
+    """Return the unit of the spawner, the only one with capabilities.
+
+    The spawner mounts a /proc of its own in each cage, which the kernel permits without root only
+    if no part of its own /proc is protected.
+    """
+    return unit_text(
+        "Busbar spawner",
+        service.spawner_command(),
+        service.environment({}),
+        "KillMode=process\nDelegate=yes\nKillSignal=SIGTERM",
+        " ".join(SPAWNER_CAPABILITIES),
+    )
+
+
 def write_units(journal: Journal, service: NodeService) -> None:
     """Write the units of spawner, launcher and agent.
 
     The units of spawner and launcher kill only the process itself: sessions continue, and the next
-    launcher adopts them. The spawner mounts a /proc of its own in each cage, which the kernel
-    permits only if no part of its own /proc is protected.
+    launcher adopts them.
     """
     env = service.environment({})
-    spawner = unit_text(
-        "Busbar spawner",
-        service.spawner_command(),
-        env,
-        "KillMode=process\nDelegate=yes\nKillSignal=SIGTERM",
-    )
     launcher = unit_text(
         "Busbar launcher",
         service.launcher_command(),
@@ -84,7 +100,7 @@ def write_units(journal: Journal, service: NodeService) -> None:
         env,
         "KillMode=mixed\nProtectKernelTunables=yes",
     )
-    journal.create_file(SYSTEMD_UNITS / SPAWNER_UNIT, spawner)
+    journal.create_file(SYSTEMD_UNITS / SPAWNER_UNIT, spawner_unit(service))
     journal.create_file(SYSTEMD_UNITS / LAUNCHER_UNIT, launcher)
     journal.create_file(SYSTEMD_UNITS / AGENT_UNIT, agent)
     for name in UNITS:

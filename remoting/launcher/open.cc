@@ -152,6 +152,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   std::memcpy(start.key, key.data(), key.size());
   Session session = new_session(start, key, ticket, process.pid, request, client_address);
   session.cage = process.cage;
+  session.record.isolation = process.cage;  // until the session server reports its own measures
   session.exit_pipe = process.exit_pipe;
   add(session);
   int violations = -1;

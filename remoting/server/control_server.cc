@@ -113,7 +113,8 @@ void start_control_server(const ControlServer& server) {
       int fd = accept4(server.listener, nullptr, nullptr, SOCK_CLOEXEC);
       ucred peer{};
       if (fd < 0) continue;
-      if (control::peer_of(fd, peer) && peer.uid == geteuid()) serve(server, fd);
+      if (control::peer_of(fd, peer) && (peer.uid == server.launcher || peer.uid == geteuid()))
+        serve(server, fd);
       close(fd);
     }
   }).detach();

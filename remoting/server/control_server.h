@@ -2,6 +2,8 @@
 // reads the status, passes bulk connections and ends the session; other session servers of the
 // allocation request shared memory.
 #pragma once
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -16,6 +18,7 @@ struct ControlServer {
   Executor& executor;
   transport::Secret key;  // of the session's TLS
   uint32_t isolation;     // bits of control::SessionStatus
+  uid_t launcher;         // its user, as this process sees it
 };
 
 // Serves the socket on a thread of its own until the process ends.

@@ -108,6 +108,13 @@ void wait_for_launcher(Account& account) {
   close(kStartFd);
 }
 
+// In a cage with a user of its own it is the kernel's number for users of other namespaces, which
+// other sessions have, too: the control socket lies in a folder that only their allocation has.
+uid_t user_of_launcher() {
+  ucred peer{};
+  return control::peer_of(kStartFd, peer) ? peer.uid : geteuid();
+}
+
 // Returns the link to the client, over shared memory if `rendezvous` is a descriptor.
 Link* connect_client(int client, int rendezvous, const transport::Secret& key, Account& account) {
   std::unique_ptr<transport::SharedMemory> shared;
@@ -133,6 +140,7 @@ std::vector<uint64_t> limits_of(const control::SessionStart& start) {
 [[noreturn]] void serve_session(Driver& cu, bool loaded, std::string error) {
   static control::SessionStart start;
   int rendezvous = -1, client = receive_start(start, rendezvous);
+  uid_t launcher = user_of_launcher();
   std::string socket = start.socket_folder + ("/" + control::hex(start.id, 8)) + ".sock";
   int listener = control::listen_at(socket.c_str());
   if (listener < 0) end_process("the control socket cannot be created", kStartFailed);
@@ -157,7 +165,7 @@ std::vector<uint64_t> limits_of(const control::SessionStart& start) {
   KernelOutput output(*link);
   session.output = &output;
   Executor executor(session);
-  start_control_server({listener, session, executor, key, isolation_bits(isolation)});
+  start_control_server({listener, session, executor, key, isolation_bits(isolation), launcher});
   std::string reason = executor.run();
   unlink(socket.c_str());
   end_process(reason.empty() ? "the client closed the session" : reason, kOk);

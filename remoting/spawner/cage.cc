@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "control/log.h"
 #include "control/messages.h"
 #include "control/spawn_messages.h"
+#include "spawner/cage_users.h"
 #include "spawner/file_tree.h"
 #include "spawner/privileges.h"
 
@@ -28,15 +30,23 @@ constexpr const char* kDevices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev
                                     "/dev/urandom"};
 
 bool build_root(const CageSettings& settings) {
-  FileTree tree(settings.mount_point);
+  mode_t before = umask(0022);  // the cage's user must see its folders
+  FileTree tree(settings.mount_point, settings.user_namespace);
   for (auto* path : {"/tmp", "/dev/shm"}) tree.add_memory(path);  // shown paths may lie in them
   for (auto& path : settings.shown) tree.show(path);
   for (auto& path : settings.writable) tree.show_writable(path);
+  for (auto& path : settings.own) tree.show_own(path);
   for (auto* path : kDevices) tree.show_writable(path);
   for (auto* path : {control::kCageSockets, control::kCageImages, control::kCageKernels})
     tree.add_folder(path);
   tree.add_processes();
+  umask(before);
   return tree.enter();
+}
+
+bool give_up_rights(const CageSettings& settings) {
+  return (settings.user_namespace < 0 || become_user(settings.user_namespace)) &&
+         drop_capabilities();
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -72,7 +82,7 @@ void reset_signals() {
     if (write(group, "0", 1) != 1) _exit(kStartFailed);
   if (can_cage) {
     int mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-    if (mounts < 0 || !build_root(settings) || !drop_capabilities()) {
+    if (mounts < 0 || !build_root(settings) || !give_up_rights(settings)) {
       control::log_line("spawner", "cage failed", strerror(errno), "the session does not start");
       _exit(kStartFailed);
     }
@@ -83,6 +93,7 @@ void reset_signals() {
   arrange_descriptors(inherited);
   auto arguments = pointers(command), variables = pointers(environment);
   execve(arguments[0], arguments.data(), variables.data());
+  control::log_line("spawner", "cannot run", command[0], strerror(errno));
   _exit(kStartFailed);
 }
 }  // namespace
@@ -102,8 +113,9 @@ CagedProcess start_caged(const CageSettings& settings, const std::vector<std::st
   control::Header h;
   if (pid > 0 && control::receive_message(pair[0], h, nullptr, 0, &process.mount_namespace)) {
     process.pid = pid;
-    process.isolation =
-        (can_cage ? kCageBits : 0) | (settings.groups.empty() ? 0 : (uint32_t)control::kCgroup);
+    process.isolation = (can_cage ? kCageBits : 0) |
+                        (settings.groups.empty() ? 0 : (uint32_t)control::kCgroup) |
+                        (settings.user_namespace < 0 ? 0 : (uint32_t)control::kUser);
   }
   close(pair[0]);
   return process;

@@ -11,8 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <vector>
-
 namespace busbar::spawner {
 
 namespace {
@@ -31,16 +29,16 @@ void make_file(const std::string& path) {
   if (fd >= 0) close(fd);
 }
 
-bool restrict_mount(int folder, const char* path, uint64_t attributes) {
-  mount_attr attr{};
-  attr.attr_set = attributes;
-  unsigned flags = AT_RECURSIVE | (*path ? 0 : AT_EMPTY_PATH);
-  return syscall(SYS_mount_setattr, folder, path, flags, &attr, sizeof attr) == 0;
+bool attach_mount(int tree, const std::string& target) {
+  return syscall(SYS_move_mount, tree, "", AT_FDCWD, target.c_str(), MOVE_MOUNT_F_EMPTY_PATH) == 0;
 }
 
 // Without mount_setattr (Linux 5.12): the flags that a mount has may be locked, so they are kept.
 bool make_read_only(const std::string& path) {
-  if (restrict_mount(AT_FDCWD, path.c_str(), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID)) return true;
+  mount_attr attr{};
+  attr.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
+  if (syscall(SYS_mount_setattr, AT_FDCWD, path.c_str(), AT_RECURSIVE, &attr, sizeof attr) == 0)
+    return true;
   struct statvfs st;
   if (statvfs(path.c_str(), &st)) return false;
   unsigned long kept =
@@ -50,7 +48,8 @@ bool make_read_only(const std::string& path) {
 }
 }  // namespace
 
-FileTree::FileTree(std::string folder) : folder_(std::move(folder)) {
+FileTree::FileTree(std::string folder, int user_namespace)
+    : folder_(std::move(folder)), user_namespace_(user_namespace) {
   ok_ = mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
         mount("cage", folder_.c_str(), "tmpfs", kPlain, kMemoryOptions) == 0;
 }
@@ -81,6 +80,15 @@ void FileTree::show_writable(const std::string& path) {
   bind(path, true);
 }
 
+void FileTree::show_own(const std::string& path) {
+  if (user_namespace_ < 0) return show_writable(path);
+  std::string target = inside(path);
+  make_folders(target);
+  int tree = copy_mount({path, target, true, false}, user_namespace_);
+  ok_ = tree >= 0 && attach_mount(tree, target) && ok_;
+  if (tree >= 0) close(tree);
+}
+
 void FileTree::add_folder(const std::string& path) {
   make_folders(inside(path));
 }
@@ -103,22 +111,29 @@ bool FileTree::enter() {
          mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kPlain, nullptr) == 0;
 }
 
-bool show_in_namespace(int mount_namespace, const LateMount* mounts, int count) {
-  std::vector<int> trees;
-  for (const LateMount* m = mounts; m < mounts + count; ++m) {
-    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, m->source.c_str(),
-                            OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-                          (m->writable ? 0 : MOUNT_ATTR_RDONLY) |
-                          (m->executable ? 0 : MOUNT_ATTR_NOEXEC);
-    if (tree < 0 || !restrict_mount(tree, "", attributes)) return false;
-    trees.push_back(tree);
+int copy_mount(const LateMount& m, int user_namespace) {
+  int tree =
+      (int)syscall(SYS_open_tree, AT_FDCWD, m.source.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  mount_attr attr{};
+  attr.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (m.writable ? 0 : MOUNT_ATTR_RDONLY) |
+                  (m.executable ? 0 : MOUNT_ATTR_NOEXEC);
+  if (user_namespace >= 0) {
+    attr.attr_set |= MOUNT_ATTR_IDMAP;
+    attr.userns_fd = (uint64_t)user_namespace;
   }
+  if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) == 0)
+    return tree;
+  close(tree);
+  return -1;
+}
+
+bool show_in_namespace(int mount_namespace, int user_namespace,
+                       const std::vector<LateMount>& mounts) {
+  std::vector<int> trees;
+  for (auto& m : mounts) trees.push_back(copy_mount(m, user_namespace));
   if (setns(mount_namespace, CLONE_NEWNS)) return false;
-  for (int i = 0; i < count; ++i)
-    if (syscall(SYS_move_mount, trees[(size_t)i], "", AT_FDCWD, mounts[i].target.c_str(),
-                MOVE_MOUNT_F_EMPTY_PATH))
-      return false;
+  for (size_t i = 0; i < mounts.size(); ++i)
+    if (trees[i] < 0 || !attach_mount(trees[i], mounts[i].target)) return false;
   return true;
 }
 

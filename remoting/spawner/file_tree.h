@@ -3,19 +3,21 @@
 // Thread safety: for a process with one thread and a mount namespace of its own.
 #pragma once
 #include <string>
+#include <vector>
 
 namespace busbar::spawner {
 
 class FileTree {
  public:
   // Mounts an empty file system at `folder`, which must exist. Hides all mounts that follow from
-  // other namespaces.
-  explicit FileTree(std::string folder);
+  // other namespaces. `user_namespace` is that of the cage's user, or -1.
+  FileTree(std::string folder, int user_namespace);
 
   // Shows a file or folder under its own path. A path that does not exist is skipped. A symbolic
   // link is copied. Devices work and programs can be executed; nothing has set-user-id rights.
   void show(const std::string& path);  // read-only
   void show_writable(const std::string& path);
+  void show_own(const std::string& path);  // a folder of this user, writable for the cage's user
   void add_folder(const std::string& path);
   void add_memory(const std::string& path);  // an empty file system without programs
   void add_processes();  // /proc of this PID namespace, if the system permits it
@@ -28,6 +30,7 @@ class FileTree {
   std::string inside(const std::string& path) const { return folder_ + path; }
   void bind(const std::string& path, bool writable);
   const std::string folder_;
+  const int user_namespace_;
   bool ok_ = true;
 };
 
@@ -37,8 +40,13 @@ struct LateMount {
   bool writable, executable;
 };
 
-// Shows a folder of this mount namespace in another one, which must have the target. The process
+// Returns a descriptor of a mount that is not attached, or -1. If `user_namespace` is not -1, the
+// folder belongs to the cage's user there.
+int copy_mount(const LateMount& mount, int user_namespace);
+
+// Shows folders of this mount namespace in another one, which must have the targets. The process
 // stays in the other one, so that only a child should call it. False on failure.
-bool show_in_namespace(int mount_namespace, const LateMount* mounts, int count);
+bool show_in_namespace(int mount_namespace, int user_namespace,
+                       const std::vector<LateMount>& mounts);
 
 }  // namespace busbar::spawner

@@ -136,7 +136,10 @@ int main(int argc, char** argv) {
     control::log_line("spawner", "cannot listen", path, "exiting");
     return 1;
   }
-  control::log_line("spawner", "listening", path, can_cage ? "with cages" : "WITHOUT cages");
   Sessions sessions(settings, can_cage);
+  control::log_line("spawner", "listening", path,
+                    !can_cage                    ? "WITHOUT cages"
+                    : sessions.separates_users() ? "with cages that have users of their own"
+                                                 : "with cages of one user");
   run(listener, signals, settings, sessions);
 }

@@ -18,6 +18,7 @@ extern char** environ;
 namespace busbar::spawner {
 
 namespace {
+constexpr char kUsers[] = "2000000000-2000004095";  // outside of the ranges of distributions
 constexpr char kCompilerFd[] = "4";  // of the session server, behind its start socket
 const std::vector<std::string> kLibraries = {
     "/lib",       "/lib64",         "/usr/lib",         "/usr/lib64",
@@ -66,11 +67,16 @@ void close_all(std::initializer_list<int> descriptors) {
     if (fd >= 0) ::close(fd);
 }
 
+std::vector<std::string> make_folders(std::vector<std::string> folders) {
+  for (auto& folder : folders) mkdir(folder.c_str(), 0700);
+  return folders;
+}
+
 // Runs in a child, because it enters the cage for good.
-bool show_folders(int mount_namespace, const std::vector<LateMount>& mounts) {
+bool show_folders(const CagedProcess& process, const CageUser& user,
+                  const std::vector<LateMount>& mounts) {
   pid_t pid = fork();
-  if (pid == 0)
-    _exit(show_in_namespace(mount_namespace, mounts.data(), (int)mounts.size()) ? 0 : 1);
+  if (pid == 0) _exit(show_in_namespace(process.mount_namespace, user.name_space, mounts) ? 0 : 1);
   int status = 1;
   return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
@@ -83,14 +89,22 @@ Sessions::Sessions(const Settings& settings, bool can_cage)
       compiler_program_(folder_of(settings.driver) + "/softgpu-compiler"),
       kernels_(variable("BUSBAR_SOFTGPU_CACHE", settings.runtime + "/kernels")),
       devices_(
-          variable("BUSBAR_SOFTGPU_DIR", "/dev/shm/busbar-softgpu-" + std::to_string(getuid()))) {
+          variable("BUSBAR_SOFTGPU_DIR", "/dev/shm/busbar-softgpu-" + std::to_string(getuid()))),
+      users_(can_cage ? variable("BUSBAR_CAGE_USERS", kUsers) : "",
+             make_folders({settings.runtime + "/cage", kernels_, devices_})) {
   if (access(compiler_program_.c_str(), X_OK)) compiler_program_.clear();
-  for (auto& folder : {settings_.runtime + "/cage", kernels_, devices_})
-    mkdir(folder.c_str(), 0700);
 }
 
-CagedProcess Sessions::start_compiler(int socket, const std::vector<int>& groups) const {
-  CageSettings cage{settings_.runtime + "/cage", kLibraries, {}, groups};
+CageSettings Sessions::cage(const CageUser& user, const std::vector<int>& groups) const {
+  CageSettings cage;
+  cage.mount_point = settings_.runtime + "/cage";
+  cage.shown = kLibraries;
+  cage.groups = groups;
+  cage.user_namespace = user.name_space;
+  return cage;
+}
+
+CagedProcess Sessions::start_compiler(int socket, CageSettings cage) const {
   append(cage.shown, kCompilerPaths);
   cage.shown.push_back(folder_of(compiler_program_));
   return start_caged(cage, {compiler_program_, "3"},
@@ -100,14 +114,13 @@ CagedProcess Sessions::start_compiler(int socket, const std::vector<int>& groups
 }
 
 CagedProcess Sessions::start_server(int start_socket, int compiler_socket,
-                                    const std::vector<int>& groups) const {
-  CageSettings cage{settings_.runtime + "/cage", kLibraries, {}, groups};
+                                    CageSettings cage) const {
   cage.shown.push_back(folder_of(settings_.session_program));
   std::vector<int> inherited = {start_socket};
   auto environment = environment_with({"BUSBAR_SOFTGPU_DIR=" + devices_});
   if (compiler_socket >= 0) {
     inherited.push_back(compiler_socket);
-    cage.writable = {devices_};
+    cage.own = {devices_};
     environment.push_back(std::string("BUSBAR_SOFTGPU_COMPILER_FD=") + kCompilerFd);
   } else {
     append(cage.shown, kNvidiaPaths);
@@ -122,17 +135,24 @@ CagedProcess Sessions::start_server(int start_socket, int compiler_socket,
 
 control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
   Session session;
+  session.exit_pipe = exit_pipe;
+  if (users_.available()) session.user = users_.take();
+  if (users_.available() && session.user.name_space < 0) {
+    control::log_line("spawner", "session not started", "all users of cages are taken",
+                      "extend BUSBAR_CAGE_USERS");
+    end(session);
+    return {};
+  }
   std::vector<int> groups = groups_.create(std::to_string(++started_));
   int pair[2] = {-1, -1};
   if (can_cage_ && !compiler_program_.empty() &&
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0)
-    session.compiler = start_compiler(pair[1], groups);
-  session.server = start_server(start_socket, pair[0], groups);
-  session.exit_pipe = exit_pipe;
+    session.compiler = start_compiler(pair[1], cage(session.user, groups));
+  session.server = start_server(start_socket, pair[0], cage(session.user, groups));
   for (int group : groups) ::close(group);
   close_all({pair[0], pair[1]});
   if (session.server.pid < 0) {
-    close_all({exit_pipe});
+    end(session);
     return {};
   }
   sessions_[session.server.pid] = session;
@@ -152,26 +172,33 @@ control::SpawnReply Sessions::open(const control::SpawnRequest& request) {
   for (auto& m : mounts) mkdir(m.source.c_str(), 0700);
   control::SpawnReply reply{request.pid, s.server.isolation};
   if (s.server.mount_namespace < 0) return reply;
-  bool shown = show_folders(s.server.mount_namespace, mounts);
+  bool shown = show_folders(s.server, s.user, mounts);
   if (s.compiler.pid > 0)
-    shown &=
-        show_folders(s.compiler.mount_namespace, {{kernels, control::kCageKernels, true, true}});
+    shown &= show_folders(s.compiler, s.user, {{kernels, control::kCageKernels, true, true}});
   return shown ? reply : control::SpawnReply{};
 }
 
-void Sessions::close_session(pid_t pid, int status) {
-  auto it = sessions_.find(pid);
-  if (it == sessions_.end()) return;
-  const Session& s = it->second;
-  if (s.compiler.pid > 0) kill(s.compiler.pid, SIGKILL);
-  (void)!write(s.exit_pipe, &status, sizeof status);
-  close_all({s.exit_pipe, s.server.mount_namespace, s.compiler.mount_namespace});
-  sessions_.erase(it);
+// Ends the compiler and releases what the session had. Its server has ended or was not started.
+void Sessions::end(const Session& s) {
+  if (s.compiler.pid > 0 && kill(s.compiler.pid, SIGKILL) == 0) waitpid(s.compiler.pid, nullptr, 0);
+  close_all({s.exit_pipe, s.server.mount_namespace, s.compiler.mount_namespace, s.user.name_space});
+}
+
+void Sessions::has_ended(pid_t pid, int status) {
+  if (auto it = sessions_.find(pid); it != sessions_.end()) {
+    (void)!write(it->second.exit_pipe, &status, sizeof status);
+    end(it->second);
+    sessions_.erase(it);
+    return;
+  }
+  // A later process may get the pid of this compiler.
+  for (auto& [server, s] : sessions_)
+    if (s.compiler.pid == pid) s.compiler.pid = -1;
 }
 
 void Sessions::reap() {
   int status;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) close_session(pid, status);
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) has_ended(pid, status);
   groups_.remove_empty();
 }
 

@@ -7,6 +7,7 @@
 
 #include "control/spawn_messages.h"
 #include "spawner/cage.h"
+#include "spawner/cage_users.h"
 #include "spawner/control_groups.h"
 
 namespace busbar::spawner {
@@ -24,25 +25,29 @@ class Sessions {
   control::SpawnReply start(int start_socket, int exit_pipe);
   // Shows the folders of an allocation in the cage of a session server.
   control::SpawnReply open(const control::SpawnRequest& request);
+  bool separates_users() const { return users_.available(); }
   // Collects the exit status of ended processes.
   void reap();
 
  private:
   struct Session {
     CagedProcess server, compiler;
+    CageUser user;
     int exit_pipe = -1;
   };
-  CagedProcess start_compiler(int socket, const std::vector<int>& groups) const;
-  CagedProcess start_server(int start_socket, int compiler_socket,
-                            const std::vector<int>& groups) const;
-  void close_session(pid_t pid, int status);
+  CageSettings cage(const CageUser& user, const std::vector<int>& groups) const;
+  CagedProcess start_compiler(int socket, CageSettings cage) const;
+  CagedProcess start_server(int start_socket, int compiler_socket, CageSettings cage) const;
+  void end(const Session& session);
+  void has_ended(pid_t pid, int status);
   const Settings settings_;
   const bool can_cage_;
   const ControlGroups groups_;
   uint64_t started_ = 0;
-  std::string compiler_program_;       // empty: the GPUs are NVIDIA's
-  std::string kernels_;                // folder of the kernel caches
-  std::string devices_;                // folder of the software GPUs' files
+  std::string compiler_program_;  // empty: the GPUs are NVIDIA's
+  std::string kernels_;           // folder of the kernel caches
+  std::string devices_;           // folder of the software GPUs' files
+  CageUsers users_;
   std::map<pid_t, Session> sessions_;  // by pid of the server
 };
 

@@ -81,15 +81,23 @@ TENANT_ID = uuid.UUID(int=1)
 """The same for all nodes, so that they find kernels that earlier tests compiled."""
 
 
-UNPRIVILEGED = ("setpriv", "--no-new-privs", "--bounding-set=-all", "--clear-groups")
-"""Starts a program with the privileges that a systemd unit of a node gives."""
+def unit_privileges(user: int, capabilities: Sequence[str] = ()) -> list[str]:
+    """Return a command that starts a program with the rights of a systemd unit.
+
+    They are those of User, NoNewPrivileges, CapabilityBoundingSet, AmbientCapabilities and UMask.
+    """
+    kept = ",".join(["-all", *(f"+{name.removeprefix('CAP_').lower()}" for name in capabilities)])
+    sets = [f"--{name}={kept}" for name in ("inh-caps", "ambient-caps", "bounding-set")]
+    users = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    umask = ["/bin/sh", "-c", 'umask 0077 && exec "$@"', "sh"]
+    return [*umask, "setpriv", "--no-new-privs", *users, *sets]
 
 
 class LocalNode:
     """A spawner and a launcher with one grant.
 
     Its sessions use `driver`: the software GPU or the null driver. `user` is the id of the user of
-    both, if it is not this one.
+    both, if it is not this one; the spawner of that user has some `capabilities`.
     """
 
     def __init__(
@@ -98,10 +106,12 @@ class LocalNode:
         gpus: Sequence[uuid.UUID] = (),
         partitions: Sequence[Partition] = (),
         user: int | None = None,
+        capabilities: Sequence[str] = (),
         session_program: Path = PROGRAMS / "busbar-session",
         **environment: str,
     ) -> None:
-        self.driver, self.user, self.session_program = driver, user, session_program
+        self.driver, self.user, self.capabilities = driver, user, capabilities
+        self.session_program = session_program
         self.folder = Path(tempfile.mkdtemp(prefix="bbt-"))
         self.runtime = self.folder / "r"
         self.runtime.mkdir(mode=0o700)
@@ -158,10 +168,14 @@ class LocalNode:
         self.restart()
 
     def _popen(
-        self, command: list[str], env: dict[str, str], log: BinaryIO
+        self,
+        command: list[str],
+        env: dict[str, str],
+        log: BinaryIO,
+        capabilities: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
         if self.user is not None:
-            command = [*UNPRIVILEGED, f"--reuid={self.user}", f"--regid={self.user}", *command]
+            command = [*unit_privileges(self.user, capabilities), *command]
         return subprocess.Popen(command, env=env, stdout=log, stderr=log)
 
     def start_spawner(self, **environment: str) -> subprocess.Popen[bytes]:
@@ -175,7 +189,7 @@ class LocalNode:
             str(self.driver),
         ]
         with (self.folder / "launcher.log").open("ab") as log:
-            process = self._popen(command, self.env | environment, log)
+            process = self._popen(command, self.env | environment, log, self.capabilities)
         wait_for("the spawner", self._has_spawner, self.folder / "launcher.log", 10)
         return process
 

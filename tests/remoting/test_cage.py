@@ -14,10 +14,8 @@ import pytest
 
 from deploy.supervisor import ROOT, wait_for
 from nodes.launcher_control import SessionReport
+from tests.remoting.attacker import ENDED, RIGHTS, Attacker
 from tests.remoting.node import NULL_DRIVER, LocalNode
-
-ENDED = -1
-"""Result of an attack that the session did not survive."""
 
 REASON = "it was killed: its session server made the system call "
 SYSTEM_CALLS = {
@@ -73,15 +71,13 @@ SYSTEM_CALLS = {
 """Name and, for native code, number and arguments of calls that end a session."""
 
 
-OTHER_USER = 61444
 LAYERS = ("seccomp", "no_new_privs", "resource_limits", "file_system", "network", "processes")
-USERS = [None, OTHER_USER] if os.getuid() == 0 else [None]
 
 
-@pytest.fixture(scope="module", params=USERS, ids=lambda user: f"user {user or os.getuid()}")
+@pytest.fixture(scope="module", params=RIGHTS)
 def cage_node(request: pytest.FixtureRequest) -> Iterator[LocalNode]:
-    """A node whose spawner is root and makes namespaces, and one whose spawner is not."""
-    node = LocalNode(NULL_DRIVER, user=request.param)
+    """A node whose spawner has the rights of this user, those of its unit, or none."""
+    node = LocalNode(NULL_DRIVER, **RIGHTS[request.param])
     yield node
     node.stop()
 
@@ -94,28 +90,6 @@ def victim() -> Iterator[int]:
         process.kill()
 
 
-class Attacker:
-    """Runs attacks in session servers of a node."""
-
-    def __init__(self, node: LocalNode, program: Path) -> None:
-        self.node, self.program = node, program
-
-    def start(self, *attacks: str) -> subprocess.Popen[str]:
-        """Start a program whose session server runs the attacks."""
-        return subprocess.Popen(
-            [self.program, *attacks],
-            env=self.node.remote_environment(),
-            stdout=subprocess.PIPE,
-            stderr=sys.stderr,
-            text=True,
-        )
-
-    def results(self, *attacks: str) -> list[int]:
-        """Return 0 for an attack that worked, else an errno, or ENDED."""
-        out, _ = self.start(*attacks).communicate(timeout=60)
-        return [int(line) for line in out.split()]
-
-
 @pytest.fixture
 def attacker(cage_node: LocalNode, compiled: Callable[[str], Path]) -> Attacker:
     return Attacker(cage_node, compiled("attack_client"))
@@ -123,11 +97,8 @@ def attacker(cage_node: LocalNode, compiled: Callable[[str], Path]) -> Attacker:
 
 def running_isolation(attacker: Attacker) -> dict[str, bool]:
     """Return the isolation that the node reports for a running session."""
-    with attacker.start("call 39", "pause") as program:
-        assert program.stdout is not None and program.stdout.readline() == "0\n"
-        session = next(s for s in attacker.node.sessions() if s.client_pid == program.pid)
-        program.kill()
-    return session.isolation
+    with attacker.paused_session() as session:
+        return session.isolation
 
 
 def closed(node: LocalNode) -> list[SessionReport]:
