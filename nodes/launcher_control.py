@@ -21,6 +21,7 @@ ISOLATION_MEASURES = {
     "file_system": Isolation.FILE_SYSTEM,
     "network": Isolation.NETWORK,
     "processes": Isolation.PROCESSES,
+    "landlock": Isolation.LANDLOCK,
 }
 
 

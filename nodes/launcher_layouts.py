@@ -48,6 +48,7 @@ class Isolation(IntFlag):
     FILE_SYSTEM = 32
     NETWORK = 64
     PROCESSES = 128
+    LANDLOCK = 256
 
 
 _HEADER = Struct("<II")

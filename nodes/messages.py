@@ -24,6 +24,7 @@ NOT_ENFORCED = {
     "file_system": "the spawner may not make namespaces",
     "network": "the spawner may not make namespaces",
     "processes": "the spawner may not make namespaces",
+    "landlock": "the kernel has no Landlock",
 }
 
 

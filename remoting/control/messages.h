@@ -73,6 +73,7 @@ enum Isolation : uint32_t {
   kFileSystem = 32,
   kNetwork = 64,
   kProcesses = 128,
+  kLandlock = 256,
 };
 
 enum class SessionState : uint32_t { opening = 1, running = 2, closed = 4 };

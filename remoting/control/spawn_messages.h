@@ -7,9 +7,10 @@
 namespace busbar::control {
 
 constexpr char kSpawnerSocket[] = "/spawner.sock";  // in the runtime folder
-// Where a cage has the folders of its allocation.
-constexpr char kCageSockets[] = "/tenant/sockets", kCageImages[] = "/tenant/images",
-               kCageKernels[] = "/tenant/kernels";
+// Folders of a cage, and what is shown in them when its allocation is known.
+constexpr char kSockets[] = "/sockets", kCageSockets[] = "/sockets/allocation";
+constexpr char kImages[] = "/images", kCageImages[] = "/images/tenant";
+constexpr char kKernels[] = "/kernels", kCageKernels[] = "/kernels/tenant";
 
 enum class SpawnOp : uint32_t {
   start = 1,  // a session server, with its start socket and a pipe for its exit status

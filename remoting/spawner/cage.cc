@@ -17,6 +17,7 @@
 #include "control/spawn_messages.h"
 #include "spawner/cage_users.h"
 #include "spawner/file_tree.h"
+#include "spawner/landlock.h"
 #include "spawner/privileges.h"
 
 namespace busbar::spawner {
@@ -42,6 +43,20 @@ bool build_root(const CageSettings& settings) {
   tree.add_processes();
   umask(before);
   return tree.enter();
+}
+
+// Returns true if Landlock restricts this process to what build_root() shows.
+bool restrict_files(const CageSettings& settings) {
+  Landlock files;
+  for (auto* path : {"/tmp", "/dev/shm", control::kImages}) files.permit(path, FileAccess::folder);
+  for (auto& path : settings.shown) files.permit(path, FileAccess::read);
+  for (auto& path : settings.writable) files.permit(path, FileAccess::device);
+  for (auto& path : settings.own) files.permit(path, FileAccess::folder);
+  for (auto* path : kDevices) files.permit(path, FileAccess::device);
+  files.permit("/proc", FileAccess::read);
+  files.permit(control::kSockets, FileAccess::sockets);
+  files.permit(control::kKernels, settings.writes_kernels ? FileAccess::folder : FileAccess::read);
+  return files.enforce();
 }
 
 bool give_up_rights(const CageSettings& settings) {
@@ -71,6 +86,11 @@ void reset_signals() {
   for (int s : {SIGPIPE, SIGCHLD, SIGTERM, SIGINT}) signal(s, SIG_DFL);
 }
 
+bool send_report(int fd, uint32_t isolation, int mount_namespace) {
+  return control::send_message(fd, control::Kind::ok, &isolation, sizeof isolation,
+                               mount_namespace);
+}
+
 // Runs in the child. `report` gets the mount namespace once the cage is complete.
 [[noreturn]] void become_program(const CageSettings& settings,
                                  const std::vector<std::string>& command,
@@ -86,8 +106,9 @@ void reset_signals() {
       control::log_line("spawner", "cage failed", strerror(errno), "the session does not start");
       _exit(kStartFailed);
     }
-    if (!control::send_message(report, control::Kind::ok, nullptr, 0, mounts)) _exit(kStartFailed);
-  } else if (!control::send_message(report, control::Kind::ok, nullptr, 0)) {
+    if (!send_report(report, restrict_files(settings) ? (uint32_t)control::kLandlock : 0, mounts))
+      _exit(kStartFailed);
+  } else if (!send_report(report, 0, -1)) {
     _exit(kStartFailed);
   }
   arrange_descriptors(inherited);
@@ -111,9 +132,11 @@ CagedProcess start_caged(const CageSettings& settings, const std::vector<std::st
   }
   close(pair[1]);
   control::Header h;
-  if (pid > 0 && control::receive_message(pair[0], h, nullptr, 0, &process.mount_namespace)) {
+  uint32_t landlock = 0;
+  if (pid > 0 &&
+      control::receive_message(pair[0], h, &landlock, sizeof landlock, &process.mount_namespace)) {
     process.pid = pid;
-    process.isolation = (can_cage ? kCageBits : 0) |
+    process.isolation = landlock | (can_cage ? kCageBits : 0) |
                         (settings.groups.empty() ? 0 : (uint32_t)control::kCgroup) |
                         (settings.user_namespace < 0 ? 0 : (uint32_t)control::kUser);
   }

@@ -17,6 +17,7 @@ struct CageSettings {
   std::vector<std::string> own;       // folders of this user, writable for the cage's user
   std::vector<int> groups;            // of ControlGroups::create()
   int user_namespace = -1;            // of a CageUser; -1: the cage has this process's user
+  bool writes_kernels = false;        // changes the compiled kernels of its tenant
 };
 
 struct CagedProcess {

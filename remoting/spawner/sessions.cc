@@ -106,6 +106,7 @@ CageSettings Sessions::cage(const CageUser& user, const std::vector<int>& groups
 
 CagedProcess Sessions::start_compiler(int socket, CageSettings cage) const {
   append(cage.shown, kCompilerPaths);
+  cage.writes_kernels = true;
   cage.shown.push_back(folder_of(compiler_program_));
   return start_caged(cage, {compiler_program_, "3"},
                      environment_with({std::string("BUSBAR_SOFTGPU_CACHE=") + control::kCageKernels,

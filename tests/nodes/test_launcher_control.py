@@ -80,6 +80,7 @@ def test_session_list_is_decoded() -> None:
         "file_system": False,
         "network": False,
         "processes": False,
+        "landlock": False,
     }
     assert second.state == "closed"  # a state of a newer launcher
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import socket
@@ -71,6 +72,7 @@ SYSTEM_CALLS = {
 """Name and, for native code, number and arguments of calls that end a session."""
 
 
+LANDLOCK_VERSION = ctypes.CDLL(None).syscall(444, None, 0, 1)  # -1: the kernel has none
 LAYERS = ("seccomp", "no_new_privs", "resource_limits", "file_system", "network", "processes")
 
 
@@ -163,7 +165,7 @@ def test_session_sees_no_file_of_node_or_machine(attacker: Attacker, cage_node: 
 
 
 def test_session_cannot_change_files(attacker: Attacker) -> None:
-    paths = ["/x", "/usr/lib/x", str(NULL_DRIVER), "/tenant/x", "/tenant/kernels/x"]
+    paths = ["/x", "/usr/lib/x", str(NULL_DRIVER), "/images/x", "/kernels/tenant/x"]
     assert set(attacker.results(*(f"write {path}" for path in paths))) <= {
         errno.EROFS,
         errno.EACCES,
@@ -222,6 +224,28 @@ def test_session_cannot_use_the_memory_of_the_machine(small_cages: Attacker) -> 
 
 def test_session_cannot_use_all_threads_of_the_machine(small_cages: Attacker) -> None:
     assert small_cages.results("use_threads 3000") == [errno.EAGAIN]
+
+
+@pytest.mark.skipif(LANDLOCK_VERSION < 1, reason="the kernel has no Landlock")
+def test_landlock_denies_what_mounts_permit(attacker: Attacker) -> None:
+    """Mounts let a session write in the folder of sockets and in its own /proc."""
+    isolation = running_isolation(attacker)
+    attacks = ["write /sockets/allocation/x", "write /proc/self/comm"]
+    assert isolation["landlock"] and attacker.results(*attacks) == [errno.EACCES] * 2
+
+
+def test_node_without_landlock_says_so(compiled: Callable[[str], Path]) -> None:
+    """Without Landlock the writes of the test above work, and nothing else changes."""
+    node = LocalNode(NULL_DRIVER, BUSBAR_FAILPOINT_NO_LANDLOCK="1")
+    attacker = Attacker(node, compiled("attack_client"))
+    try:
+        isolation = running_isolation(attacker)
+        attacks = ["write /sockets/allocation/x", "write /proc/self/comm"]
+        assert attacker.results(*attacks) == [0, 0]
+    finally:
+        node.stop()
+    assert not isolation["landlock"]
+    assert [layer for layer in LAYERS if not isolation[layer]] == []
 
 
 def test_node_that_cannot_make_namespaces_says_so(compiled: Callable[[str], Path]) -> None:
