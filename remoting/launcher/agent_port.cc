@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "control/log.h"
 
@@ -31,7 +32,10 @@ void serve(int fd, std::vector<uint8_t>& body, Grants& grants, Sessions& session
     bool sent = false;
     if (h.kind == (uint32_t)Kind::grants) {
       bool ok = grants.replace(body.data(), h.body_bytes);
-      if (ok) sessions.watch();
+      if (ok) {
+        sessions.watch();
+        std::thread([&sessions] { sessions.start_spares(); }).detach();
+      }
       sent = control::send_message(fd, ok ? Kind::ok : Kind::refused, nullptr, 0);
     } else if (h.kind == (uint32_t)Kind::sessions) {
       sent = reply_sessions(fd, grants, sessions, data_port);

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include "control/hex.h"
@@ -147,6 +148,15 @@ bool Grants::permits(const uint8_t* allocation, uint64_t epoch, uint64_t counter
   if (!received_) return true;  // sessions continue until the first message
   auto it = by_allocation_.find(hex(allocation, 16));
   return it != by_allocation_.end() && !older(epoch, counter, it->second.allocation);
+}
+
+size_t Grants::gpus() {
+  std::lock_guard lock(mutex_);
+  std::set<std::string> found;
+  for (auto& [id, grant] : by_allocation_)
+    for (uint32_t p = 0; p < grant.allocation.partitions; ++p)
+      found.insert(hex(grant.allocation.partition[p].gpu_uuid, 16));
+  return found.size();
 }
 
 uint64_t Grants::generation() {

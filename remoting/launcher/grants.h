@@ -33,6 +33,7 @@ class Grants {
   // True if a session that was opened under this fence may continue.
   bool permits(const uint8_t* allocation, uint64_t epoch, uint64_t counter);
   uint64_t generation();
+  size_t gpus();  // the number of GPUs that are granted
 
  private:
   bool apply(const uint8_t* p, size_t n);

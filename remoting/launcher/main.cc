@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
   }
   control::log_line("launcher", "listening", port, std::to_string(adopted) + " sessions adopted");
   std::thread([] { ledger_port.run(); }).detach();
-  std::thread([] { sessions.start_spare(); }).detach();
+  std::thread([] { sessions.start_spares(); }).detach();
   std::thread([listener] { serve_clients(listener, settings, grants, sessions); }).detach();
   std::thread([agent] { serve_agent(agent, grants, sessions, settings.port); }).detach();
   watch_until_signal(signals, sessions);

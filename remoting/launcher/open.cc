@@ -173,7 +173,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   accept(tls, start.id, *ready);
   ::close(process.fd);        // the session server takes over the connection
   ::close(tls.release_fd());  // and holds a descriptor of its own
-  start_spare();
+  start_spares();
 }
 
 }  // namespace busbar::launcher

@@ -1,8 +1,8 @@
 // The session servers of this node: started by this launcher, or adopted from an earlier one.
 //
-// Thread safety: any thread; mutex_ guards the sessions and the spare process. It is not held while
-// a session server is requested to do something. No request waits for a session server longer than
-// its deadline; a session that ends too slowly is killed.
+// Thread safety: any thread; mutex_ guards the sessions and the spare processes. It is not held
+// while a session server is requested to do something. No request waits for a session server longer
+// than its deadline; a session that ends too slowly is killed.
 #pragma once
 #include <map>
 #include <mutex>
@@ -51,9 +51,10 @@ class Sessions {
   // Passes a bulk connection to a running session. False if there is none.
   bool attach(const uint8_t* id, int client_fd);
 
-  // Starts a spare session server, so that the next session does not wait for the driver. Defined
-  // in spawn.cc, as are spawn(), take_spare() and take_process().
-  void start_spare();
+  // Starts spare session servers, so that sessions do not wait for the driver: one for each granted
+  // GPU, and at least one. Blocks until they are started. Defined in spawn.cc, as are spawn(),
+  // take_spare() and take_process().
+  void start_spares();
 
   // Takes over the sessions that an earlier launcher started. A record counts only if its process
   // is the same. Returns their number. Defined in adopt.cc.
@@ -111,7 +112,8 @@ class Sessions {
   LedgerPort& ledger_port_;
   std::mutex mutex_;
   std::map<std::string, Session> sessions_;  // by id in hexadecimal
-  Process spare_;
+  std::vector<Process> spares_;
+  size_t starting_ = 0;  // spares that a thread is about to add
 };
 
 }  // namespace busbar::launcher

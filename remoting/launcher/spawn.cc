@@ -1,10 +1,11 @@
-// Gets session servers from the spawner. One spare process is always started in advance, because
-// loading the driver takes most of the time that a program would wait for.
+// Gets session servers from the spawner. Spare processes are started in advance, because loading
+// the driver takes most of the time that a program would wait for.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "launcher/sessions.h"
@@ -38,16 +39,18 @@ Sessions::Process Sessions::spawn() const {
 }
 
 Sessions::Process Sessions::take_spare() {
-  Process p;
   std::lock_guard lock(mutex_);
-  std::swap(p, spare_);
+  if (spares_.empty()) return {};
+  Process p = spares_.back();
+  spares_.pop_back();
   return p;
 }
 
 Sessions::Process Sessions::take_process(const Grant& grant) {
   const control::Allocation& a = grant.allocation;
-  Process p = take_spare();
-  for (bool fresh : {false, true}) {
+  for (bool fresh = false; !fresh;) {
+    Process p = take_spare();
+    fresh = p.fd < 0;
     if (fresh) p = spawn();
     if (p.fd < 0) continue;
     if (open_cage(settings_.runtime, (uint32_t)p.pid, a.id, a.tenant)) return p;
@@ -56,18 +59,20 @@ Sessions::Process Sessions::take_process(const Grant& grant) {
   return {};
 }
 
-void Sessions::start_spare() {
-  {
-    std::lock_guard lock(mutex_);
-    if (spare_.fd >= 0) return;
-  }
+void Sessions::start_spares() {
   std::this_thread::sleep_for(kSpareDelay);
-  Process fresh = spawn();
-  std::lock_guard lock(mutex_);
-  if (spare_.fd < 0)
-    spare_ = fresh;
-  else if (fresh.fd >= 0)
-    close_process(fresh.fd, fresh.exit_pipe);  // another thread was faster
+  for (size_t wanted = std::max<size_t>(grants_.gpus(), 1);;) {
+    {
+      std::lock_guard lock(mutex_);
+      if (spares_.size() + starting_ >= wanted) return;
+      ++starting_;
+    }
+    Process fresh = spawn();
+    std::lock_guard lock(mutex_);
+    --starting_;
+    if (fresh.fd < 0) return;
+    spares_.push_back(fresh);
+  }
 }
 
 }  // namespace busbar::launcher

@@ -1,0 +1,66 @@
+"""Spare session servers: they are ready, in cages, before a program starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from deploy.supervisor import wait_for
+from nodes.launcher_control import Partition
+from tests.remoting.attacker import Attacker
+from tests.remoting.node import NULL_DRIVER, NULL_DRIVER_GPUS, LocalNode
+
+GPUS = 3
+
+
+@pytest.fixture
+def attacker(compiled: Callable[[str], Path]) -> Iterator[Attacker]:
+    """A node with one allocation of three GPUs."""
+    partitions = [Partition(gpu, 1 << 30, 50) for gpu in NULL_DRIVER_GPUS[:GPUS]]
+    node = LocalNode(NULL_DRIVER, partitions=partitions, NULL_DRIVER_DEVICES=str(GPUS))
+    yield Attacker(node, compiled("attack_client"))
+    node.stop()
+
+
+def session_servers(node: LocalNode) -> set[int]:
+    """Return the pids of all session servers of the spawner."""
+    children = Path(f"/proc/{node.spawner.pid}/task/{node.spawner.pid}/children").read_text()
+    pids = [int(pid) for pid in children.split()]
+    return {p for p in pids if Path(f"/proc/{p}/comm").read_text().strip() == "busbar-session"}
+
+
+def wait_for_spares(node: LocalNode, count: int) -> None:
+    log = node.folder / "launcher.log"
+    wait_for("the spares", lambda: len(session_servers(node)) == count, log, 10)
+
+
+def test_programs_that_start_at_once_find_a_spare_for_each_gpu(attacker: Attacker) -> None:
+    node = attacker.node
+    wait_for_spares(node, GPUS)
+    spares = session_servers(node)
+    with ExitStack() as running:
+        programs = [running.enter_context(attacker.start("call 39", "pause")) for _ in range(GPUS)]
+        for program in programs:
+            running.callback(program.kill)
+            assert program.stdout is not None and program.stdout.readline() == "0\n"
+        assert {s.pid for s in node.sessions()} == spares
+        wait_for_spares(node, 2 * GPUS)
+
+
+def test_spares_have_their_cage_already(attacker: Attacker) -> None:
+    wait_for_spares(attacker.node, GPUS)
+    spares = session_servers(attacker.node)
+    for kind in ("mnt", "pid", "net", "ipc"):
+        namespaces = {Path(f"/proc/{pid}/ns/{kind}").readlink() for pid in spares}
+        assert len(namespaces) == GPUS
+        assert Path(f"/proc/self/ns/{kind}").readlink() not in namespaces
+
+
+def test_spares_of_an_earlier_spawner_are_replaced(attacker: Attacker) -> None:
+    wait_for_spares(attacker.node, GPUS)
+    attacker.node.restart_spawner()
+    assert attacker.results("call 39") == [0]
+    wait_for_spares(attacker.node, GPUS)
