@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 namespace busbar::server {
 
 namespace {
@@ -34,6 +36,8 @@ bool install_filter(DriverKind driver, int& violations) {
 
 Isolation enter_sandbox(DriverKind driver) {
   Isolation i;
+  // Failpoint: a test shows that its attacks work where nothing stops them.
+  if (std::getenv("BUSBAR_FAILPOINT_NO_SANDBOX")) return i;
   // Without it another process of the same user reads and writes the memory of this one.
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   i.no_new_privs = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;

@@ -71,8 +71,12 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return list;
 }
 
-// Makes `inherited` the descriptors from 3 on and closes all others.
-void arrange_descriptors(std::vector<int> inherited) {
+// Makes `inherited` the descriptors from 3 on and `log` both output streams. Closes all others.
+void arrange_descriptors(std::vector<int> inherited, int log) {
+  int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  dup2(none, STDIN_FILENO);
+  if (log >= 0)
+    for (int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(log, stream);
   int above = kFirstInherited + (int)inherited.size();
   for (int& fd : inherited) fd = fcntl(fd, F_DUPFD_CLOEXEC, above);
   for (size_t i = 0; i < inherited.size(); ++i) dup2(inherited[i], kFirstInherited + (int)i);
@@ -83,12 +87,15 @@ void reset_signals() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (int s : {SIGPIPE, SIGCHLD, SIGTERM, SIGINT}) signal(s, SIG_DFL);
+  for (int s : {SIGCHLD, SIGTERM, SIGINT}) signal(s, SIG_DFL);
 }
 
-bool send_report(int fd, uint32_t isolation, int mount_namespace) {
-  return control::send_message(fd, control::Kind::ok, &isolation, sizeof isolation,
-                               mount_namespace);
+// Sends the layer, the mount namespace and the root folder of this process.
+bool send_report(int fd, uint32_t landlock, int mount_namespace) {
+  int root = mount_namespace < 0 ? -1 : open("/", O_PATH | O_CLOEXEC);
+  return control::send_message(fd, control::Kind::ok, &landlock, sizeof landlock,
+                               mount_namespace) &&
+         control::send_message(fd, control::Kind::ok, nullptr, 0, root);
 }
 
 // Runs in the child. `report` gets the mount namespace once the cage is complete.
@@ -111,7 +118,7 @@ bool send_report(int fd, uint32_t isolation, int mount_namespace) {
   } else if (!send_report(report, 0, -1)) {
     _exit(kStartFailed);
   }
-  arrange_descriptors(inherited);
+  arrange_descriptors(inherited, settings.log);
   auto arguments = pointers(command), variables = pointers(environment);
   execve(arguments[0], arguments.data(), variables.data());
   control::log_line("spawner", "cannot run", command[0], strerror(errno));
@@ -134,7 +141,8 @@ CagedProcess start_caged(const CageSettings& settings, const std::vector<std::st
   control::Header h;
   uint32_t landlock = 0;
   if (pid > 0 &&
-      control::receive_message(pair[0], h, &landlock, sizeof landlock, &process.mount_namespace)) {
+      control::receive_message(pair[0], h, &landlock, sizeof landlock, &process.mount_namespace) &&
+      control::receive_message(pair[0], h, nullptr, 0, &process.root)) {
     process.pid = pid;
     process.isolation = landlock | (can_cage ? kCageBits : 0) |
                         (settings.groups.empty() ? 0 : (uint32_t)control::kCgroup) |

@@ -127,13 +127,13 @@ int copy_mount(const LateMount& m, int user_namespace) {
   return -1;
 }
 
-bool show_in_namespace(int mount_namespace, int user_namespace,
+bool show_in_namespace(int mount_namespace, int root, int user_namespace,
                        const std::vector<LateMount>& mounts) {
   std::vector<int> trees;
   for (auto& m : mounts) trees.push_back(copy_mount(m, user_namespace));
-  if (setns(mount_namespace, CLONE_NEWNS)) return false;
+  if (setns(mount_namespace, CLONE_NEWNS) || fchdir(root)) return false;
   for (size_t i = 0; i < mounts.size(); ++i)
-    if (trees[i] < 0 || !attach_mount(trees[i], mounts[i].target)) return false;
+    if (trees[i] < 0 || !attach_mount(trees[i], "." + mounts[i].target)) return false;
   return true;
 }
 

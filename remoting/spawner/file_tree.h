@@ -44,9 +44,9 @@ struct LateMount {
 // folder belongs to the cage's user there.
 int copy_mount(const LateMount& mount, int user_namespace);
 
-// Shows folders of this mount namespace in another one, which must have the targets. The process
-// stays in the other one, so that only a child should call it. False on failure.
-bool show_in_namespace(int mount_namespace, int user_namespace,
+// Shows folders of this mount namespace below `root` in another one, which must have the targets.
+// The process stays in the other one, so that only a child should call it. False on failure.
+bool show_in_namespace(int mount_namespace, int root, int user_namespace,
                        const std::vector<LateMount>& mounts);
 
 }  // namespace busbar::spawner

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "control/log.h"
 #include "control/messages.h"
@@ -99,8 +100,10 @@ int block_signals() {
 // Returns when the spawner must end. Sessions continue without it.
 void run(int listener, int signals, const Settings& settings, Sessions& sessions) {
   for (;;) {
-    pollfd waits[] = {{listener, POLLIN, 0}, {signals, POLLIN, 0}};
-    if (poll(waits, 2, -1) < 0) continue;
+    std::vector<pollfd> waits = {{listener, POLLIN, 0}, {signals, POLLIN, 0}};
+    for (int log : sessions.logs()) waits.push_back({log, POLLIN, 0});
+    if (poll(waits.data(), waits.size(), -1) < 0) continue;
+    sessions.copy_logs();
     if (waits[1].revents) {
       signalfd_siginfo info;
       (void)!read(signals, &info, sizeof info);

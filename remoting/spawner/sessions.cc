@@ -18,7 +18,9 @@ extern char** environ;
 namespace busbar::spawner {
 
 namespace {
-constexpr char kUsers[] = "2000000000-2000004095";  // outside of the ranges of distributions
+constexpr char kUsers[] = "2000000000-2000004095";         // outside of the ranges of distributions
+constexpr size_t kMaxLine = 4096, kMaxLogBytes = 1 << 20;  // the rest of a session's log is lost
+constexpr int kLinesAtOnce = 64;                           // other sessions and the launcher wait
 constexpr char kCompilerFd[] = "4";  // of the session server, behind its start socket
 const std::vector<std::string> kLibraries = {
     "/lib",       "/lib64",         "/usr/lib",         "/usr/lib64",
@@ -76,7 +78,9 @@ std::vector<std::string> make_folders(std::vector<std::string> folders) {
 bool show_folders(const CagedProcess& process, const CageUser& user,
                   const std::vector<LateMount>& mounts) {
   pid_t pid = fork();
-  if (pid == 0) _exit(show_in_namespace(process.mount_namespace, user.name_space, mounts) ? 0 : 1);
+  if (pid == 0)
+    _exit(show_in_namespace(process.mount_namespace, process.root, user.name_space, mounts) ? 0
+                                                                                            : 1);
   int status = 1;
   return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
@@ -95,12 +99,13 @@ Sessions::Sessions(const Settings& settings, bool can_cage)
   if (access(compiler_program_.c_str(), X_OK)) compiler_program_.clear();
 }
 
-CageSettings Sessions::cage(const CageUser& user, const std::vector<int>& groups) const {
+CageSettings Sessions::cage(const Session& session, int log, const std::vector<int>& groups) const {
   CageSettings cage;
   cage.mount_point = settings_.runtime + "/cage";
   cage.shown = kLibraries;
   cage.groups = groups;
-  cage.user_namespace = user.name_space;
+  cage.user_namespace = session.user.name_space;
+  cage.log = log;
   return cage;
 }
 
@@ -145,13 +150,16 @@ control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
     return {};
   }
   std::vector<int> groups = groups_.create(std::to_string(++started_));
-  int pair[2] = {-1, -1};
+  int pair[2] = {-1, -1}, log[2] = {-1, -1};
+  // Not the file itself: a session could read or empty the log.
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, log) == 0)
+    session.log = log[0];
   if (can_cage_ && !compiler_program_.empty() &&
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0)
-    session.compiler = start_compiler(pair[1], cage(session.user, groups));
-  session.server = start_server(start_socket, pair[0], cage(session.user, groups));
+    session.compiler = start_compiler(pair[1], cage(session, log[1], groups));
+  session.server = start_server(start_socket, pair[0], cage(session, log[1], groups));
   for (int group : groups) ::close(group);
-  close_all({pair[0], pair[1]});
+  close_all({pair[0], pair[1], log[1]});
   if (session.server.pid < 0) {
     end(session);
     return {};
@@ -176,13 +184,18 @@ control::SpawnReply Sessions::open(const control::SpawnRequest& request) {
   bool shown = show_folders(s.server, s.user, mounts);
   if (s.compiler.pid > 0)
     shown &= show_folders(s.compiler, s.user, {{kernels, control::kCageKernels, true, true}});
-  return shown ? reply : control::SpawnReply{};
+  if (shown) return reply;
+  control::log_line("spawner", "session not opened", "the folders of its tenant cannot be shown",
+                    kernels);
+  return {};
 }
 
 // Ends the compiler and releases what the session had. Its server has ended or was not started.
-void Sessions::end(const Session& s) {
+void Sessions::end(Session& s) {
   if (s.compiler.pid > 0 && kill(s.compiler.pid, SIGKILL) == 0) waitpid(s.compiler.pid, nullptr, 0);
-  close_all({s.exit_pipe, s.server.mount_namespace, s.compiler.mount_namespace, s.user.name_space});
+  copy_log(s);
+  close_all({s.exit_pipe, s.server.mount_namespace, s.server.root, s.compiler.mount_namespace,
+             s.compiler.root, s.user.name_space, s.log});
 }
 
 void Sessions::has_ended(pid_t pid, int status) {
@@ -195,6 +208,28 @@ void Sessions::has_ended(pid_t pid, int status) {
   // A later process may get the pid of this compiler.
   for (auto& [server, s] : sessions_)
     if (s.compiler.pid == pid) s.compiler.pid = -1;
+}
+
+std::vector<int> Sessions::logs() const {
+  std::vector<int> list;
+  for (auto& [pid, s] : sessions_) list.push_back(s.log);
+  return list;
+}
+
+void Sessions::copy_logs() {
+  for (auto& [pid, s] : sessions_) copy_log(s);
+}
+
+void Sessions::copy_log(Session& s) {
+  char text[kMaxLine];
+  ssize_t n = 1;
+  for (int i = 0; i < kLinesAtOnce && (n = recv(s.log, text, sizeof text, 0)) > 0; ++i) {
+    s.logged_bytes += (size_t)n;
+    if (s.logged_bytes <= kMaxLogBytes) (void)!write(STDERR_FILENO, text, (size_t)n);
+  }
+  if (n != 0) return;
+  close_all({s.log});  // its processes have closed it: it would always be readable
+  s.log = -1;
 }
 
 void Sessions::reap() {

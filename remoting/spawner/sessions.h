@@ -26,6 +26,10 @@ class Sessions {
   // Shows the folders of an allocation in the cage of a session server.
   control::SpawnReply open(const control::SpawnRequest& request);
   bool separates_users() const { return users_.available(); }
+  // Returns descriptors that are readable when copy_logs() has work.
+  std::vector<int> logs() const;
+  // Copies lines of session servers and compilers to standard error.
+  void copy_logs();
   // Collects the exit status of ended processes.
   void reap();
 
@@ -34,11 +38,14 @@ class Sessions {
     CagedProcess server, compiler;
     CageUser user;
     int exit_pipe = -1;
+    int log = -1;  // receives what its processes write to standard error
+    size_t logged_bytes = 0;
   };
-  CageSettings cage(const CageUser& user, const std::vector<int>& groups) const;
+  CageSettings cage(const Session& session, int log, const std::vector<int>& groups) const;
+  void copy_log(Session& session);
   CagedProcess start_compiler(int socket, CageSettings cage) const;
   CagedProcess start_server(int start_socket, int compiler_socket, CageSettings cage) const;
-  void end(const Session& session);
+  void end(Session& session);
   void has_ended(pid_t pid, int status);
   const Settings settings_;
   const bool can_cage_;

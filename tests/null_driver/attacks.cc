@@ -3,12 +3,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -91,14 +95,87 @@ int pause_for_ever(const std::string&) {
   return result_of(poll(nullptr, 0, -1));
 }
 
-// Uses host memory without end.
-int use_memory(const std::string&) {
-  constexpr size_t kBytes = 16 << 20;
-  for (;;) {
-    void* p = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return errno;
-    std::memset(p, 1, kBytes);
+// Uses host memory: "MEBIBYTES".
+int use_memory(const std::string& mebibytes) {
+  size_t bytes = (size_t)std::stoi(mebibytes) << 20;
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return errno;
+  std::memset(p, 1, bytes);
+  munmap(p, bytes);
+  return 0;
+}
+
+// Reads the memory of another process: "PID ADDRESS".
+int read_process(const std::string& text) {
+  std::istringstream words(text);
+  pid_t pid = 0;
+  uintptr_t address = 0;
+  words >> pid >> std::setbase(0) >> address;
+  char byte;
+  iovec own{&byte, 1}, other{(void*)address, 1};
+  return result_of(process_vm_readv(pid, &own, 1, &other, 1, 0));
+}
+
+// Connects to a port of this machine.
+int connect_tcp(const std::string& port) {
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_port = htons((uint16_t)std::stoi(port));
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int result = result_of(connect(fd, (sockaddr*)&a, sizeof a));
+  close(fd);
+  return result;
+}
+
+int mount_at(const std::string& folder) {
+  return result_of(mount("attack", folder.c_str(), "tmpfs", 0, nullptr));
+}
+
+// Starts processes that end at once.
+int fork_children(const std::string& count) {
+  for (int i = 0; i < std::stoi(count); ++i) {
+    pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    if (pid < 0) return errno;
   }
+  return 0;
+}
+
+// Opens a path of the machine below every descriptor, also by way of /proc.
+int read_below_descriptors(const std::string& path) {
+  constexpr int kMost = 256;
+  int result = ENOENT;
+  for (int fd = 0; fd < kMost && result; ++fd)
+    for (auto& start : {std::string(), "/proc/self/fd/" + std::to_string(fd)}) {
+      int found =
+          openat(fd, (start + "/../../../../../.." + path).c_str() + (start.empty() ? 1 : 0),
+                 O_RDONLY | O_CLOEXEC);
+      if (found < 0) continue;
+      result = 0;
+      close(found);
+    }
+  return result;
+}
+
+// Searches the inherited descriptors for a file or folder of the machine.
+int find_file_descriptor(const std::string&) {
+  constexpr int kMost = 256;
+  for (int fd = 0; fd < kMost; ++fd) {
+    char path[PATH_MAX] = {};
+    struct stat st;
+    if (fstat(fd, &st) || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) continue;
+    if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, sizeof path - 1) < 0 ||
+        std::strncmp(path, "/memfd:", 7))
+      return 0;
+  }
+  return ENOENT;
+}
+
+// Empties the file behind standard error.
+int empty_log(const std::string&) {
+  return result_of(ftruncate(STDERR_FILENO, 0));
 }
 
 void* sleep_for_ever(void*) {
@@ -127,6 +204,13 @@ const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"call32", call_system_of_32_bits},
     {"pause", pause_for_ever},
     {"use_memory", use_memory},
+    {"read_process", read_process},
+    {"connect_tcp", connect_tcp},
+    {"mount", mount_at},
+    {"fork", fork_children},
+    {"read_below_descriptors", read_below_descriptors},
+    {"find_file_descriptor", find_file_descriptor},
+    {"empty_log", empty_log},
     {"use_threads", use_threads},
 };
 }  // namespace

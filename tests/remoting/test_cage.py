@@ -218,7 +218,7 @@ def small_cages(compiled: Callable[[str], Path]) -> Iterator[Attacker]:
 
 
 def test_session_cannot_use_the_memory_of_the_machine(small_cages: Attacker) -> None:
-    assert small_cages.results("use_memory") == [ENDED]
+    assert small_cages.results("use_memory 512") == [ENDED]
     assert small_cages.results("call 39") == [0]
 
 
