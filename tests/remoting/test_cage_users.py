@@ -127,3 +127,17 @@ def test_launcher_ends_a_stopped_session_of_another_user(attacker: Attacker) -> 
         log = attacker.node.folder / "launcher.log"
         wait_for("the end", lambda: state_of(attacker.node, session) == "closed", log, 10)
         assert not Path(f"/proc/{session.pid}").exists()
+
+
+def test_session_of_another_user_is_adopted_and_ended(attacker: Attacker) -> None:
+    """Neither the next launcher nor the next spawner has started the session."""
+    node = attacker.node
+    with attacker.paused_session() as session:
+        node.restart_spawner()
+        node.restart()
+        assert state_of(node, session) == "running" and Path(f"/proc/{session.pid}").exists()
+        assert attacker.results("call 39") == [0]
+        os.kill(session.pid, signal.SIGSTOP)
+        node.grant(granted=False)
+        log = node.folder / "launcher.log"
+        wait_for("the end", lambda: state_of(node, session) == "closed", log, 10)
