@@ -54,13 +54,15 @@ bool sizes_are_bounded(const std::vector<images::FatbinEntry>& entries) {
   return entries.size() <= kMaxEntries && total.within(wire::kMaxImageBytes);
 }
 
-CUresult pack_fatbin(std::string_view image, std::string& out) {
+// Without `for_linker` intermediate code is left out: the memory that it needs is unknown.
+CUresult pack_fatbin(std::string_view image, bool for_linker, std::string& out) {
   std::vector<images::FatbinEntry> entries;
   if (!images::read_fatbin(image, entries) || !sizes_are_bounded(entries))
     return CUDA_ERROR_INVALID_IMAGE;
   std::string packed;
   for (auto& e : entries)
-    if (!pack_entry(e, packed)) return CUDA_ERROR_INVALID_IMAGE;
+    if ((for_linker || e.kind != EntryKind::intermediate) && !pack_entry(e, packed))
+      return CUDA_ERROR_INVALID_IMAGE;
   if (packed.empty()) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   out = images::fatbin_header(packed.size()) + packed;
   return CUDA_SUCCESS;
@@ -68,7 +70,7 @@ CUresult pack_fatbin(std::string_view image, std::string& out) {
 }  // namespace
 
 CUresult pack_module_image(std::string_view image, std::string& out) {
-  if (images::is_fatbin(image)) return pack_fatbin(image, out);
+  if (images::is_fatbin(image)) return pack_fatbin(image, false, out);
   if (images::is_elf(image)) return take_if(images::valid_elf(image, Machine::gpu), image, out);
   return pack_text(image, out);
 }
@@ -78,7 +80,7 @@ CUresult pack_link_input(CUjitInputType type, std::string_view image, std::strin
     case CU_JIT_INPUT_CUBIN: return take_if(images::valid_elf(image, Machine::gpu), image, out);
     case CU_JIT_INPUT_OBJECT: return take_if(images::valid_elf(image, Machine::any), image, out);
     case CU_JIT_INPUT_LIBRARY: return take_if(images::valid_archive(image), image, out);
-    case CU_JIT_INPUT_FATBINARY: return pack_fatbin(image, out);
+    case CU_JIT_INPUT_FATBINARY: return pack_fatbin(image, true, out);
     case CU_JIT_INPUT_NVVM: return take_if(!is_binary(image), image, out);
     case CU_JIT_INPUT_PTX: {
       CUresult r = pack_text(image, out);

@@ -13,8 +13,8 @@
 namespace busbar::server {
 
 // Pack the image of a module: PTX text, a fat binary or a cubin. Entries of a fat binary are
-// decompressed. Returns CUDA_ERROR_INVALID_IMAGE if it is malformed, or
-// CUDA_ERROR_NO_BINARY_FOR_GPU if it has no code.
+// decompressed, and intermediate code for the linker is left out. Returns CUDA_ERROR_INVALID_IMAGE
+// if it is malformed, or CUDA_ERROR_NO_BINARY_FOR_GPU if it has no code.
 CUresult pack_module_image(std::string_view image, std::string& out);
 // Pack an input of the linker, as cuLinkAddData reads it.
 CUresult pack_link_input(CUjitInputType type, std::string_view image, std::string& out);

@@ -20,7 +20,7 @@ CUresult measure_text(std::string_view text, uint64_t& bytes, const char*& error
 
 CUresult measure_entry(const images::FatbinEntry& entry, uint64_t& bytes, const char*& error) {
   if (entry.kind == EntryKind::ptx) return measure_text(entry.stored, bytes, error);
-  bytes = images::elf_memory_bytes(entry.stored);
+  bytes = entry.kind == EntryKind::machine_code ? images::elf_memory_bytes(entry.stored) : 0;
   return CUDA_SUCCESS;
 }
 

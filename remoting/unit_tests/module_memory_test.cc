@@ -34,7 +34,7 @@ TEST(PtxVariables, SizesAreThoseOfTheDeclarations) {
       {".global .u32 a[01000000];", kMiB},
       {".const .b32 a[262144U];", kMiB},
       {".const[3] .b32 a[262144];", kMiB},
-      {".global .u32 a, b[262140], c;", kMiB},
+      {".global .u32 a, b[262136], c;", kMiB},
       {".global .attribute(.managed) .b8 a[1048576];", kMiB},
       {".global .s16 a[] = {1, 2, 3}; .global .b8 b[4080];", 4096},
       {".global .b64 a[] = {x+4, generic(y)};", 4096},
@@ -95,16 +95,20 @@ TEST(CubinMemory, VariablesAndCodeCountAndSharedMemoryDoesNot) {
 
 std::string entry(images::EntryKind kind, uint32_t arch, const std::string& content) {
   std::string header(64, '\0');
-  images::FatbinEntry e{};
-  e.kind = kind;
-  e.arch = arch;
-  e.header = header;
-  return images::plain_entry(e, content);
+  auto put = [&](size_t at, auto value) {
+    std::memcpy(header.data() + at, &value, sizeof value);
+  };
+  put(0, kind);
+  put(4, (uint32_t)header.size());
+  put(8, (uint64_t)content.size());
+  put(28, arch);
+  return header + content;
 }
 
 TEST(ImageMemory, LargestEntryOfAFatBinaryCounts) {
   std::string entries = entry(images::EntryKind::ptx, 70, ".global .b8 a[8192];") +
                         entry(images::EntryKind::ptx, 80, ".global .b8 a[4096];") +
+                        entry(images::EntryKind::intermediate, 90, "of the linker") +
                         entry(images::EntryKind::machine_code, 90, cubin(kMiB));
   std::string image = images::fatbin_header(entries.size()) + entries;
   std::vector<images::FatbinEntry> read;
