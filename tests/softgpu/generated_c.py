@@ -59,8 +59,8 @@ def known_functions() -> set[str]:
 FUNCTIONS = known_functions()
 FAMILY = re.compile(
     r"f_\d+|(atomic|pk|bfe|bfi|bfind|to|sat|int|round|narrow|fn|fma|div|rem|min|max|add|sub|mul|"
-    r"mulhi|mad24|mul24|test|relu|as|bits|copysign|fabs|from|clz|brev|shf|szext|bmsk|pack|dp4a|"
-    r"dp2a)_\w+"
+    r"mulhi|mad24|mul24|test|relu|as|bits|copysign|xorsign|fabs|from|clz|brev|shf|szext|bmsk|pack|"
+    r"dp4a|dp2a)_\w+"
 )
 """Functions that macros of the runtime define for several types."""
 
