@@ -37,7 +37,7 @@ CUresult measure_image(std::string_view packed, bool software_gpu, uint64_t& byt
                        const char*& error) {
   bytes = 0;
   if (images::is_elf(packed)) {
-    bytes = images::elf_memory_bytes(packed);
+    if (!software_gpu) bytes = images::elf_memory_bytes(packed);  // it refuses machine code
     return CUDA_SUCCESS;
   }
   if (!images::is_fatbin(packed)) return measure_text(packed, bytes, error);
