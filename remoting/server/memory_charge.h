@@ -19,8 +19,8 @@ class MemoryCharge {
         partition_(partition),
         bytes_(bytes),
         granted_(!bytes || account.reserve(partition, bytes)) {}
-  MemoryCharge(MemoryCharge&& other) { swap(other); }
-  MemoryCharge& operator=(MemoryCharge&& other) {
+  MemoryCharge(MemoryCharge&& other) noexcept { swap(other); }
+  MemoryCharge& operator=(MemoryCharge&& other) noexcept {
     swap(other);
     return *this;
   }
@@ -32,7 +32,7 @@ class MemoryCharge {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  void swap(MemoryCharge& other) {
+  void swap(MemoryCharge& other) noexcept {
     std::swap(account_, other.account_);
     std::swap(partition_, other.partition_);
     std::swap(bytes_, other.bytes_);
