@@ -178,7 +178,9 @@ def groups(space: str) -> Iterator[Case]:
     shared = space.startswith("shared")
     base, limit = (0, SHARED_BYTES) if shared else (WINDOW, WINDOW_BYTES)
     dot, register = f".{space}" if space else "", "%s" if shared else "%a"
-    for first, second in ((0, 64), (64, 0), (-64, 64), (0, 4096 - 8)):
+    near = ((0, 64), (64, 0), (-64, 64), (0, 4096 - 8))
+    far = ((64, 8 - (1 << 63)), (8 - (1 << 63), 64), (0, 1 << 32), (8, (1 << 63) - 8))
+    for first, second in near if shared else near + far:
         text = f"ld{dot}.u64 %l1, [{register}+{first}]; st{dot}.u64 [{register}+{second}], %l9;"
         for label, offset in offsets(8, limit):
             low = (offset + (1 << 31)) % (1 << 32) - (1 << 31) if shared else offset

@@ -1,9 +1,10 @@
 """libFuzzer on every decoder of untrusted bytes.
 
-`./test --long fuzz [TARGET…]` runs ten million inputs for each target,
-`python -m tests.suites.fuzz 60` runs each for 60 s. A target starts from its seeds and its
+`./test --long fuzz [TARGET…]` runs ten million inputs for each target, and `emitted` for ten
+minutes; `python -m tests.suites.fuzz 60` runs each for 60 s. A target starts from its seeds and its
 committed corpus (tests/corpus/TARGET), and fuzzing adds to both. It prints the executions and the
-share of the decoder's branches that were taken.
+share of the decoder's branches that were taken. `emitted` (fuzz_emitted.py) generates kernels
+without libFuzzer.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from deploy.supervisor import BUILD, ROOT
+from tests.suites import fuzz_emitted
 from tests.suites.fuzz_targets import TARGETS, build
 
 RUNS = 10_000_000
+EMITTED = "emitted"
 CORPUS = ROOT / "tests" / "corpus"
 BRANCHES_PERCENT = 90.0
 
@@ -88,6 +91,8 @@ def branch_coverage(name: str, target: Path, folder: Path) -> float:
 
 def fuzz(name: str, seconds: int) -> str:
     """Build and run a target. Return a problem, or an empty string."""
+    if name == EMITTED:
+        return fuzz_emitted.fuzz(seconds)
     folder = Path(tempfile.mkdtemp(prefix=f"busbar-fuzz-{name}-"))
     target = BUILD.parent / f"fuzz-{name}"
     build(name, target)
@@ -116,7 +121,7 @@ def fuzz(name: str, seconds: int) -> str:
 
 def main() -> None:
     seconds = next((int(a) for a in sys.argv[1:] if a.isdigit()), 0)
-    names = [a for a in sys.argv[1:] if not a.isdigit()] or list(TARGETS)
+    names = [a for a in sys.argv[1:] if not a.isdigit()] or [*TARGETS, EMITTED]
     with ThreadPoolExecutor(2) as two:
         problems = [p for p in two.map(lambda n: fuzz(n, seconds), names) if p]
     if problems:

@@ -43,11 +43,13 @@ std::string compile(const std::string& text) {
   std::string base = std::string(folder) + "/kernel";
   std::ofstream(base + ".c") << text;
   const char* level = std::getenv("SOFTGPU_BOUNDS_OPTIMISATION");
+  const char* define = std::getenv("SOFTGPU_BOUNDS_DEFINE");  // plants a fault
   bool compiled =
       run({"gcc", "-c", level ? level : "-O1", "-std=gnu11", "-fPIC", "-fvisibility=hidden",
            "-fno-strict-aliasing", "-fwrapv", "-fstack-clash-protection", "-ffp-contract=off", "-w",
            "-fsanitize=address", "-DSOFTGPU_WINDOW_BASE=" + quoted(SOFTGPU_WINDOW_BASE),
-           "-DSOFTGPU_WINDOW_BYTES=" + quoted(SOFTGPU_WINDOW_BYTES), "-o", base + ".o",
+           "-DSOFTGPU_WINDOW_BYTES=" + quoted(SOFTGPU_WINDOW_BYTES),
+           std::string("-D") + (define ? define : "SOFTGPU_BOUNDS"), "-o", base + ".o",
            base + ".c"}) &&
       run({"gcc", "-shared", "-o", base + ".so", base + ".o", "-lm"});
   if (!compiled) fail("the emitted C does not compile: " + base + ".c");

@@ -1,5 +1,7 @@
 #include "softgpu/emit/access.h"
 
+#include <stdexcept>
+
 #include "softgpu/emit/scope.h"
 
 namespace softgpu::emit {
@@ -12,6 +14,7 @@ using ptx::Space;
 namespace {
 
 constexpr int kMaxAccessBytes = 32;
+constexpr int64_t kMaxGroupBytes = 4096;  // from the lowest to the highest offset
 
 // The base of an address operand.
 struct Base {
@@ -89,7 +92,10 @@ AddressText Access::argument(size_t index, int bytes) {
 
 CheckedRange Access::group(Code& out, const std::string& name, const FunctionScope& scope,
                            const GroupExtent& extent) {
-  int64_t span = extent.high - extent.low + extent.bytes;
+  int64_t span = 0;
+  if (__builtin_sub_overflow(extent.high, extent.low, &span) || span < 0 || span > kMaxGroupBytes)
+    throw std::out_of_range("a group of accesses is too large");
+  span += extent.bytes;
   std::string base = scope.reg(extent.base).text, low = hex((uint64_t)extent.low, 64);
   if (extent.space == Space::shared)
     out.add("Access {} = group_shared(c, &k, (u32){} + (u32){}, {}, {})", name, base, low, span,

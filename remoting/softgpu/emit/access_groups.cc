@@ -35,6 +35,11 @@ Space groupable_space(const Instruction& ins) {
   return space == Space::global || space == Space::shared ? space : Space::none;
 }
 
+// Differences of other offsets can wrap.
+bool can_be_grouped(int64_t offset) {
+  return offset > -kMaxSpan && offset < kMaxSpan;
+}
+
 void collect_names(const Operand& o, std::set<std::string>& out) {
   if (!o.name.empty()) out.insert(o.name);
   for (auto& e : o.elements) collect_names(e, out);
@@ -87,12 +92,13 @@ void Grouping::add(const Instruction& ins, size_t index) {
     close(base);
   }
   int bytes = last_type(ins).bytes() * vector_length(ins);
-  if (bytes <= kMaxAccessBytes && place.offset > -kMaxSpan && place.offset < kMaxSpan)
+  if (bytes <= kMaxAccessBytes && can_be_grouped(place.offset))
     open_[base] = {index, {base, space, place.offset, place.offset, bytes}, {&ins}};
 }
 
 bool Grouping::extend(Group& group, const Instruction& ins, Space space) {
   int64_t offset = place_of(ins).offset;
+  if (!can_be_grouped(offset)) return false;
   GroupExtent& extent = group.extent;
   int64_t low = std::min(extent.low, offset), high = std::max(extent.high, offset);
   int bytes = last_type(ins).bytes() * vector_length(ins);
