@@ -19,6 +19,7 @@
 #include "control/log.h"
 #include "control/messages.h"
 #include "spawner/privileges.h"
+#include "spawner/requests.h"
 #include "spawner/sessions.h"
 
 namespace {
@@ -26,7 +27,6 @@ namespace {
 using namespace busbar;
 using namespace busbar::spawner;
 
-constexpr int kMaxDescriptors = 2;
 constexpr int kRequestSeconds = 2;  // a launcher that is stopped must not block the next one
 
 constexpr char kUsage[] =
@@ -46,37 +46,20 @@ bool parse(int argc, char** argv, Settings& s) {
   return !s.runtime.empty() && !s.session_program.empty() && !s.driver.empty();
 }
 
-// Receives a request and its descriptors. False if it is malformed.
-bool receive_request(int fd, control::SpawnRequest& request, int (&attached)[kMaxDescriptors]) {
-  iovec io{&request, sizeof request};
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof attached)] = {};
-  msghdr m{};
-  m.msg_iov = &io;
-  m.msg_iovlen = 1;
-  m.msg_control = room;
-  m.msg_controllen = sizeof room;
-  ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
-  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
-    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-      std::memcpy(attached, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
-  return n == (ssize_t)sizeof request && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
-}
-
 void serve(int fd, Sessions& sessions) {
-  control::SpawnRequest request{};
+  Request request;
   control::SpawnReply reply{};
-  int attached[kMaxDescriptors] = {-1, -1};
   timeval timeout{kRequestSeconds, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-  if (receive_request(fd, request, attached)) {
-    if (request.op == (uint32_t)control::SpawnOp::start && attached[1] >= 0) {
-      reply = sessions.start(attached[0], attached[1]);
-      attached[1] = -1;
-    } else if (request.op == (uint32_t)control::SpawnOp::open) {
-      reply = sessions.open(request);
+  if (receive_request(fd, request)) {
+    if (request.fields.op == (uint32_t)control::SpawnOp::start && request.attached[1] >= 0) {
+      reply = sessions.start(request.attached[0], request.attached[1]);
+      request.attached[1] = -1;
+    } else if (request.fields.op == (uint32_t)control::SpawnOp::open) {
+      reply = sessions.open(request.fields);
     }
   }
-  for (int a : attached)
+  for (int a : request.attached)
     if (a >= 0) close(a);
   (void)!send(fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
 }

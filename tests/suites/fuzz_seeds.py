@@ -46,7 +46,7 @@ def ptx_seeds() -> dict[str, bytes]:
 
 # Kinds of frames: wire::Frame in remoting/wire/format.h.
 COMPLETION, REPLY, DATA, HOST_FUNCTION, CREDIT, SESSION_ERROR, GRAPH_FUNCTION = range(1, 8)
-GRAPH_OUTPUT, SHARED_DATA, KERNEL_OUTPUT = range(8, 11)
+GRAPH_OUTPUT, SHARED_DATA, KERNEL_OUTPUT, PAUSE = range(8, 12)
 # What the target knows: remoting/fuzz/frames.cc.
 STREAM, REPLY_ID, FLAT_TRANSFER, ROW_TRANSFER, STAGING, UNMAPPED_TRANSFER = 1, 1, 2, 3, 4, 5
 UNKNOWN = 99
@@ -75,6 +75,7 @@ def valid_frames() -> dict[str, bytes]:
         "unknown graph output": frame(GRAPH_OUTPUT, "IIQ", UNKNOWN, 0, 0),
         "shared data": frame(SHARED_DATA, "QQQI", FLAT_TRANSFER, 0, 64, 1),
         "kernel output": frame(KERNEL_OUTPUT, "", data=b"text"),
+        "pause": frame(PAUSE, "I", 1) + frame(PAUSE, "I", 0),
     }
 
 

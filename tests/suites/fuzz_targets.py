@@ -15,6 +15,7 @@ from pathlib import Path
 
 from deploy.supervisor import BUILD, ROOT
 from tests.remoting.conftest import cuda_include
+from tests.suites.fuzz_control_seeds import control_seeds
 from tests.suites.fuzz_image_seeds import image_seeds
 from tests.suites.fuzz_record_seeds import record_seeds
 from tests.suites.fuzz_seeds import frame_seeds, ptx_seeds, ring_seeds, ticket_seeds
@@ -138,6 +139,19 @@ TARGETS = {
         (REMOTING / "transport" / "ring_reader.cc",),
         ring_seeds,
         4096,
+    ),
+    "control": Target(
+        (
+            REMOTING / "fuzz" / "control.cc",
+            REMOTING / "spawner" / "requests.cc",
+            SOFTGPU / "jit" / "messages.cc",
+            *LEDGER,
+            *TRANSPORT,
+        ),
+        (REMOTING / "spawner" / "requests.cc", SOFTGPU / "jit" / "messages.h"),
+        control_seeds,
+        2048,
+        SSL,
     ),
     "ticket": Target(
         (

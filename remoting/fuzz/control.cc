@@ -1,0 +1,132 @@
+// libFuzzer target: messages between the processes of a node.
+//
+// The first byte of the input chooses the decoder, the second one the number of descriptors that go
+// with the first message.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "control/messages.h"
+#include "launcher/ledgers.h"
+#include "launcher/pidfd.h"
+#include "softgpu/jit/messages.h"
+#include "spawner/requests.h"
+#include "transport/clock.h"
+
+using namespace busbar;
+
+namespace {
+enum Decoder : uint8_t { kControlMessages, kSpawnRequest, kLedgerRequests, kCompilerReply, kCount };
+constexpr uint32_t kRoomBytes = 128;  // less than some inputs have
+constexpr size_t kMaxDescriptors = 4;
+constexpr int kDeadlineMs = 1000;
+constexpr uint64_t kLimits[] = {1 << 20, 1000};
+
+// Sends bytes with descriptors. Returns the other end of the connection, with nothing to follow.
+int sent(int type, const uint8_t* p, size_t n, size_t descriptors) {
+  int pair[2], attached[kMaxDescriptors];
+  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair)) abort();
+  std::fill_n(attached, kMaxDescriptors, pair[0]);
+  iovec io{const_cast<uint8_t*>(p), n};
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof attached)] = {};
+  msghdr m{};
+  m.msg_iov = &io;
+  m.msg_iovlen = 1;
+  if (descriptors) {
+    m.msg_control = room;
+    m.msg_controllen = CMSG_SPACE(descriptors * sizeof(int));
+    cmsghdr* c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(descriptors * sizeof(int));
+    std::memcpy(CMSG_DATA(c), attached, descriptors * sizeof(int));
+  }
+  (void)!sendmsg(pair[0], &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+  shutdown(pair[0], SHUT_WR);
+  close(pair[0]);
+  return pair[1];
+}
+
+int lowest_descriptor() {
+  int fd = fcntl(0, F_DUPFD_CLOEXEC, 0);
+  close(fd);
+  return fd;
+}
+
+void read_control_messages(const uint8_t* p, size_t n, size_t descriptors) {
+  int fd = sent(SOCK_STREAM, p, n, descriptors);
+  uint8_t body[kRoomBytes];
+  control::Header h;
+  int attached = -1;
+  while (control::receive_message(fd, h, body, sizeof body, &attached,
+                                  transport::now_ms() + kDeadlineMs)) {
+    if (h.body_bytes > sizeof body) abort();
+    if (attached >= 0) close(attached);
+    attached = -1;
+  }
+  close(fd);
+}
+
+void read_spawn_request(const uint8_t* p, size_t n, size_t descriptors) {
+  int fd = sent(SOCK_SEQPACKET, p, n, descriptors);
+  spawner::Request request;
+  bool valid = spawner::receive_request(fd, request);
+  if (valid != (n == sizeof request.fields && descriptors <= (size_t)spawner::kMaxDescriptors))
+    abort();
+  for (int a : request.attached)
+    if (a >= 0) close(a);
+  close(fd);
+}
+
+// The requests of one session. The sum of its charges never exceeds the limit.
+void apply_ledger_requests(const uint8_t* p, size_t n) {
+  static const std::string folder = [] {
+    static char name[] = "/tmp/busbar-fuzz-XXXXXX";
+    return std::string(mkdtemp(name));
+  }();
+  static const int pidfd = launcher::open_pidfd(getpid());
+  static auto& ledgers = *new launcher::Ledgers(folder);
+  const launcher::Account account{"ledger", {1}};
+  if (!ledgers.set_limits(account.allocation, kLimits, 2)) abort();
+  ledgers.add(account, 1, 1, pidfd);
+  control::LedgerRequest request;
+  control::LedgerAnswer answer;
+  for (; n >= sizeof request; p += sizeof request, n -= sizeof request) {
+    std::memcpy(&request, p, sizeof request);
+    if (ledgers.apply(account, request, answer) && answer.sequence != request.sequence) abort();
+    auto charged = ledgers.charged_by(account);
+    for (uint32_t i = 0; i < charged.size(); ++i)
+      if (charged[i] > (i < std::size(kLimits) ? kLimits[i] : 0)) abort();
+  }
+  ledgers.remove(account);
+}
+
+void read_compiler_reply(const std::string& bytes) {
+  softgpu::jit::ModuleDescription module;
+  softgpu::jit::Compiled compiled;
+  softgpu::jit::decode(bytes, module);
+  softgpu::jit::decode(bytes, compiled);
+}
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
+  if (n < 2) return 0;
+  size_t descriptors = data[1] % (kMaxDescriptors + 1);
+  const uint8_t* p = data + 2;
+  n -= 2;
+  int before = lowest_descriptor();
+  switch (data[0] % kCount) {
+    case kControlMessages: read_control_messages(p, n, descriptors); break;
+    case kSpawnRequest: read_spawn_request(p, n, descriptors); break;
+    case kLedgerRequests: apply_ledger_requests(p, n); return 0;  // its files stay open
+    default: read_compiler_reply({(const char*)p, n});
+  }
+  if (lowest_descriptor() != before) abort();  // a descriptor has leaked
+  return 0;
+}
