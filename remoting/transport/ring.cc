@@ -8,18 +8,24 @@
 #include <cstring>
 #include <new>
 
+#include "checked_size.h"
 #include "transport/futex.h"
+#include "transport/reuse_order.h"
 
 namespace busbar::transport {
 
+static uint64_t twice(uint64_t bytes) {
+  return (CheckedSize(bytes) * 2).value();
+}
+
 uint8_t* map_twice(int fd, uint64_t offset, uint64_t bytes, bool populate) {
-  auto* area = (uint8_t*)mmap(nullptr, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  auto* area = (uint8_t*)mmap(nullptr, twice(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (area == MAP_FAILED) return nullptr;
-  for (uint64_t i = 0; i < 2; ++i)
-    if (mmap(area + i * bytes, bytes, PROT_READ | PROT_WRITE,
+  for (uint8_t* at : {area, area + bytes})
+    if (mmap(at, bytes, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0), fd,
              (off_t)offset) == MAP_FAILED) {
-      munmap(area, 2 * bytes);
+      munmap(area, twice(bytes));
       return nullptr;
     }
   return area;
@@ -36,7 +42,7 @@ Ring::Ring(uint64_t bytes) : capacity_(bytes) {
 
 Ring::~Ring() {
   if (wake_fd_ < 0) return;  // the ring does not own its memory
-  munmap(memory_, 2 * capacity_);
+  munmap(memory_, twice(capacity_));
   ::close(wake_fd_);
 }
 
@@ -62,9 +68,11 @@ uint64_t Ring::submit(const uint8_t* record, uint32_t bytes) {
       break;
   }
   uint8_t* at = memory_ + tail % capacity_;
+  begin_reuse(memory_, tail, bytes, capacity_);
   std::memcpy(at + 8, record + 8, bytes - 8);
   uint64_t first;
   std::memcpy(&first, record, 8);
+  end_use(memory_, tail, bytes, capacity_);
   reinterpret_cast<std::atomic<uint64_t>*>(at)->store(first, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (head_->parked.load(std::memory_order_relaxed) && head_->parked.exchange(0)) wake();
