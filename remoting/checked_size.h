@@ -45,3 +45,9 @@ class CheckedSize {
   uint64_t value_;
   bool valid_ = true;
 };
+
+// Return the number of blocks of a grid, or of threads of a block; the largest number if it does
+// not fit in 64 bits.
+constexpr uint64_t volume(uint32_t x, uint32_t y, uint32_t z) {
+  return (CheckedSize(x) * y * z).value();
+}

@@ -110,7 +110,8 @@ def stamp_of(entry: Entry) -> str:
 
 def findings(source: str, database: str) -> list[str]:
     """Run clang-tidy on a source. Return its findings, or its output if it failed otherwise."""
-    command = ["clang-tidy", "--quiet", "--warnings-as-errors=*", "-p", database, source]
+    options = ["--quiet", "--warnings-as-errors=*", "--experimental-custom-checks"]
+    command = ["clang-tidy", *options, "-p", database, source]
     result = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     if result.returncode == 0:
         return []

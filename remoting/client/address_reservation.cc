@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "checked_size.h"
 #include "client/link.h"
 
 namespace busbar::client {
@@ -29,7 +30,7 @@ Reservations& reservations() {
 }
 
 uint64_t round_up(uint64_t v) {
-  return (v + wire::kGranularity - 1) & ~(wire::kGranularity - 1);
+  return CheckedSize(v).rounded_up(wire::kGranularity).value();
 }
 
 // Reserves the range in this process if it is unused.
@@ -46,10 +47,10 @@ bool reserve_at(uint64_t at, uint64_t bytes) {
 // Reserves an unused range in this process. Returns 0 if there is none. Call with the lock.
 uint64_t reserve_locally(uint64_t bytes, uint64_t hint) {
   if (hint && hint % wire::kGranularity == 0 && hint >= kFirstAddress &&
-      hint + bytes <= kLastAddress && reserve_at(hint, bytes))
+      (CheckedSize(hint) + bytes).within(kLastAddress) && reserve_at(hint, bytes))
     return hint;
   uint64_t& cursor = reservations().cursor;
-  for (; cursor + bytes <= kLastAddress; cursor += round_up(bytes))
+  for (; (CheckedSize(cursor) + bytes).within(kLastAddress); cursor += round_up(bytes))
     if (reserve_at(cursor, bytes)) {
       cursor += bytes;
       return cursor - bytes;
@@ -86,7 +87,7 @@ CUresult reserve_addresses(Link* link, uint32_t context, uint64_t bytes, uint64_
 void align_reservations(uint64_t align) {
   std::lock_guard lock(reservations().mutex);
   uint64_t& cursor = reservations().cursor;
-  cursor = (cursor + align - 1) & ~(align - 1);
+  cursor = CheckedSize(cursor).rounded_up(align).value();
 }
 
 CUresult release_addresses(uint64_t base, uint64_t bytes) {

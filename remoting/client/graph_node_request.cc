@@ -1,5 +1,7 @@
 #include "client/graph_node_request.h"
 
+#include "checked_size.h"
+
 namespace busbar::client {
 
 CUresult begin_node_request(Call& call, const NodeTarget& t) {
@@ -26,7 +28,8 @@ void put_target(NodeEncoder& e, const NodeTarget& t) {
       .put((uint64_t)t.graph)
       .put((uint64_t)t.exec)
       .put((uint64_t)t.node);
-  if (t.count) e.raw(t.dependencies, (uint32_t)(t.count * sizeof *t.dependencies));
+  if (t.count)
+    e.raw(t.dependencies, (uint32_t)(CheckedSize(t.count) * sizeof *t.dependencies).value());
 }
 
 CUresult finish_node_request(Call& call, NodeEncoder& e, const NodeTarget& t, CUgraphNode* out,

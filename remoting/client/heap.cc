@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "checked_size.h"
+
 namespace busbar::client {
 
 namespace {
 constexpr uint64_t kAlign = 512;
 uint64_t round_up(uint64_t v, uint64_t a) {
-  return (v + a - 1) & ~(a - 1);
+  return CheckedSize(v).rounded_up(a).value();
 }
 }  // namespace
 
@@ -33,7 +35,7 @@ bool Heap::add_lease(uint64_t bytes) {
     auto gap = std::find_if(gaps_.begin(), gaps_.end(), [&](auto& g) { return g.second >= want; });
     if (gap != gaps_.end())
       at = gap->first;
-    else if (cursor_ + want > end_)
+    else if (!(CheckedSize(cursor_) + want).within(end_))
       continue;
     if (lease_(at, want) != CUDA_SUCCESS) continue;
     if (gap != gaps_.end()) {
@@ -102,7 +104,7 @@ void Heap::return_empty_leases(bool keep_one) {
 
 CUresult Heap::allocate(uint64_t bytes, const std::function<void()>& drain, uint64_t& at) {
   uint64_t need = round_up(bytes, kAlign);
-  if (need < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (need == UINT64_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
   std::unique_lock lock(mutex_);
   reclaim_completed();
   if (allocate_free(need, at)) return CUDA_SUCCESS;

@@ -12,6 +12,7 @@ namespace {
 using images::EntryKind;
 
 bool runs(const images::FatbinEntry& e, uint32_t major, uint32_t minor) {
+  // NOLINTNEXTLINE(custom-unchecked-product): versions of architectures
   if (e.kind == EntryKind::ptx) return e.arch <= major * 10 + minor;
   return e.kind == EntryKind::machine_code && e.arch / 10 == major && e.arch % 10 <= minor;
 }

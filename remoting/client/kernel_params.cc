@@ -1,5 +1,7 @@
 #include "client/kernel_params.h"
 
+#include "checked_size.h"
+
 namespace busbar::client {
 
 bool valid_geometry(const Device* d, const Function* f, const CUlaunchConfig& c) {
@@ -16,7 +18,7 @@ bool valid_geometry(const Device* d, const Function* f, const CUlaunchConfig& c)
       c.blockDimY > limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y) ||
       c.blockDimZ > limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z))
     return false;
-  if ((uint64_t)c.blockDimX * c.blockDimY * c.blockDimZ >
+  if (volume(c.blockDimX, c.blockDimY, c.blockDimZ) >
       (unsigned)f->attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK])
     return false;
   return (int)c.sharedMemBytes <= f->attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES];

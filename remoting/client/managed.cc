@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <map>
 
+#include "checked_size.h"
 #include "client/context.h"
 #include "client/device_memory.h"
 #include "client/host_mirror_count.h"
@@ -50,14 +51,19 @@ Managed* find(uint64_t p) {
   return p < it->first + it->second.bytes ? &it->second : nullptr;
 }
 
+uint64_t offset_of(size_t chunk) {
+  return (CheckedSize(chunk) * kChunk).value();
+}
+
 void protect(const Managed& m, size_t i, size_t n, int protection) {
-  mprotect((void*)(m.base + i * kChunk), std::min(n * kChunk, m.bytes - i * kChunk), protection);
+  uint64_t offset = offset_of(i);
+  mprotect((void*)(m.base + offset), std::min(offset_of(n), m.bytes - offset), protection);
 }
 
 CUresult fetch(Managed& m, size_t first, size_t count) {
   Context* c = m.context;
   if (CUresult r = synchronize(c)) return r;
-  uint64_t offset = first * kChunk, n = std::min(count * kChunk, m.bytes - offset);
+  uint64_t offset = offset_of(first), n = std::min(offset_of(count), m.bytes - offset);
   uint64_t position = 0;
   if (CUresult r = submit_download(c, m.alias + offset, m.base + offset, n, position)) return r;
   return wait_for(&c->legacy, position);
@@ -72,7 +78,7 @@ bool on_fault(uint64_t address, bool write) {
   size_t i = (address - m->base) / kChunk;
   if (m->state[i] == gpu) {
     size_t n = 1;
-    while (n * kChunk < kFetchBytes && i + n < m->state.size() && m->state[i + n] == gpu) ++n;
+    while (offset_of(n) < kFetchBytes && i + n < m->state.size() && m->state[i + n] == gpu) ++n;
     if (fetch(*m, i, n)) return false;
     protect(*m, i, n, PROT_READ);
     std::fill_n(m->state.begin() + (ptrdiff_t)i, n, clean);
@@ -138,8 +144,10 @@ void unmap_both(const Managed& m) {
 CUresult allocate_managed(Context* c, size_t bytes, unsigned flags, CUdeviceptr& out) {
   if (!c->device->heap) return CUDA_ERROR_NOT_SUPPORTED;
   Managed m;
-  m.bytes = (bytes + kPage - 1) & ~(kPage - 1);
-  m.allocated = m.bytes + kPage;
+  CheckedSize rounded = CheckedSize(bytes).rounded_up(kPage), allocated = rounded + kPage;
+  if (!allocated.valid()) return CUDA_ERROR_OUT_OF_MEMORY;
+  m.bytes = rounded.value();
+  m.allocated = allocated.value();
   if (CUresult r = allocate_device_memory(c, m.allocated, m.allocation)) return r;
   m.base = (m.allocation + kPage - 1) & ~(kPage - 1);
   m.context = c;
@@ -171,7 +179,7 @@ CUresult flush_managed(Stream& s) {
       size_t n = 1;
       while (i + n < m.state.size() && m.state[i + n] == m.state[i]) ++n;
       protect(m, i, n, PROT_NONE);
-      uint64_t offset = i * kChunk, bytes = std::min(n * kChunk, m.bytes - offset);
+      uint64_t offset = offset_of(i), bytes = std::min(offset_of(n), m.bytes - offset);
       if (m.state[i] == dirty) {
         if (CUresult r = submit_upload(m.context, base + offset, m.alias + offset, bytes)) return r;
         sent = true;

@@ -25,6 +25,10 @@ struct Side {
 CheckedSize span(const Side& s, const CUDA_MEMCPY3D& p) {
   return ((CheckedSize(p.Depth) - 1) * s.height + p.Height - 1) * s.pitch + p.WidthInBytes;
 }
+// Bytes of the copy without gaps.
+uint64_t bytes_of(const CUDA_MEMCPY3D& p) {
+  return (CheckedSize(p.WidthInBytes) * p.Height * p.Depth).value();
+}
 CheckedSize start_address(const Side& s, uint64_t base) {
   return base + (CheckedSize(s.z) * s.height + s.y) * s.pitch + s.x;
 }
@@ -102,7 +106,7 @@ CUresult submit_copy(Call& call, const CUDA_MEMCPY3D& p, Direction direction, ui
 }
 
 CUresult send_part(Call& call, const CUDA_MEMCPY3D& p, const Rows& source, uint64_t offset) {
-  uint64_t n = p.WidthInBytes * p.Height * p.Depth;
+  uint64_t n = bytes_of(p);
   std::vector<uint8_t> gathered;
   const uint8_t* at = source.base + offset;
   if (!source.packed()) {
@@ -119,23 +123,24 @@ CUresult send_part(Call& call, const CUDA_MEMCPY3D& p, const Rows& source, uint6
 }
 
 CUresult fetch_part(Call& call, const CUDA_MEMCPY3D& p, const Rows& target, uint64_t offset) {
-  return submit_copy(
-      call, p, Direction::out, 0,
-      call.link()->expect_transfer(target, offset, p.WidthInBytes * p.Height * p.Depth));
+  return submit_copy(call, p, Direction::out, 0,
+                     call.link()->expect_transfer(target, offset, bytes_of(p)));
 }
 
 // Calls `run` for parts that fit a chunk of a transfer: the whole copy, rows, or parts of a row.
 CUresult for_each_part(const CUDA_MEMCPY3D& p,
                        const std::function<CUresult(const CUDA_MEMCPY3D&, uint64_t offset)>& run) {
-  uint64_t row = p.WidthInBytes, slice = row * p.Height, total = slice * p.Depth;
-  if (total <= wire::kMaxChunkBytes) return run(p, 0);
+  CheckedSize slice = CheckedSize(p.WidthInBytes) * p.Height, total = slice * p.Depth;
+  if (!total.valid()) return CUDA_ERROR_INVALID_VALUE;
+  if (total.within(wire::kMaxChunkBytes)) return run(p, 0);
+  uint64_t row = p.WidthInBytes;
   for (uint64_t z = 0; z < p.Depth; ++z)
     for (uint64_t y = 0; y < p.Height;) {
       uint64_t rows = std::clamp<uint64_t>(wire::kMaxChunkBytes / row, 1, p.Height - y);
       for (uint64_t x = 0; x < row; x += wire::kMaxChunkBytes) {
         uint64_t width = rows > 1 ? row : std::min<uint64_t>(row - x, wire::kMaxChunkBytes);
-        if (CUresult r = run(part_of(p, x, y, z, width, rows, 1), z * slice + y * row + x))
-          return r;
+        uint64_t offset = (slice * z + CheckedSize(row) * y + x).value();
+        if (CUresult r = run(part_of(p, x, y, z, width, rows, 1), offset)) return r;
       }
       y += rows;
     }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "checked_size.h"
+
 namespace busbar::client {
 
 // All sizes are in bytes, except `rows` (for each slice) and `slices`. Offsets count the packed
@@ -12,9 +14,10 @@ struct Rows {
   uint64_t row_bytes = 0, pitch = 0, rows = 1, slice_pitch = 0, slices = 1;
 
   static Rows flat(void* p, uint64_t bytes) { return {(uint8_t*)p, bytes, bytes, 1, bytes, 1}; }
-  uint64_t bytes() const { return row_bytes * rows * slices; }
+  uint64_t bytes() const { return (CheckedSize(row_bytes) * rows * slices).value(); }
   bool packed() const {
-    return (rows == 1 || pitch == row_bytes) && (slices == 1 || slice_pitch == row_bytes * rows);
+    return (rows == 1 || pitch == row_bytes) &&
+           (slices == 1 || slice_pitch == (CheckedSize(row_bytes) * rows).value());
   }
 
   // Calls f(host, n) for each contiguous piece of the packed range [offset, offset + n).
@@ -27,7 +30,8 @@ struct Rows {
     while (n) {
       uint64_t row = offset / row_bytes, x = offset % row_bytes;
       uint64_t k = row_bytes - x < n ? row_bytes - x : n;
-      f(base + row / rows * slice_pitch + row % rows * pitch + x, k);
+      CheckedSize at = CheckedSize(row / rows) * slice_pitch + CheckedSize(row % rows) * pitch + x;
+      f(base + at.value(), k);
       offset += k;
       n -= k;
     }

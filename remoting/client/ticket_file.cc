@@ -11,7 +11,7 @@
 namespace busbar::client {
 
 static std::string from_base64(const std::string& text) {
-  std::string out(text.size() / 4 * 3 + 3, '\0');
+  std::string out(text.size(), '\0');  // base64 needs fewer bytes than it has characters
   int n = EVP_DecodeBlock((unsigned char*)out.data(), (const unsigned char*)text.data(),
                           (int)text.size());
   if (n < 0) return "";

@@ -26,7 +26,7 @@ template <typename T>
 bool read_table(std::string_view file, uint64_t at, uint64_t count, std::vector<T>& out) {
   if (!inside(file, at, CheckedSize(count) * sizeof(T))) return false;
   out.resize(count);
-  if (count) std::memcpy(out.data(), file.data() + at, count * sizeof(T));
+  if (count) std::memcpy(out.data(), file.data() + at, out.size() * sizeof(T));
   return true;
 }
 
@@ -50,7 +50,8 @@ bool read_sections(std::string_view file, const Elf64_Ehdr& h, Sections& out, ui
 }
 
 bool is_text_table(std::string_view file, const Elf64_Shdr& s) {
-  return s.sh_type == SHT_STRTAB && s.sh_size && file[s.sh_offset + s.sh_size - 1] == '\0';
+  CheckedSize last = CheckedSize(s.sh_offset) + s.sh_size - 1;
+  return s.sh_type == SHT_STRTAB && s.sh_size && file[last.value()] == '\0';
 }
 
 // Read the elements of a section. False if its sizes do not match.
@@ -156,12 +157,15 @@ uint64_t elf_memory_bytes(std::string_view file) {
 uint64_t elf_extent(const void* file) {
   Elf64_Ehdr h;
   std::memcpy(&h, file, sizeof h);
-  uint64_t end = std::max({(uint64_t)sizeof h, h.e_phoff + (uint64_t)h.e_phentsize * h.e_phnum,
-                           h.e_shoff + (uint64_t)h.e_shentsize * h.e_shnum});
+  auto end_of = [](uint64_t at, uint64_t count, uint64_t bytes) {
+    return (CheckedSize(count) * bytes + at).value();
+  };
+  uint64_t end = std::max({(uint64_t)sizeof h, end_of(h.e_phoff, h.e_phnum, h.e_phentsize),
+                           end_of(h.e_shoff, h.e_shnum, h.e_shentsize)});
   for (uint32_t i = 0; i < h.e_shnum; ++i) {
     Elf64_Shdr s;
-    std::memcpy(&s, (const char*)file + h.e_shoff + (uint64_t)h.e_shentsize * i, sizeof s);
-    if (has_bytes(s)) end = std::max(end, s.sh_offset + s.sh_size);
+    std::memcpy(&s, (const char*)file + end_of(h.e_shoff, i, h.e_shentsize), sizeof s);
+    if (has_bytes(s)) end = std::max(end, end_of(s.sh_offset, 1, s.sh_size));
   }
   return end;
 }

@@ -101,7 +101,9 @@ uint64_t bytes_of_type(std::string_view d) {
   auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
   if (failed != std::errc() || bits < 8 || bits > 8 * kLargestElement) return 0;
   bool is_pair = std::string_view(end, digits.size() - (size_t)(end - digits.data())) == "x2";
-  return (bits + 7) / 8 * (is_pair ? 2 : 1);
+  uint64_t bytes = (bits + 7) / 8;
+  // NOLINTNEXTLINE(custom-unchecked-sum): at most kLargestElement
+  return is_pair ? bytes + bytes : bytes;
 }
 
 // 12, 0x1f, 017, 0b101, each also with U.

@@ -57,7 +57,7 @@ Ledger::~Ledger() {
 
 void Ledger::read_records() {
   for (auto& s : slots_) {
-    ssize_t n = pread(fd_, &s.record, sizeof s.record, (off_t)(index_of(s) * sizeof s.record));
+    ssize_t n = pread(fd_, &s.record, sizeof s.record, place_of(s));
     if (n != (ssize_t)sizeof s.record || s.record.state != kLive) s.record = {};
     s.record.refused_calls[control::kRefusedCallBytes - 1] = 0;
     show(s);
@@ -65,8 +65,7 @@ void Ledger::read_records() {
 }
 
 bool Ledger::write(const Slot& s) {
-  off_t at = (off_t)(index_of(s) * sizeof s.record);
-  return pwrite(fd_, &s.record, sizeof s.record, at) == (ssize_t)sizeof s.record;
+  return pwrite(fd_, &s.record, sizeof s.record, place_of(s)) == (ssize_t)sizeof s.record;
 }
 
 void Ledger::set_limits(const uint64_t* bytes, uint32_t partitions) {

@@ -81,6 +81,9 @@ class Ledger {
   void show(const Slot& slot, uint32_t partition);
   void show(const Slot& slot);
   size_t index_of(const Slot& slot) const { return (size_t)(&slot - slots_.data()); }
+  off_t place_of(const Slot& slot) const {
+    return (off_t)((uint32_t)index_of(slot) * sizeof(Record));
+  }
 
   int fd_;
   std::unique_ptr<LedgerPage> page_;

@@ -172,6 +172,7 @@ uint64_t Account::limit(uint32_t partition) const {
 
 uint64_t Account::charged(uint32_t partition) const {
   auto c = connection();
+  // NOLINTNEXTLINE(custom-unchecked-sum): charges are within the limit of the partition
   return charged_here(partition) + (c ? c->charged_by_others(partition) : 0);
 }
 

@@ -54,9 +54,9 @@ CUDA_ARRAY3D_DESCRIPTOR shape_of_level(CUDA_ARRAY3D_DESCRIPTOR d, uint32_t level
 
 // Copies zeros over the rows of each slice.
 CUresult copy_zeros(Driver& cu, CUarray array, const CUDA_ARRAY3D_DESCRIPTOR& d, CUstream stream) {
-  size_t row = d.Width * d.NumChannels * channel_bytes(d.Format);
+  size_t row = (CheckedSize(d.Width) * d.NumChannels * channel_bytes(d.Format)).value();
   size_t rows = std::max<size_t>(d.Height, 1), at_once = std::clamp(kCopyBytes / row, 1ul, rows);
-  std::vector<uint8_t> zeros(row * at_once);
+  std::vector<uint8_t> zeros((CheckedSize(row) * at_once).value());
   CUDA_MEMCPY3D copy{};
   copy.srcMemoryType = CU_MEMORYTYPE_HOST;
   copy.srcHost = zeros.data();

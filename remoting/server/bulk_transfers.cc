@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "checked_size.h"
 #include "transport/tcp.h"
 
 namespace busbar::server {
@@ -44,7 +45,8 @@ bool BulkTransfers::read_chunk() {
 // credit waits here. False after close().
 bool BulkTransfers::wait_for_budget(uint64_t bytes) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closed_ || held_bytes_ + bytes <= kHeldBytes; });
+  changed_.wait(lock,
+                [&] { return closed_ || (CheckedSize(held_bytes_) + bytes).within(kHeldBytes); });
   return !closed_;
 }
 
@@ -52,7 +54,7 @@ bool BulkTransfers::add(uint64_t transfer, uint64_t offset, Chunk chunk) {
   std::lock_guard lock(mutex_);
   auto& in = incoming_[transfer];
   bool in_order = offset == in.bytes;
-  if (!in_order || held_bytes_ + chunk.size() > kHeldBytes) return false;
+  if (!in_order || !(CheckedSize(held_bytes_) + chunk.size()).within(kHeldBytes)) return false;
   in.bytes += chunk.size();
   held_bytes_ += chunk.size();
   in.chunks.push_back(std::move(chunk));

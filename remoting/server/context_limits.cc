@@ -22,7 +22,7 @@ uint64_t resident_threads(Driver& cu) {
   cu.cuCtxGetDevice(&device);
   cu.cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
   cu.cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device);
-  return (uint64_t)processors * (uint64_t)threads;
+  return volume((uint32_t)processors, (uint32_t)threads, 1);
 }
 }  // namespace
 

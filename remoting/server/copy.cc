@@ -92,13 +92,14 @@ Outcome copy_part_out(Pipeline& p, Record& r, StreamState& st, const OutgoingCop
                       bool& last) {
   uint64_t offset = r.submitted_bytes;
   uint64_t n = std::min<uint64_t>(copy.bytes - offset, wire::kCopyPieceBytes);
+  CheckedSize from = CheckedSize(copy.from) + offset;
   PartTarget target;
   if (take_target(p, st, n, target) == Outcome::waits) return Outcome::waits;
   CUresult error = CUDA_SUCCESS;
   if (n && target.data)
-    error = p.session.cu.cuMemcpyDtoHAsync(target.data, copy.from + offset, n, st.handle);
+    error = p.session.cu.cuMemcpyDtoHAsync(target.data, from.value(), n, st.handle);
   p.fences.check(error);
-  last = offset + n == copy.bytes || error || !target.data;
+  last = n == copy.bytes - offset || error || !target.data;
   CompletionFence fence;
   if (target.data)
     fence.deliveries.push_back({copy.transfer, offset, std::move(target.buffer), n, target.chunk});

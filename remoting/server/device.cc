@@ -1,5 +1,6 @@
 #include "server/device.h"
 
+#include "checked_size.h"
 #include "server/reply.h"
 #include "wire/format.h"
 
@@ -49,8 +50,8 @@ std::string describe_devices(Driver& cu, const Account& account, std::vector<Dev
     cu.cuDeviceGetName(name, sizeof name, d.device);
     cu.cuDeviceGetUuid(&uuid, d.device);
     uint64_t memory = account.limit(d.partition);
-    uint64_t bytes = (memory * wire::kArenaMemoryMultiple + wire::kGranularity - 1) /
-                     wire::kGranularity * wire::kGranularity;
+    uint64_t bytes =
+        (CheckedSize(memory) * wire::kArenaMemoryMultiple).rounded_up(wire::kGranularity).value();
     uint64_t arena = bytes <= wire::kArenaSlotBytes ? reserve_arena(cu, d, offered, bytes) : 0;
     out.append(name, sizeof name);
     out.append((const char*)&uuid, sizeof uuid);

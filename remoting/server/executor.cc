@@ -51,6 +51,7 @@ void Executor::advance() {
 // Tells the client to pause while too many bytes of records wait here, and to go on later. Reading
 // no more would keep back the records that end the wait. Returns false if the client does not obey.
 bool Executor::limit_held_records() {
+  // NOLINTNEXTLINE(custom-unchecked-sum): bytes in memory
   uint64_t held = queues_.parked_bytes() + s_.posted_bytes;
   bool pause = held > (client_paused_ ? wire::kResumeHeldBytes : wire::kPauseHeldBytes);
   if (pause != client_paused_) {

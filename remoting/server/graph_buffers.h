@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "checked_size.h"
 #include "server/driver.h"
 #include "wire/format.h"
 
@@ -28,7 +29,7 @@ class GraphBuffers {
     GraphBuffer& b = buffers_[id];
     if (b.data) return b.bytes >= bytes ? b : GraphBuffer{};
     void* p = nullptr;
-    if (!bytes || total_bytes_ + bytes > wire::kMaxStagedBytes ||
+    if (!bytes || !(CheckedSize(total_bytes_) + bytes).within(wire::kMaxStagedBytes) ||
         buffers_.size() > wire::kMaxListElements || cu_.cuMemHostAlloc(&p, bytes, 0)) {
       buffers_.erase(id);
       return {};

@@ -87,6 +87,7 @@ Outcome copy_outputs(Pipeline& p, Record& r, StreamState& st,
                      const std::vector<GraphOutput>& outputs) {
   uint64_t begin = 0;  // of the output, in the bytes of all outputs
   for (auto& output : outputs) {
+    // NOLINTNEXTLINE(custom-unchecked-sum): bytes in graph buffers
     while (r.submitted_bytes < begin + output.from.bytes) {
       uint64_t offset = r.submitted_bytes - begin;
       uint64_t n = std::min<uint64_t>(output.from.bytes - offset, wire::kCopyPieceBytes);

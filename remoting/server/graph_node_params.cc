@@ -60,8 +60,9 @@ bool read_parameters(Session& s, uint32_t function, const CUDA_KERNEL_NODE_PARAM
   size_t offset, bytes;
   for (uint32_t i = 0; i < kMaxParameters; ++i) {
     if (s.cu.cuFuncGetParamInfo(f, i, &offset, &bytes)) return true;
-    if (!(CheckedSize(offset) + bytes).within(kMaxParameterBytes)) return false;
-    block.resize(std::max(block.size(), offset + bytes));
+    CheckedSize end = CheckedSize(offset) + bytes;
+    if (!end.within(kMaxParameterBytes)) return false;
+    block.resize(std::max<size_t>(block.size(), end.value()));
     std::memcpy(block.data() + offset, p.kernelParams[i], bytes);
   }
   return true;

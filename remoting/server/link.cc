@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "checked_size.h"
 #include "transport/tcp.h"
 
 namespace busbar::server {
@@ -95,7 +96,8 @@ void Link::wait_for_room(std::unique_lock<std::mutex>& lock) {
 
 void Link::send(wire::Frame kind, const void* head, size_t head_bytes, const void* body,
                 size_t body_bytes) {
-  wire::FrameHeader h{(uint32_t)(head_bytes + body_bytes), (uint16_t)kind, 0};
+  CheckedSize bytes = CheckedSize(head_bytes) + body_bytes;
+  wire::FrameHeader h{(uint32_t)bytes.value(), (uint16_t)kind, 0};
   std::unique_lock lock(mutex_);
   if (full_) wait_for_room(lock);
   if (!alive_) return;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "checked_size.h"
+
 namespace busbar::server {
 
 namespace {
@@ -9,6 +11,7 @@ constexpr uint64_t kSmallestBytes = 64;
 constexpr int kSizeShift = 2;  // each slot size is four times the previous one
 
 constexpr uint64_t slot_bytes(int size) {
+  // NOLINTNEXTLINE(custom-unchecked-product): there are few sizes
   return kSmallestBytes << (kSizeShift * size);
 }
 int size_of(uint64_t bytes) {
@@ -55,7 +58,7 @@ PinnedBuffer PinnedPool::take(uint64_t bytes) {
   if (++slab.used == kSlabBytes / slot_bytes(size)) partial_[(size_t)size].pop_back();
   used_bytes_ += slot_bytes(size);
   buffer.pool_ = this;
-  buffer.data_ = slab.memory + slot * slot_bytes(size);
+  buffer.data_ = slab.memory + (CheckedSize(slot) * slot_bytes(size)).value();
   buffer.slab_ = (uint32_t)index;
   return buffer;
 }
@@ -65,7 +68,7 @@ PinnedBuffer PinnedPool::acquire(uint64_t bytes, const std::shared_ptr<StreamUse
   std::lock_guard lock(mutex_);
   uint64_t held = user->staging_bytes.load(std::memory_order_relaxed);
   needs_slab = false;
-  if (held && held + bytes > kPoolBytes - used_bytes_) return {};
+  if (held && !(CheckedSize(held) + bytes).within(kPoolBytes - used_bytes_)) return {};
   PinnedBuffer buffer = take(bytes);
   needs_slab = !buffer;
   if (!buffer) return buffer;
@@ -76,7 +79,7 @@ PinnedBuffer PinnedPool::acquire(uint64_t bytes, const std::shared_ptr<StreamUse
 
 PinnedBuffer PinnedPool::acquire_idle(uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  return used_bytes_ + bytes > kPoolBytes / 2 ? PinnedBuffer() : take(bytes);
+  return (CheckedSize(used_bytes_) + bytes).within(kPoolBytes / 2) ? take(bytes) : PinnedBuffer();
 }
 
 void PinnedPool::release(PinnedBuffer& buffer) {

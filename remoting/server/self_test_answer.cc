@@ -35,11 +35,11 @@ Digest md2(Bytes m) {
   m.insert(m.end(), pad, pad);
   uint8_t checksum[16] = {}, last = 0;
   for (size_t b = 0; b < m.size(); b += 16)
-    for (int j = 0; j < 16; ++j) last = checksum[j] ^= kSubstitution[m[b + (size_t)j] ^ last];
+    for (uint32_t j = 0; j < 16; ++j) last = checksum[j] ^= kSubstitution[m[b + j] ^ last];
   m.insert(m.end(), checksum, checksum + 16);
   uint8_t x[48] = {};
   for (size_t b = 0; b < m.size(); b += 16) {
-    for (size_t j = 0; j < 16; ++j) {
+    for (uint32_t j = 0; j < 16; ++j) {
       x[16 + j] = m[b + j];
       x[32 + j] = x[16 + j] ^ x[j];
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "checked_size.h"
+
 namespace busbar::server {
 
 namespace {
@@ -70,7 +72,7 @@ void StreamQueues::remove_if_idle(uint32_t queue) {
 uint64_t StreamQueues::append(uint32_t queue, const LegacyOrder& order, const Record& record,
                               const Dependencies& dependencies) {
   uint64_t cost = cost_of(record);
-  if (parked_bytes_ + cost > wire::kMaxParkedBytes) return 0;
+  if (!(CheckedSize(parked_bytes_) + cost).within(wire::kMaxParkedBytes)) return 0;
   parked_bytes_ += cost;
   Queue& q = make_busy(queue, order);
   Parked& p = q.parked.emplace_back();

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "checked_size.h"
 #include "control/hex.h"
 #include "control/log.h"
 #include "control/messages.h"
@@ -55,9 +56,11 @@ std::vector<std::string> environment_with(std::initializer_list<std::string> cha
 
 // Of the host memory of one session with its compiler: half of the machine's by default.
 uint64_t memory_limit() {
-  uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
-  return std::strtoull(variable("BUSBAR_CAGE_MEMORY_BYTES", std::to_string(machine / 2)).c_str(),
-                       nullptr, 10);
+  CheckedSize machine =
+      CheckedSize((uint64_t)sysconf(_SC_PHYS_PAGES)) * (uint64_t)sysconf(_SC_PAGE_SIZE);
+  return std::strtoull(
+      variable("BUSBAR_CAGE_MEMORY_BYTES", std::to_string(machine.value() / 2)).c_str(), nullptr,
+      10);
 }
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& from) {

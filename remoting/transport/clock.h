@@ -11,6 +11,7 @@ namespace busbar::transport {
 inline int64_t now_ms() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
+  // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 

@@ -47,8 +47,8 @@ class Decoder {
       return false;
     }
     out.resize(n);
-    if (n) std::memcpy((void*)out.data(), p_, n * sizeof(T));
-    skip(n * sizeof(T));
+    if (n) std::memcpy((void*)out.data(), p_, out.size() * sizeof(T));
+    skip(out.size() * sizeof(T));
     return true;
   }
   // Reads a 32-bit length and that many characters, at most `max_bytes`.

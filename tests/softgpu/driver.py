@@ -26,10 +26,13 @@ class CudaError(Exception):
 
 
 class Device:
-    """Device 0 with its primary context, for child processes; contexts do not survive fork."""
+    """Device 0 with its primary context, for child processes; contexts do not survive fork.
 
-    def __init__(self) -> None:
-        self.lib = ctypes.CDLL(str(SOFTGPU / "libcuda.so.1"))
+    `library` is the software GPU's, or the name of the client library.
+    """
+
+    def __init__(self, library: str = str(SOFTGPU / "libcuda.so.1")) -> None:
+        self.lib = ctypes.CDLL(library)
         self.call("cuInit", 0)
         context = ctypes.c_void_p()
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)

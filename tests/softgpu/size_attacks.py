@@ -1,6 +1,7 @@
 """Calls of the driver with sizes whose products and sums wrap. A child process runs one at a time.
 
-`python -m tests.softgpu.size_attacks NAME` prints the error code of the call.
+`python -m tests.softgpu.size_attacks NAME [LIBRARY]` prints the error code of the call, and that of
+an ordinary allocation and a synchronisation after it.
 """
 
 from __future__ import annotations
@@ -60,6 +61,21 @@ class Fill(ctypes.Structure):
     _fields_ = (
         *(("target", U64), ("pitch", U64), ("value", U32), ("element_bytes", U32)),
         *(("width", U64), ("height", U64)),
+    )
+
+
+class BatchOperand(ctypes.Structure):
+    """CUmemcpy3DOperand: the union is a pointer with its sizes, or an array with an offset."""
+
+    _fields_ = (("kind", U32), ("union", U64 * 4))
+
+
+class BatchCopy(ctypes.Structure):
+    """CUDA_MEMCPY3D_BATCH_OP"""
+
+    _fields_ = (
+        *(("source", BatchOperand), ("target", BatchOperand)),
+        *(("width", U64), ("height", U64), ("depth", U64), ("order", U32), ("flags", U32)),
     )
 
 
@@ -174,13 +190,40 @@ def access_behind_mapping(device: Device) -> None:
     device.call("cuMemSetAccess", at, ctypes.c_size_t(2 * size), ctypes.byref(access), 1)
 
 
+def reserve(device: Device, size: int) -> int:
+    at = U64()
+    device.call("cuMemAddressReserve", ctypes.byref(at), ctypes.c_size_t(size), 0, U64(0), U64(0))
+    return int(at.value)
+
+
+def reservation_that_wraps(device: Device) -> None:
+    size = 2 * MEBIBYTE
+    try:
+        reserve(device, (1 << 64) - size)
+    finally:
+        first, second = reserve(device, size), reserve(device, size)
+        assert second >= first + size  # the failure has left the position of new ranges alone
+
+
+def managed_allocation(device: Device, size: int) -> None:
+    device.call("cuMemAllocManaged", ctypes.byref(U64()), ctypes.c_size_t(size), 1)
+
+
+def batch_copy(device: Device, width: int, row_length: int = 0, x: int = 0) -> None:
+    array = create_array(device, 256, 4)
+    source = BatchOperand(1, (U64 * 4)(allocate(device).value, row_length, 0, 0))
+    target = BatchOperand(2, (U64 * 4)(array.value, x, 0, 0))
+    operation = BatchCopy(source, target, width, 1, 1)
+    device.call("cuMemcpy3DBatchAsync_v2", U64(1), ctypes.byref(operation), U64(0), None)
+
+
 ATTACKS: dict[str, Callable[[Device], None]] = {
     "texture whose width wraps": lambda d: texture_of_rows(d, (1 << 62) + 64, 1, 512),
     "texture whose pitch wraps": lambda d: texture_of_rows(d, 64, (1 << 55) + 1, 512),
     "texture without rows": lambda d: texture_of_rows(d, 64, 0, 128),
     "texture whose rows overlap": lambda d: texture_of_rows(d, 1 << 17, 64, 512),
     "linear texture with 1000 channels": lambda d: linear_texture(d, 1000, MEBIBYTE),
-    "linear texture behind its memory": lambda d: linear_texture(d, 1, 2 * MEBIBYTE),
+    "linear texture behind its memory": lambda d: linear_texture(d, 1, 1 << 40),
     "array whose rows wrap": lambda d: (create_array(d, (1 << 62) + 64), None)[1],
     "copy of slices that wrap": copy_of_wrapping_slices,
     "copy of columns that wrap": copy_of_wrapping_columns,
@@ -191,12 +234,28 @@ ATTACKS: dict[str, Callable[[Device], None]] = {
     "fill of many rows in one place": fill_of_rows_in_one_place,
     "pitched allocation that wraps": pitched_allocation,
     "access behind a mapping": access_behind_mapping,
+    "reservation that wraps": reservation_that_wraps,
 }
+CLIENT_ATTACKS: dict[str, Callable[[Device], None]] = {
+    "managed allocation that wraps": lambda d: managed_allocation(d, (1 << 64) - 1),
+    "managed allocation of all pages": lambda d: managed_allocation(d, (1 << 64) - 4096),
+    "batch copy whose width wraps": lambda d: batch_copy(d, (1 << 62) + 16),
+    "batch copy whose row length wraps": lambda d: batch_copy(d, 16, row_length=(1 << 62) + 16),
+    "batch copy whose offset wraps": lambda d: batch_copy(d, 16, x=1 << 62),
+}
+"""Calls that the client library serves itself."""
 
 
 def main() -> None:
+    device = Device(*sys.argv[2:])
     try:
-        ATTACKS[sys.argv[1]](Device())
+        (ATTACKS | CLIENT_ATTACKS)[sys.argv[1]](device)
+        print(0)
+    except CudaError as error:
+        print(error.code)
+    try:
+        allocate(device)
+        device.call("cuCtxSynchronize")
         print(0)
     except CudaError as error:
         print(error.code)

@@ -14,7 +14,7 @@ from deploy.supervisor import ROOT
 from tests.remoting.node import softgpu_environment
 from tests.softgpu.size_attacks import ATTACKS
 
-INVALID_VALUE, OUT_OF_MEMORY, INVALID_PTX = 1, 2, 218
+INVALID_VALUE, OUT_OF_MEMORY, INVALID_PTX, NOT_SUPPORTED = 1, 2, 218, 801
 TERABYTES_16 = 1 << 44
 
 
@@ -33,7 +33,53 @@ def run_child(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 def test_size_that_wraps_is_refused(attack: str, tmp_path: Path) -> None:
     done = run_child(tmp_path, "-m", "tests.softgpu.size_attacks", attack)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) in (INVALID_VALUE, OUT_OF_MEMORY)
+    code, after = map(int, done.stdout.split())
+    assert code in (INVALID_VALUE, OUT_OF_MEMORY)
+    assert after == 0
+
+
+FILL_WITHOUT_COLUMNS = """
+import ctypes
+from tests.softgpu.driver import Device
+from tests.softgpu.size_attacks import Fill, allocate
+device, graph, node, exec = Device(), *(ctypes.c_uint64() for _ in range(3))
+context = ctypes.c_void_p()
+device.call("cuCtxGetCurrent", ctypes.byref(context))
+device.call("cuGraphCreate", ctypes.byref(graph), 0)
+fill = Fill(allocate(device).value, 0, 1, 4, 0, 1 << 50)
+device.call("cuGraphAddMemsetNode", ctypes.byref(node), graph, None, 0, ctypes.byref(fill), context)
+device.call("cuGraphInstantiateWithFlags", ctypes.byref(exec), graph, ctypes.c_uint64(0))
+device.call("cuGraphLaunch", exec, None)
+device.call("cuCtxSynchronize")
+"""
+
+
+def test_fill_of_many_rows_without_columns_ends(tmp_path: Path) -> None:
+    done = run_child(tmp_path, "-c", FILL_WITHOUT_COLUMNS)
+    assert done.returncode == 0, done.stderr
+
+
+CLUSTER_THAT_WRAPS = """
+import ctypes, struct
+from tests.softgpu.driver import CudaError, Device
+device, function = Device(), ctypes.c_void_p()
+ptx = ".version 8.0\\n.target sm_80\\n.address_size 64\\n.visible .entry k() { ret; }\\n"
+device.call("cuModuleGetFunction", ctypes.byref(function), device.load(ptx), b"k")
+attribute = ctypes.create_string_buffer(struct.pack("<I4xIII52x", 4, 1 << 16, 1 << 16, 1), 72)
+sizes = struct.pack("<7I4xQQI4x", 1, 1, 1, 1, 1, 1, 0, 0, ctypes.addressof(attribute), 1)
+try:
+    config = ctypes.create_string_buffer(sizes, len(sizes))
+    device.call("cuLaunchKernelEx", config, function, None, None)
+    print(0)
+except CudaError as error:
+    print(error.code)
+"""
+
+
+def test_cluster_whose_volume_wraps_is_refused(tmp_path: Path) -> None:
+    done = run_child(tmp_path, "-c", CLUSTER_THAT_WRAPS)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == NOT_SUPPORTED
 
 
 EXHAUSTING = """
@@ -93,3 +139,4 @@ def test_layouts_are_those_of_the_header() -> None:
     assert ctypes.sizeof(layouts.Copy) == 200
     assert ctypes.sizeof(layouts.Resource) == 144
     assert ctypes.sizeof(layouts.ArrayShape) == 40
+    assert ctypes.sizeof(layouts.BatchCopy) == 112

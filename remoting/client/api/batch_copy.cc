@@ -1,5 +1,6 @@
 // CUDA entry points: several copies in one call, and copies with hints. Hints do not change the
 // result and are ignored.
+#include "checked_size.h"
 #include "client/api/require.h"
 #include "client/array.h"
 #include "client/row_copy.h"
@@ -28,29 +29,42 @@ API CUresult cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_
   return a ? cuMemcpyAsync(to, from, n, s) : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Converts a batch operation to a 3D copy. Its extent counts elements of the array; between two
-// pointers it counts bytes. Returns false for an unknown array or an empty extent.
-static bool as_3d(const CUDA_MEMCPY3D_BATCH_OP& op, CUDA_MEMCPY3D& out) {
-  uint64_t element = 1;
+// Sets the bytes of an element if a side is an array. Returns false for an unknown array.
+static bool element_of(const CUDA_MEMCPY3D_BATCH_OP& op, uint64_t& bytes) {
   CUDA_ARRAY3D_DESCRIPTOR d;
   for (auto* side : {&op.src, &op.dst})
     if (side->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
       if (!array_shape(side->op.array.array, d)) return false;
-      element = element_bytes(d);
+      bytes = element_bytes(d);
     }
+  return true;
+}
+
+// Converts a batch operation to a 3D copy. Its extent counts elements of the array; between two
+// pointers it counts bytes. Returns false for an unknown array, an empty extent, or bytes that do
+// not fit in 64 bits.
+static bool as_3d(const CUDA_MEMCPY3D_BATCH_OP& op, CUDA_MEMCPY3D& out) {
+  uint64_t element = 1;
+  if (!element_of(op, element)) return false;
+  bool valid = true;
+  auto bytes_of = [&](uint64_t elements) {
+    CheckedSize bytes = CheckedSize(elements) * element;
+    valid &= bytes.valid();
+    return bytes.value();
+  };
   out = {};
   auto pointer = [&](const CUmemcpy3DOperand& o, CUmemorytype& type, CUdeviceptr& p, size_t& pitch,
                      size_t& height) {
     type = CU_MEMORYTYPE_UNIFIED;
     p = o.op.ptr.ptr;
-    pitch = o.op.ptr.rowLength * element;
+    pitch = bytes_of(o.op.ptr.rowLength);
     height = o.op.ptr.layerHeight;
   };
   auto array = [&](const CUmemcpy3DOperand& o, CUmemorytype& type, CUarray& a, size_t& x, size_t& y,
                    size_t& z) {
     type = CU_MEMORYTYPE_ARRAY;
     a = o.op.array.array;
-    x = o.op.array.offset.x * element;
+    x = bytes_of(o.op.array.offset.x);
     y = o.op.array.offset.y;
     z = o.op.array.offset.z;
   };
@@ -62,10 +76,10 @@ static bool as_3d(const CUDA_MEMCPY3D_BATCH_OP& op, CUDA_MEMCPY3D& out) {
     array(op.dst, out.dstMemoryType, out.dstArray, out.dstXInBytes, out.dstY, out.dstZ);
   else
     pointer(op.dst, out.dstMemoryType, out.dstDevice, out.dstPitch, out.dstHeight);
-  out.WidthInBytes = op.extent.width * element;
+  out.WidthInBytes = bytes_of(op.extent.width);
   out.Height = op.extent.height;
   out.Depth = op.extent.depth;
-  return out.WidthInBytes && out.Height && out.Depth;
+  return valid && out.WidthInBytes && out.Height && out.Depth;
 }
 
 API CUresult cuMemcpy3DBatchAsync_v2(size_t n, CUDA_MEMCPY3D_BATCH_OP* ops,

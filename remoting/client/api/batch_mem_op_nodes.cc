@@ -1,4 +1,5 @@
 // CUDA entry points: graph nodes with batch memory operations, as cuStreamBatchMemOp on a stream.
+#include "checked_size.h"
 #include "client/graph_node_request.h"
 #include "export.h"
 
@@ -34,7 +35,8 @@ CUresult request_batch_node(const NodeTarget& target, const CUDA_BATCH_MEM_OP_NO
   if (CUresult r = begin_node_request(call, target)) return r;
   for (unsigned i = 0; i < p->count; ++i)
     if (CUresult r = check_address(p->paramArray[i])) return r;
-  if (target.count * 8 + p->count * sizeof(Operation) > kLargeRecordBytes - 256)
+  if (!(CheckedSize(target.count) * 8 + p->count * sizeof(Operation))
+           .within(kLargeRecordBytes - 256))
     return CUDA_ERROR_INVALID_VALUE;
   NodeEncoder e(wire::Op::batch_mem_op_node, call.context_id());
   e.put(call.reply_id());

@@ -1,4 +1,5 @@
 // CUDA entry points: stream capture.
+#include "checked_size.h"
 #include "client/api/require.h"
 #include "client/call.h"
 
@@ -19,8 +20,8 @@ API CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNod
   if (CUresult r = begin_capture(*s, g, mode)) return r;
   wire::Encoder<kLargeRecordBytes> e(wire::Op::begin_capture, c->id, s->id);
   e.put(call.reply_id()).put((uint64_t)g).put((uint32_t)n).put((uint32_t)(edges != nullptr));
-  if (n) e.raw(dependencies, (uint32_t)(n * sizeof *dependencies));
-  if (n && edges) e.raw(edges, (uint32_t)(n * sizeof *edges));
+  if (n) e.raw(dependencies, (uint32_t)(CheckedSize(n) * sizeof *dependencies).value());
+  if (n && edges) e.raw(edges, (uint32_t)(CheckedSize(n) * sizeof *edges).value());
   call.send_and_wait(e.finish(), e.size());
   if (call.status()) cancel_capture(*s);
   return call.status();
@@ -130,7 +131,7 @@ API CUresult cuStreamUpdateCaptureDependencies_v2(CUstream h, CUgraphNode* nodes
   if (CUresult r = call.begin(h)) return r;
   wire::Encoder<kLargeRecordBytes> e(wire::Op::update_capture, c->id, s->id);
   e.put(call.reply_id()).put(flags).put((uint32_t)n);
-  if (n) e.raw(nodes, (uint32_t)(n * sizeof *nodes));
+  if (n) e.raw(nodes, (uint32_t)(CheckedSize(n) * sizeof *nodes).value());
   call.send_and_wait(e.finish(), e.size());
   return call.status();
 }

@@ -2,6 +2,7 @@
 // of parameters), copies (host memory) and host functions. The other kinds are generated.
 #include <cstring>
 
+#include "checked_size.h"
 #include "client/graph_node_request.h"
 #include "client/host_function.h"
 #include "client/kernel_params.h"
@@ -26,7 +27,8 @@ CUresult set_kernel_node(const NodeTarget& target, const CUDA_KERNEL_NODE_PARAMS
   if (!valid_geometry(f->module->context->device, f, c)) return CUDA_ERROR_INVALID_VALUE;
   KernelParams params;
   if (CUresult r = resolve_params(f, p->kernelParams, p->extra, params)) return r;
-  if (target.count * sizeof(CUgraphNode) + params.bytes > kLargeRecordBytes - 256)
+  if (!(CheckedSize(target.count) * sizeof(CUgraphNode) + params.bytes)
+           .within(kLargeRecordBytes - 256))
     return CUDA_ERROR_INVALID_VALUE;
   NodeEncoder e(wire::Op::kernel_node, f->module->context->id);
   e.put(call.reply_id());

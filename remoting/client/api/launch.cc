@@ -2,6 +2,7 @@
 // submitted, without allocation, system call or reply.
 #include <algorithm>
 
+#include "checked_size.h"
 #include "client/call.h"
 #include "client/kernel_params.h"
 #include "client/library.h"
@@ -34,7 +35,7 @@ CUresult submit_launch(Call& call, const Function* f, const CUlaunchConfig& c,
       .put((uint32_t)c.numAttrs)
       .put(params.bytes)
       .put((uint32_t)0);
-  if (c.numAttrs) e.raw(c.attrs, c.numAttrs * (uint32_t)sizeof(CUlaunchAttribute));
+  if (c.numAttrs) e.raw(c.attrs, (uint32_t)(c.numAttrs * sizeof(CUlaunchAttribute)));
   put_params(f, params, [&](const void* p, uint32_t n) { e.raw(p, n); });
   return call.send(e.finish(), e.size());
 }
@@ -43,11 +44,11 @@ CUresult submit_launch(Call& call, const Function* f, const CUlaunchConfig& c,
 CUresult check_residency(const Context* c, CUfunction h, const CUlaunchConfig& l) {
   int blocks = 0;
   if (CUresult r = cuOccupancyMaxActiveBlocksPerMultiprocessor(
-          &blocks, h, (int)(l.blockDimX * l.blockDimY * l.blockDimZ), l.sharedMemBytes))
+          &blocks, h, (int)volume(l.blockDimX, l.blockDimY, l.blockDimZ), l.sharedMemBytes))
     return r;
-  uint64_t total = (uint64_t)l.gridDimX * l.gridDimY * l.gridDimZ;
-  return total <= (uint64_t)blocks *
-                      (uint64_t)c->device->attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT]
+  CheckedSize room = CheckedSize((unsigned)blocks) *
+                     (unsigned)c->device->attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+  return CheckedSize(volume(l.gridDimX, l.gridDimY, l.gridDimZ)).within(room)
              ? CUDA_SUCCESS
              : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 }

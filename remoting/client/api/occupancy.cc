@@ -1,6 +1,7 @@
 // CUDA entry points: occupancy.
 #include <algorithm>
 
+#include "checked_size.h"
 #include "client/api/require.h"
 #include "client/call.h"
 #include "client/library.h"
@@ -19,16 +20,19 @@ API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CU
   const Device* d = f->module->context->device;
   int most = f->attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK];
   if (limit > 0) most = std::min(most, limit);
-  int best = 32, best_threads = 0;
-  for (int t = (most + 31) / 32 * 32; t >= 32; t -= 32) {
+  int best = 32;
+  uint64_t best_threads = 0;
+  for (int t = (most + 31) & ~31; t >= 32; t -= 32) {
     int blocks = 0, threads = std::min(t, most);
     if (CUresult r = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
             &blocks, h, threads, size_of ? size_of(threads) : dynamic, flags))
       return r;
-    if (blocks * threads > best_threads) {
-      best_threads = blocks * threads;
+    uint64_t resident = volume((unsigned)blocks, (unsigned)threads, 1);
+    if (resident > best_threads) {
+      best_threads = resident;
       best = threads;
-      *grid = blocks * d->attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+      *grid = (int)volume((unsigned)blocks,
+                          (unsigned)d->attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT], 1);
     }
   }
   *block = best;

@@ -182,6 +182,7 @@ const Slot* make(size_t bytes, std::index_sequence<kSlots...>, std::initializer_
 }
 template <int kTable, size_t kWords>
 const Slot* sized(std::initializer_list<Known> known) {
+  // NOLINTNEXTLINE(custom-unchecked-product): both are constants
   return make<kTable>(kWords * sizeof(Slot), std::make_index_sequence<kWords>(), known);
 }
 

@@ -2,6 +2,7 @@
 // is charged to the ledger there.
 #include <map>
 
+#include "checked_size.h"
 #include "client/address_reservation.h"
 #include "client/api/require.h"
 
@@ -92,7 +93,7 @@ API CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes) {
   REQUIRE_SESSION;
   std::lock_guard lock(memory().mutex);
   auto next = memory().mappings.lower_bound(p);
-  if (next != memory().mappings.end() && next->first < p + bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (next != memory().mappings.end() && next->first - p < bytes) return CUDA_ERROR_INVALID_VALUE;
   return release_addresses(p, bytes);
 }
 
@@ -137,7 +138,7 @@ API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
       p % wire::kGranularity == 0 && bytes <= range.bytes && p - range.base <= range.bytes - bytes;
   auto next = memory().mappings.lower_bound(p);
   bool free = mapping_at(p) == memory().mappings.end() &&
-              (next == memory().mappings.end() || next->first >= p + bytes);
+              (next == memory().mappings.end() || next->first - p >= bytes);
   if (!inside || !free || range.link != link || bytes != memory().physical[h].bytes)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = call_range(link, wire::Op::map_memory, 0, p, bytes, h)) return r;
@@ -149,6 +150,7 @@ API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
 
 // Return whether mappings cover the range without a gap. Call with the lock.
 static bool mapped_range(CUdeviceptr p, size_t bytes) {
+  if (!(CheckedSize(p) + bytes).valid()) return false;
   for (uint64_t at = p; at < p + bytes;) {
     auto it = mapping_at(at);
     if (it == memory().mappings.end()) return false;
@@ -203,6 +205,7 @@ API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* wher
 
 API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
   REQUIRE_SESSION;
+  if (!(CheckedSize(p) + bytes).valid()) return CUDA_ERROR_INVALID_VALUE;
   Region r = session()->addresses.find(p);
   if (r.context)
     if (CUresult e = synchronize(r.context)) return e;

@@ -1,4 +1,5 @@
 // CUDA entry points: launches of kernels.
+#include "checked_size.h"
 #include "softgpu/api/require.h"
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/graph_node.h"
@@ -51,7 +52,7 @@ API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void**
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     auto& a = config->attrs[i];
     bool cluster = a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
-                   a.value.clusterDim.x * a.value.clusterDim.y * a.value.clusterDim.z > 1;
+                   volume(a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z) > 1;
     if (cluster) return CUDA_ERROR_NOT_SUPPORTED;
     cooperative |= a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a.value.cooperative;
   }

@@ -1,6 +1,7 @@
 // CUDA entry points: occupancy.
 #include <algorithm>
 
+#include "checked_size.h"
 #include "softgpu/api/require.h"
 #include "softgpu/driver/module.h"
 #include "softgpu/driver/occupancy.h"
@@ -26,16 +27,18 @@ API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction 
   if (!grid || !block) return CUDA_ERROR_INVALID_VALUE;
   int most = (int)std::min<uint64_t>(1024, k->description.max_threads);
   if (limit > 0) most = std::min(most, limit);
-  int best = 32, best_threads = 0;
-  for (int t = (most + 31) / 32 * 32; t >= 32; t -= 32) {
+  int best = 32;
+  uint64_t best_threads = 0;
+  for (int t = (most + 31) & ~31; t >= 32; t -= 32) {
     int blocks = 0, threads = std::min(t, most);
     if (CUresult r = cuOccupancyMaxActiveBlocksPerMultiprocessor(
             &blocks, f, threads, size_of ? size_of(threads) : dynamic))
       return r;
-    if (blocks * threads > best_threads) {
-      best_threads = blocks * threads;
+    uint64_t resident = volume((unsigned)blocks, (unsigned)threads, 1);
+    if (resident > best_threads) {
+      best_threads = resident;
       best = threads;
-      *grid = blocks * (int)driver()->config.multiprocessors;
+      *grid = (int)volume((unsigned)blocks, driver()->config.multiprocessors, 1);
     }
   }
   *block = best;

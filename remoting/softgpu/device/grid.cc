@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "checked_size.h"
 #include "softgpu/device/arena.h"
 #include "softgpu/device/clock.h"
 #include "softgpu/device/conditions.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr uint64_t kSharedAt = 0, kSharedSpan = 1 << 20, kParamsAt = 2 << 20,
                    kParamsSpan = 64 << 10, kLocalAt = 4 << 20;
 constexpr uint64_t kLocalSpan = kScratchPerWorker - kLocalAt;
+constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kMaxFrameBytes = 1ull << 30;  // of the registers of one block in lockstep mode
 
 __attribute__((noreturn)) void fault(Cta*, int kind, uint64_t address) {
@@ -120,8 +122,9 @@ void GridRunner::thread_main(Worker* w) {
 // Make shared memory or stacks accessible up to the size that a launch needs. New pages are zero.
 // Return false if they do not fit.
 static bool make_accessible(uint64_t base, uint64_t need, uint64_t& mapped, uint64_t span) {
-  need = (need + 4095) & ~4095ull;
-  if (need > span) return false;
+  CheckedSize pages = CheckedSize(need).rounded_up(kPageBytes);
+  if (!pages.within(span)) return false;
+  need = pages.value();
   if (need > mapped) {
     if (mprotect((void*)base, need, PROT_READ | PROT_WRITE)) return false;
     mapped = need;
@@ -136,11 +139,11 @@ Cta GridRunner::make_block(const Launch& l, uint64_t shared_base, uint64_t local
   Cta c{};
   c.host = &kHost;
   c.owner = this;
-  c.threads = l.block[0] * l.block[1] * l.block[2];
+  c.threads = (uint32_t)l.threads();
   c.shared_bytes = shared_bytes(l);
   c.dynamic_shared_bytes = l.dynamic_shared_bytes;
   c.local_bytes = k.local_bytes;
-  c.local_span = k.local_bytes * c.threads;
+  c.local_span = l.local_bytes();
   c.globals = k.globals.data();
   c.shared_base = shared_base;
   c.local_base = local_base;
@@ -170,11 +173,10 @@ static void set_index(Cta& c, const Launch& l, uint64_t i) {
 void GridRunner::work(Worker& w, Job& job) {
   const Launch& l = *job.launch;
   const CompiledKernel& k = *l.kernel;
-  uint64_t threads = (uint64_t)l.block[0] * l.block[1] * l.block[2];
-  uint64_t frame = k.frame_bytes((uint32_t)threads);
+  uint64_t frame = k.frame_bytes((uint32_t)l.threads());
   if (frame > kMaxFrameBytes ||
       !make_accessible(w.scratch + kSharedAt, shared_bytes(l), w.shared_mapped, kSharedSpan) ||
-      !make_accessible(w.scratch + kLocalAt, k.local_bytes * threads, w.local_mapped, kLocalSpan)) {
+      !make_accessible(w.scratch + kLocalAt, l.local_bytes(), w.local_mapped, kLocalSpan)) {
     std::lock_guard guard(job.fault_mutex);
     job.fault = {FAULT_STACK, 0};
     job.next = job.total;
@@ -209,24 +211,24 @@ void GridRunner::work(Worker& w, Job& job) {
 // blocks have reached it.
 Fault GridRunner::run_cooperative(const Launch& l) {
   const CompiledKernel& k = *l.kernel;
-  uint64_t total = (uint64_t)l.grid[0] * l.grid[1] * l.grid[2],
-           threads = (uint64_t)l.block[0] * l.block[1] * l.block[2];
-  uint64_t shared_span = (shared_bytes(l) + 4095ull) & ~4095ull,
-           local_span = (k.local_bytes * threads + 4095) & ~4095ull,
-           frame = (k.frame_bytes((uint32_t)threads) + 63) & ~63ull;
-  uint64_t params = 4096 + kParamsSpan, bytes = params + total * (shared_span + local_span);
-  if (frame * total > kMaxFrameBytes) return {FAULT_STACK, 0};
-  uint64_t at = map_private(bytes);
+  uint64_t total = l.blocks();
+  CheckedSize shared_span = CheckedSize(shared_bytes(l)).rounded_up(kPageBytes),
+              span = shared_span + CheckedSize(l.local_bytes()).rounded_up(kPageBytes),
+              frame = CheckedSize(k.frame_bytes((uint32_t)l.threads())).rounded_up(64),
+              frame_bytes = frame * total, bytes = span * total + kPageBytes + kParamsSpan;
+  if (!frame_bytes.within(kMaxFrameBytes) || !bytes.valid()) return {FAULT_STACK, 0};
+  uint64_t at = map_private(bytes.value());
   if (!at) return {FAULT_STACK, 0};
-  std::vector<uint8_t> frames(frame * total + 64);
-  std::memcpy((void*)(at + 4096), l.params.data(), l.params.size());
+  std::vector<uint8_t> frames((frame_bytes + 64).value());
+  std::memcpy((void*)(at + kPageBytes), l.params.data(), l.params.size());
   *(uint32_t*)at = 4096;  // the size of the workspace, for cooperative groups
   std::vector<Cta> blocks;
   for (uint64_t i = 0; i < total; ++i) {
-    uint64_t own = at + params + i * (shared_span + local_span);
-    blocks.push_back(make_block(l, own, own + shared_span, frames.data() + i * frame, 0));
+    CheckedSize own = span * i + at + kPageBytes + kParamsSpan;
+    blocks.push_back(make_block(l, own.value(), (own + shared_span).value(),
+                                frames.data() + (frame * i).value(), 0));
     Cta& c = blocks.back();
-    c.params = (const uint8_t*)(at + 4096);
+    c.params = (const uint8_t*)(at + kPageBytes);
     c.cooperative = 1;
     c.workspace = at;
     set_index(c, l, i);
@@ -235,7 +237,7 @@ Fault GridRunner::run_cooperative(const Launch& l) {
   uint64_t begin = now();
   Fault out = run_guarded([&] { run_slices(k, blocks, begin); });
   engine_->release(now() - begin);
-  unmap_private(at, bytes);
+  unmap_private(at, bytes.value());
   return out;
 }
 
@@ -273,7 +275,7 @@ Fault GridRunner::run(const Launch& launch) {
   }
   Job job;
   job.launch = &launch;
-  job.total = (uint64_t)launch.grid[0] * launch.grid[1] * launch.grid[2];
+  job.total = launch.blocks();
   bool parallel = job.total > 1 && workers_.size() > 1;
   stop_ = 0;
   while (job.next.load() < job.total) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "checked_size.h"
 #include "softgpu/device/cta.h"
 #include "softgpu/device/engine.h"
 #include "softgpu/device/faults.h"
@@ -30,6 +31,10 @@ struct Launch {
   uint32_t dynamic_shared_bytes = 0;
   bool cooperative = false;  // all blocks are resident at the same time
   std::vector<uint8_t> params;
+
+  uint64_t blocks() const { return volume(grid[0], grid[1], grid[2]); }
+  uint64_t threads() const { return volume(block[0], block[1], block[2]); }  // of a block
+  uint64_t local_bytes() const { return (CheckedSize(kernel->local_bytes) * threads()).value(); }
 };
 
 class GridRunner {

@@ -1,5 +1,8 @@
 #include "softgpu/device/heap.h"
 
+#include <algorithm>
+
+#include "checked_size.h"
 #include "softgpu/device/arena.h"
 
 namespace softgpu {
@@ -11,8 +14,7 @@ uint64_t KernelHeap::allocate(uint64_t bytes) {
     if (base_) free_[base_] = limit_;
   }
   if (bytes > limit_) return 0;
-  uint64_t need = (bytes + 15) & ~15ull;
-  if (!need) need = 16;
+  uint64_t need = std::max<uint64_t>(CheckedSize(bytes).rounded_up(16).value(), 16);
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     if (it->second < need) continue;
     auto [at, room] = *it;

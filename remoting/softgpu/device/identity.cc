@@ -13,6 +13,7 @@ std::array<unsigned char, 16> uuid_of(int index) {
   uint64_t h = 1469598103934665603ull;
   if (FILE* f = std::fopen("/etc/machine-id", "r")) {
     int c;
+    // NOLINTNEXTLINE(custom-unchecked-product): a hash wraps
     while ((c = std::fgetc(f)) != EOF) h = (h ^ (uint64_t)c) * 1099511628211ull;
     std::fclose(f);
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "checked_size.h"
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/graph_node.h"
 #include "softgpu/driver/module.h"
@@ -13,6 +14,8 @@
 namespace softgpu {
 
 namespace {
+constexpr uint64_t kMaxParameterBytes = 32764;  // CUDA's limit
+
 CUresult error_of(const Fault& f) {
   switch (f.kind) {
     case 0: return CUDA_SUCCESS;
@@ -39,8 +42,12 @@ const char* fault_name(int kind) {
 // Pack the arguments: from the array of pointers, or from the buffer that `extra` names.
 CUresult pack(const KernelState* k, void** params, void** extra, std::vector<uint8_t>& out) {
   const auto& layout = k->description.params;
-  size_t total = layout.empty() ? 0 : layout.back().offset + layout.back().bytes;
-  if (total > 32764) return CUDA_ERROR_INVALID_VALUE;
+  size_t total = 0;
+  for (auto& p : layout) {
+    CheckedSize end = CheckedSize(p.offset) + p.bytes;
+    if (!end.within(kMaxParameterBytes)) return CUDA_ERROR_INVALID_VALUE;
+    total = std::max<size_t>(total, end.value());
+  }
   out.assign(total, 0);
   if (extra) {
     const void* buffer = nullptr;
@@ -66,13 +73,9 @@ CUresult pack(const KernelState* k, void** params, void** extra, std::vector<uin
 // Return an error if the device cannot run all blocks of the grid at once.
 CUresult check_cooperative(Context* c, KernelState* k, const Launch& l) {
   int blocks = 0;
-  if (CUresult r = occupancy(k, (int)(l.block[0] * l.block[1] * l.block[2]), l.dynamic_shared_bytes,
-                             &blocks))
-    return r;
-  uint64_t total = (uint64_t)l.grid[0] * l.grid[1] * l.grid[2];
-  return total > (uint64_t)blocks * c->device->engine->shared()->multiprocessors
-             ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
-             : CUDA_SUCCESS;
+  if (CUresult r = occupancy(k, (int)l.threads(), l.dynamic_shared_bytes, &blocks)) return r;
+  uint64_t room = volume((uint32_t)blocks, c->device->engine->shared()->multiprocessors, 1);
+  return l.blocks() > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
 bool has_valid_size(const KernelState* k, const CUDA_KERNEL_NODE_PARAMS& p) {
@@ -81,7 +84,7 @@ bool has_valid_size(const KernelState* k, const CUDA_KERNEL_NODE_PARAMS& p) {
       p.gridDimZ > 65535)
     return false;
   uint64_t max_threads = std::min<uint64_t>(1024, k->description.max_threads);
-  return (uint64_t)p.blockDimX * p.blockDimY * p.blockDimZ <= max_threads &&
+  return volume(p.blockDimX, p.blockDimY, p.blockDimZ) <= max_threads &&
          p.sharedMemBytes <= (unsigned)k->dynamic_shared_limit;
 }
 

@@ -96,14 +96,14 @@ bool valid_device_range(uint64_t address, size_t bytes) {
   while (bytes) {
     const Allocation* a = find_allocation(address);
     if (!a) return false;
-    uint64_t left = a->base + a->bytes - address;
+    uint64_t left = a->bytes - (address - a->base);
     if (a->kind == Allocation::reserved) {  // only its mappings have memory
       auto m = d->mappings.upper_bound(address);
       if (m == d->mappings.begin()) return false;
       --m;
-      uint64_t end = m->first + d->mapping_bytes[m->first];
-      if (address >= end) return false;
-      left = end - address;
+      uint64_t before = address - m->first, mapped = d->mapping_bytes[m->first];
+      if (before >= mapped) return false;
+      left = mapped - before;
     }
     if (bytes <= left) return true;
     bytes -= left;

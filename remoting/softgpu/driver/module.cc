@@ -54,10 +54,11 @@ static CUresult place_globals(ModuleState* m, const jit::ModuleDescription& d) {
     std::memcpy((void*)at, g.initial.data(), std::min<size_t>(g.initial.size(), g.bytes));
     for (auto& r : g.references) {
       auto it = m->globals.find(r.symbol);
-      if (it == m->globals.end() || !(CheckedSize(r.at) + 8).within(g.bytes))
-        return CUDA_ERROR_INVALID_PTX;
+      CheckedSize offset = r.at;
+      if (it == m->globals.end() || !(offset + 8).within(g.bytes)) return CUDA_ERROR_INVALID_PTX;
+      // NOLINTNEXTLINE(custom-unchecked-sum): an addend may be negative
       uint64_t value = it->second.address + r.addend;
-      std::memcpy((void*)(at + r.at), &value, 8);
+      std::memcpy((void*)(offset + at).value(), &value, 8);
     }
   }
   Driver* dr = driver();

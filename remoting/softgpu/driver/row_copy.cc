@@ -13,7 +13,9 @@ namespace {
 struct Rows {
   uint64_t first = 0, pitch = 0, height = 0;
   // Return the address of row y of slice z of the copy.
-  uint64_t row(size_t y, size_t z) const { return first + (z * height + y) * pitch; }
+  uint64_t row(size_t y, size_t z) const {
+    return ((CheckedSize(z) * height + y) * pitch + first).value();
+  }
 };
 
 // One side of a copy as the program describes it.
@@ -30,9 +32,8 @@ CUresult rows_of_array(const Side& side, const CUDA_MEMCPY3D& c, Rows& out) {
   if (!a || !(side.x + c.WidthInBytes).within(a->pitch()) ||
       !(side.y + c.Height).within(a->rows()) || !(side.z + c.Depth).within(a->slices()))
     return CUDA_ERROR_INVALID_VALUE;
-  uint64_t pitch = a->pitch().value(), height = a->rows();
-  out = {a->base + (side.z.value() * height + side.y.value()) * pitch + side.x.value(), pitch,
-         height};
+  CheckedSize first = a->base + (side.z * a->rows() + side.y) * a->pitch() + side.x;
+  out = {first.value(), a->pitch().value(), a->rows()};
   return CUDA_SUCCESS;
 }
 

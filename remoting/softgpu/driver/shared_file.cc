@@ -26,7 +26,8 @@ int move_to_file(uint64_t base, uint64_t bytes) {
   if (fd < 0) return -1;
   bool fine = ftruncate(fd, (off_t)bytes) == 0;
   for (uint64_t at = 0; fine && at < bytes;) {
-    ssize_t n = pwrite(fd, (const void*)(base + at), bytes - at, (off_t)at);
+    auto* from = (const uint8_t*)base + at;
+    ssize_t n = pwrite(fd, from, bytes - at, (off_t)at);
     fine = n > 0;
     at += fine ? (uint64_t)n : 0;
   }

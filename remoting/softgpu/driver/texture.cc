@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "checked_size.h"
 #include "softgpu/driver/array.h"
 #include "softgpu/driver/handles.h"
 
@@ -19,7 +20,7 @@ bool texels_of(const TextureState& t, Texels& out) {
     out = {a->base,   a->pitch().value(),   a->descriptor.Width,
            a->rows(), a->descriptor.Format, a->descriptor.NumChannels};
   } else if (r.resType == CU_RESOURCE_TYPE_LINEAR) {
-    uint64_t texel = (uint64_t)channel_bytes(r.res.linear.format) * r.res.linear.numChannels;
+    uint64_t texel = volume(channel_bytes(r.res.linear.format), r.res.linear.numChannels, 1);
     out = {r.res.linear.devPtr,
            r.res.linear.sizeInBytes,
            texel ? r.res.linear.sizeInBytes / texel : 0,
@@ -49,11 +50,12 @@ namespace {
 // guide's appendix on texture fetching.
 int64_t wrap_coordinate(int64_t i, int64_t n, CUaddress_mode mode) {
   if (i >= 0 && i < n) return i;
+  int64_t period = n + n;  // n is at most kMaxTexels
   switch (mode) {
     case CU_TR_ADDRESS_MODE_WRAP: return ((i % n) + n) % n;
     case CU_TR_ADDRESS_MODE_MIRROR: {
-      int64_t m = ((i % (2 * n)) + 2 * n) % (2 * n);
-      return m < n ? m : 2 * n - 1 - m;
+      int64_t m = ((i % period) + period) % period;
+      return m < n ? m : period - 1 - m;
     }
     case CU_TR_ADDRESS_MODE_CLAMP: return i < 0 ? 0 : n - 1;
     default: return -1;
@@ -77,8 +79,9 @@ float half_value(uint16_t h) {
 uint32_t channel(const Texels& t, int64_t x, int64_t y, unsigned c, bool as_float) {
   if (x < 0 || y < 0) return 0;
   unsigned size = channel_bytes(t.format);
-  const uint8_t* p =
-      (const uint8_t*)(t.base + (uint64_t)y * t.pitch + ((uint64_t)x * t.channels + c) * size);
+  const uint8_t* p = (const uint8_t*)(CheckedSize(t.pitch) * (uint64_t)y +
+                                      (CheckedSize((uint64_t)x) * t.channels + c) * size + t.base)
+                         .value();
   uint32_t raw = 0;
   std::memcpy(&raw, p, size);
   float f;
