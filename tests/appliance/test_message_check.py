@@ -8,6 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from appliance.allocations.models import SessionState
 from appliance.fleet.message_check import SESSION_STATES, InvalidMessageError, check_message
@@ -116,6 +119,32 @@ def test_ordinary_messages_are_accepted() -> None:
         message(heartbeat=fleet_pb2.Heartbeat()),
     ):
         check_message(accepted)
+
+
+SMALL_MESSAGES = [
+    data
+    for m in (report(isolation={"user": "enforced"}), gpu(links={1: "NV18"}), *INVALID.values())
+    if len(data := m.SerializeToString()) < 1000
+]
+
+
+@given(
+    st.sampled_from(SMALL_MESSAGES),
+    st.lists(st.tuples(st.integers(0, 999), st.binary(min_size=1, max_size=4)), max_size=6),
+)
+@settings(max_examples=2000, deadline=None)
+def test_changed_bytes_cause_no_other_error(data: bytes, changes: list[tuple[int, bytes]]) -> None:
+    for at, new in changes:
+        start = at % len(data)
+        data = data[:start] + new + data[start + len(new) :]
+    try:
+        m = fleet_pb2.AgentMessage.FromString(data)
+    except DecodeError:
+        return
+    try:
+        check_message(m)
+    except InvalidMessageError as refusal:
+        assert len(str(refusal)) < 200
 
 
 def test_session_states_are_those_of_the_model() -> None:
