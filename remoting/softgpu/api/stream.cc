@@ -37,7 +37,6 @@ API CUresult cuStreamDestroy(CUstream h) {
   s->closing = true;  // its operations complete; the legacy stream still waits for them
   if (s->completed == s->enqueued) std::erase(c->streams, s);
   std::erase_if(c->streams, [&](auto& o) { return o->closing && o->completed == o->enqueued; });
-  c->changed.notify_all();
   return CUDA_SUCCESS;
 }
 

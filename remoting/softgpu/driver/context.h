@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -25,8 +26,11 @@ struct Context {
   std::atomic<bool> destroyed{false};  // the object itself is never freed
   std::atomic<int> attached{1};        // by cuCtxCreate and cuCtxAttach
   std::mutex mutex;
-  std::condition_variable changed;            // a stream has got or completed an operation
+  std::condition_variable changed;            // a stream has completed an operation
   std::vector<StreamRef> streams;             // the legacy stream first
+  std::deque<StreamRef> ready;                // streams whose next operation may start
+  std::condition_variable work;               // `ready` has got a stream, or `destroyed` is set
+  size_t free_threads = 0;                    // threads that take the next ready stream
   std::atomic<CUresult> error{CUDA_SUCCESS};  // the first one; sticky
   std::map<std::thread::id, StreamRef> per_thread;
   // By CUlimit: stack bytes of a thread, printf buffer bytes, heap bytes, …

@@ -35,6 +35,7 @@ void destroy_context(Context* c) {
   {
     std::lock_guard lock(c->mutex);
     c->destroyed = true;
+    c->work.notify_all();
   }
   wait_for_context(c);
   Driver* d = driver();
@@ -48,7 +49,6 @@ void destroy_context(Context* c) {
   for (uint64_t base : bases) release_memory(base);
   std::lock_guard lock(c->mutex);
   for (auto& s : c->streams) s->closing = true;
-  c->changed.notify_all();
 }
 
 }  // namespace softgpu

@@ -1,5 +1,5 @@
-// Streams. A stream is a queue with a thread that starts with its first operation; a position is
-// the number of operations up to and including one.
+// Streams. A stream is a queue of operations; a position is the number of operations up to and
+// including one. Threads of the context run the streams whose next operation may start.
 //
 // Thread safety: Context::mutex guards a stream, except members that do not change: context,
 // blocking, legacy and priority.
@@ -39,7 +39,9 @@ struct StreamState {
     std::vector<StreamDependency> dependencies;
   };
   std::deque<Operation> queue;
-  bool has_thread = false;
+  enum class Turn { none, waits, runs };
+  Turn turn = Turn::none;          // waits: among the waiters of another stream; runs: has a thread
+  std::vector<StreamRef> waiters;  // streams whose next operation waits for this one
   std::shared_ptr<Capture> capture;         // not null: calls become nodes of its graph
   std::vector<GraphNode*> tail;             // dependencies of the next captured call
   std::vector<CUgraphEdgeData> tail_edges;  // from them, for queries: of the default kind

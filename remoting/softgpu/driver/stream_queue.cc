@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/context.h"
@@ -14,30 +15,65 @@ namespace {
 // As in NVIDIA's driver: a call waits while the queue of its stream is full.
 constexpr uint64_t kQueueLength = 1024;
 
-bool dependencies_complete(const StreamState::Operation& o) {
-  return std::all_of(o.dependencies.begin(), o.dependencies.end(),
-                     [](auto& g) { return g.stream->completed >= g.position; });
+// Returns a stream that the next operation waits for, or null.
+StreamState* blocker_of(const StreamState& s) {
+  for (auto& d : s.queue.front().dependencies)
+    if (d.stream->completed < d.position) return d.stream.get();
+  return nullptr;
 }
 
-void run_stream(StreamRef s) {
-  Context* c = s->context;
+void run_streams(Context* c);
+
+// Gives a stream to a thread if its next operation may start. All functions here need the lock.
+void schedule(Context* c, const StreamRef& s) {
+  if (s->turn != StreamState::Turn::none || s->queue.empty()) return;
+  if (StreamState* blocker = blocker_of(*s)) {
+    s->turn = StreamState::Turn::waits;
+    blocker->waiters.push_back(s);
+    return;
+  }
+  s->turn = StreamState::Turn::runs;
+  c->ready.push_back(s);
+  if (c->ready.size() <= c->free_threads) {
+    c->work.notify_one();
+  } else {
+    ++c->free_threads;
+    std::thread(run_streams, c).detach();
+  }
+}
+
+// Releases the lock meanwhile.
+void run_next(Context* c, StreamState& s, std::unique_lock<std::mutex>& lock) {
+  auto operation = std::move(s.queue.front());
+  s.queue.pop_front();
+  bool skip = c->error != CUDA_SUCCESS;
+  lock.unlock();
+  CUresult r = skip ? CUDA_SUCCESS : operation.run();
+  operation.run = nullptr;
+  lock.lock();
+  if (r != CUDA_SUCCESS && c->error == CUDA_SUCCESS) c->error = r;
+  s.completed++;
+  c->changed.notify_all();
+  for (auto& waiter : std::exchange(s.waiters, {})) {
+    waiter->turn = StreamState::Turn::none;
+    schedule(c, waiter);
+  }
+}
+
+// One thread of a context. Takes ready streams until the context is destroyed.
+void run_streams(Context* c) {
   std::unique_lock lock(c->mutex);
   for (;;) {
-    c->changed.wait(lock, [&] {
-      return (s->closing && s->queue.empty()) ||
-             (!s->queue.empty() && dependencies_complete(s->queue.front()));
-    });
-    if (s->queue.empty()) return;
-    auto operation = std::move(s->queue.front());
-    s->queue.pop_front();
-    bool skip = c->error != CUDA_SUCCESS;
-    lock.unlock();
-    CUresult r = skip ? CUDA_SUCCESS : operation.run();
-    operation.run = nullptr;
-    lock.lock();
-    if (r != CUDA_SUCCESS && c->error == CUDA_SUCCESS) c->error = r;
-    s->completed++;
-    c->changed.notify_all();
+    c->work.wait(lock, [&] { return !c->ready.empty() || c->destroyed; });
+    --c->free_threads;
+    if (c->ready.empty()) return;
+    StreamRef s = std::move(c->ready.front());
+    c->ready.pop_front();
+    do run_next(c, *s, lock);
+    while (!s->queue.empty() && !blocker_of(*s));
+    s->turn = StreamState::Turn::none;
+    schedule(c, s);
+    ++c->free_threads;
   }
 }
 }  // namespace
@@ -60,11 +96,7 @@ uint64_t enqueue(const StreamRef& s, std::function<CUresult()> run,
     if (l->completed < l->enqueued) dependencies.push_back({l, l->enqueued});
   }
   s->queue.push_back({std::move(run), std::move(dependencies)});
-  if (!s->has_thread) {
-    s->has_thread = true;
-    std::thread(run_stream, s).detach();
-  }
-  c->changed.notify_all();
+  schedule(c, s);
   return ++s->enqueued;
 }
 
