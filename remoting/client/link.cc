@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <cstdio>
+#include <cstring>
 
 #include "transport/futex.h"
 
@@ -131,8 +132,13 @@ CUresult Link::wait_until(const std::function<bool()>& done) {
   return error();
 }
 
-void Link::wait_while_paused() {
-  wait_until([this] { return !paused_.load(std::memory_order_relaxed); });
+void Link::wait_while_paused(const uint8_t* record) {
+  wire::RecordHeader head;
+  std::memcpy(&head, record, sizeof head);
+  wait_until([&] {
+    std::lock_guard lock(mutex_);
+    return !paused_.count(head.stream) && !paused_.count(wire::kAllStreams);
+  });
 }
 
 Reply Link::call(uint64_t id, const uint8_t* record, uint32_t bytes) {

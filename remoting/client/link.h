@@ -21,6 +21,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "client/address_map.h"
@@ -53,9 +54,9 @@ class Link {
             std::string& error);
 
   // Submits a finished record. Returns its position, or 0 if the link has failed. Blocks while the
-  // node has too many records.
+  // node has too many records of its stream.
   uint64_t submit(const uint8_t* record, uint32_t bytes) {
-    if (paused_.load(std::memory_order_relaxed)) wait_while_paused();
+    if (any_paused_.load(std::memory_order_relaxed)) wait_while_paused(record);
     return submit_now(record, bytes);
   }
   // The same for a record that other records may wait for, or whose reply the caller waits for.
@@ -132,7 +133,7 @@ class Link {
   bool send_some();
   bool receive_some();
   void wake_waiters();
-  void wait_while_paused();
+  void wait_while_paused(const uint8_t* record);
   // Starts a detached thread in which all signals of the program are blocked.
   template <typename F>
   void start_thread(F body) {
@@ -159,6 +160,7 @@ class Link {
   bool handle_reply(wire::Decoder d);
   bool handle_shared_data(wire::Decoder d);
   bool handle_graph_output(wire::Decoder d);
+  bool handle_pause(wire::Decoder d);
   void handle_completion(wire::Decoder d);
   bool deliver_graph_output(uint32_t staging, uint64_t offset, const uint8_t* from, uint64_t bytes);
   bool deliver_transfer(uint64_t transfer, uint64_t offset, const void* p, uint64_t bytes);
@@ -191,12 +193,13 @@ class Link {
   uint64_t sending_bytes_ = 0, sent_ = 0;  // of the records at `sending_`
   std::atomic<uint64_t> ids_{1}, waits_{0};
   std::atomic<uint32_t> error_{0};     // CUresult; sticky
-  std::atomic<bool> paused_{false};    // by the node
+  std::atomic<bool> any_paused_{false};  // `paused_` is not empty
   std::atomic<uint32_t> epoch_{0};     // futex word: incremented after received frames
   std::atomic<uint32_t> sleepers_{0};  // threads that wait on `epoch_`
   std::mutex mutex_;
   std::unordered_map<uint64_t, Reply*> replies_;      // by reply id
   std::unordered_map<uint32_t, Progress*> progress_;  // by stream
+  std::unordered_set<uint32_t> paused_;  // streams of which the node has too many records
   struct Incoming {
     Rows to;
     uint64_t offset, bytes, left;

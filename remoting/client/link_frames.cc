@@ -71,7 +71,7 @@ bool Link::handle_frame(const wire::FrameHeader& h, const uint8_t* p) {
     case wire::Frame::graph_output: return handle_graph_output(d);
     case wire::Frame::kernel_output: print_kernel_output(d); return true;
     case wire::Frame::credit: bulk_credit_ = d.get<uint64_t>(); return d.ok();
-    case wire::Frame::pause: paused_ = d.get<uint32_t>() != 0; return d.ok();
+    case wire::Frame::pause: return handle_pause(d);
     case wire::Frame::session_error: {
       auto error = (CUresult)d.get<uint32_t>();
       fail(error, "the session was ended: " + remaining_text(d));
@@ -79,6 +79,16 @@ bool Link::handle_frame(const wire::FrameHeader& h, const uint8_t* p) {
     }
   }
   return false;
+}
+
+bool Link::handle_pause(wire::Decoder d) {
+  bool paused = d.get<uint32_t>() != 0;
+  uint32_t stream = d.get<uint32_t>();
+  std::lock_guard lock(mutex_);
+  if (d.ok() && paused) paused_.insert(stream);
+  if (d.ok() && !paused) paused_.erase(stream);
+  any_paused_ = !paused_.empty();
+  return d.ok();
 }
 
 bool Link::handle_graph_output(wire::Decoder d) {

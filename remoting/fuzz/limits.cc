@@ -119,7 +119,7 @@ void pending_work() {
     auto large = record(wire::Op::completion_fence,
                         std::vector<uint8_t>(wire::kMaxRecordBytes - sizeof(wire::RecordHeader)));
     for (bool all = send(late); all; all = send(large)) bytes += large.size();
-    expect(bytes <= wire::kMaxParkedBytes && bytes > wire::kMaxParkedBytes * 9 / 10,
+    expect(bytes <= wire::kMaxHeldBytes && bytes > wire::kMaxHeldBytes * 9 / 10,
            "the maximum of parked bytes");
     expect(!send(large), "one parked record more");
   });

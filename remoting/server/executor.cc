@@ -49,17 +49,22 @@ void Executor::advance() {
 }
 
 // Tells the client to pause while too many bytes of records wait here, and to go on later. Reading
-// no more would keep back the records that end the wait. Returns false if the client does not obey.
+// no more would keep back the records that end the wait: they often belong to another stream.
+// Returns false if the client does not obey.
 bool Executor::limit_held_records() {
+  auto tell_client = [this](uint32_t stream, bool paused) {
+    uint32_t body[2] = {paused, stream};
+    s_.link.send(wire::Frame::pause, body, sizeof body);
+  };
+  for (auto& change : queues_.take_pause_changes()) tell_client(change.stream, change.paused);
   // NOLINTNEXTLINE(custom-unchecked-sum): bytes in memory
   uint64_t held = queues_.parked_bytes() + s_.posted_bytes;
-  bool pause = held > (client_paused_ ? wire::kResumeHeldBytes : wire::kPauseHeldBytes);
-  if (pause != client_paused_) {
-    client_paused_ = pause;
-    uint32_t body = pause;
-    s_.link.send(wire::Frame::pause, &body, sizeof body);
+  bool pause_all = held > (s_.all_paused ? wire::kPauseAllBytes / 2 : wire::kPauseAllBytes);
+  if (pause_all != s_.all_paused) {
+    s_.all_paused = pause_all;
+    tell_client(wire::kAllStreams, pause_all);
   }
-  return held <= wire::kMaxParkedBytes;
+  return held <= wire::kMaxHeldBytes;
 }
 
 // Lets the background thread publish. Returns true if a parked record may run already.

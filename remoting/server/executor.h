@@ -64,7 +64,6 @@ class Executor {
   FenceRecorder fences_;
   Workers workers_;
   Pipeline pipeline_;
-  bool client_paused_ = false;
   bool malformed_ = false;  // a parked record was malformed
   uint64_t launches_flushed_ = 0;
   uint64_t published_ = 0;  // fences published before the newest run of parked records

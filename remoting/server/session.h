@@ -90,6 +90,7 @@ struct Session {
   std::atomic<bool> work_waits{false};
   uint64_t launches = 0;
   std::atomic<uint64_t> posted_bytes{0};  // of records that wait for helper threads
+  std::atomic<bool> all_paused{false};    // the client pauses; fewer posted bytes may end that
   std::atomic<uint64_t> credit_total{0};  // bulk bytes consumed since the start
 
   // Lookups by the client's id; null when there is none.

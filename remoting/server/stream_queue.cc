@@ -69,12 +69,20 @@ void StreamQueues::remove_if_idle(uint32_t queue) {
   queues_.erase(it);
 }
 
+void StreamQueues::pause(uint32_t id, Queue& q, bool paused) {
+  if (q.paused == paused) return;
+  q.paused = paused;
+  pause_changes_.push_back({id, paused});
+}
+
 uint64_t StreamQueues::append(uint32_t queue, const LegacyOrder& order, const Record& record,
                               const Dependencies& dependencies) {
   uint64_t cost = cost_of(record);
-  if (!(CheckedSize(parked_bytes_) + cost).within(wire::kMaxParkedBytes)) return 0;
+  if (!(CheckedSize(parked_bytes_) + cost).within(wire::kMaxHeldBytes)) return 0;
   parked_bytes_ += cost;
   Queue& q = make_busy(queue, order);
+  q.bytes += cost;
+  if (queue != kBarrier && q.bytes > wire::kPauseStreamBytes) pause(queue, q, true);
   Parked& p = q.parked.emplace_back();
   p.sequence = ++last_sequence_;
   p.record = record;
@@ -122,7 +130,10 @@ bool StreamQueues::run_head(uint32_t id) {
   Outcome outcome = run_(head.record);
   running_sequence_ = 0;
   if (outcome == Outcome::waits) return false;
-  parked_bytes_ -= cost_of(head.record);
+  uint64_t cost = cost_of(head.record);
+  parked_bytes_ -= cost;
+  it->second.bytes -= cost;
+  if (it->second.bytes <= wire::kPauseStreamBytes / 2) pause(id, it->second, false);
   it->second.parked.pop_front();
   remove_if_idle(id);
   return true;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "server/bulk_transfers.h"
@@ -40,11 +41,18 @@ class StreamQueues {
   bool busy(uint32_t queue) const { return queues_.count(queue); }
   bool held(uint32_t queue) const;
   uint64_t parked_bytes() const { return parked_bytes_; }
+  // A stream of which too many bytes are parked, or no longer.
+  struct PauseChange {
+    uint32_t stream;
+    bool paused;
+  };
+  // Returns the changes since the last call. The queue of barriers is never paused.
+  std::vector<PauseChange> take_pause_changes() { return std::exchange(pause_changes_, {}); }
   bool satisfied(const Dependencies& d) const;
   // True if nothing is parked that the legacy stream orders before new work of this stream.
   bool legacy_order_holds(const StreamState& st) const;
 
-  // Parks a copy of the record. Returns its sequence number, or 0 when more than kMaxParkedBytes
+  // Parks a copy of the record. Returns its sequence number, or 0 when more than kMaxHeldBytes
   // are parked.
   uint64_t park(const StreamState& st, const Record& record, const Dependencies& dependencies);
   // The same for a barrier, which runs after everything that is parked now.
@@ -71,6 +79,8 @@ class StreamQueues {
   struct Queue {
     std::deque<Parked> parked;
     uint64_t hold = 0;  // sequence number of the host function that runs; 0: none
+    uint64_t bytes = 0;  // of the parked records
+    bool paused = false;
     LegacyOrder order;
     // The lowest sequence number of the queue that has not run.
     uint64_t first() const { return hold ? hold : parked.front().sequence; }
@@ -86,6 +96,7 @@ class StreamQueues {
   bool run_head(uint32_t id);
   bool run_pass();
   void remove_if_idle(uint32_t queue);
+  void pause(uint32_t id, Queue& q, bool paused);
   BulkTransfers& bulk_;
   Run run_;
   std::map<uint32_t, Queue> queues_;                   // busy ones
@@ -93,6 +104,7 @@ class StreamQueues {
   std::vector<uint32_t> pass_;                         // queues of the current pass
   uint64_t last_sequence_ = 0, running_sequence_ = 0;  // running: 0 while no parked record runs
   uint64_t parked_bytes_ = 0;
+  std::vector<PauseChange> pause_changes_;
   uint32_t first_of_pass_ = 0;  // each pass starts at another queue
   bool running_ = false;
 };

@@ -74,6 +74,7 @@ void run_in_session(Pipeline& p, const Record& r) {
   p.workers.of(r.operation->thread).post(s.current, [&s, payload, cost, operation = r.operation] {
     call_in_session(s, *operation, wire::Decoder(payload->data(), payload->size()));
     s.posted_bytes -= cost;
+    if (s.all_paused) s.link.wake();
   });
 }
 

@@ -26,12 +26,28 @@ class ExecutorTest : public testing::Test {
     uint64_t used = 0;
     return executor.process(record.data(), record.size(), used);
   }
+  // Sends records until the next `pause` frame. Returns their bytes.
+  uint64_t send_until_paused(uint32_t stream) {
+    uint64_t bytes = 0;
+    for (size_t before = pauses.size();
+         pauses.size() == before && bytes < 2 * wire::kPauseAllBytes && send_large(stream);
+         bytes += wire::kMaxRecordBytes)
+      read_pauses();
+    return bytes;
+  }
+  void read_pauses() {
+    for (auto& f : t.frames())
+      if (f.kind == wire::Frame::pause)
+        pauses.emplace_back(f.field<uint32_t>(0), f.field<uint32_t>(4));
+  }
   uint32_t create_context(uint32_t legacy) {
     send(wire::Op::create_context, 0, {9, 0, 1, 0, legacy});
     auto frames = t.frames();
     return frames.at(0).field<uint32_t>(8);
   }
 
+  using Pauses = std::vector<std::pair<uint32_t, uint32_t>>;  // paused, stream
+  Pauses pauses;
   TestSession t;
   Executor executor{*t.session};
 };
@@ -57,35 +73,40 @@ TEST_F(ExecutorTest, LegacyStreamWithoutIdIsRejected) {
   EXPECT_EQ(create_context(wire::kNoStream), (uint32_t)CUDA_ERROR_INVALID_VALUE);
 }
 
-// The client pauses and goes on; the records that end the wait are read meanwhile.
-TEST_F(ExecutorTest, ClientPausesWhileManyRecordsWait) {
+// Only the stream is paused: records of other streams may end the wait.
+TEST_F(ExecutorTest, StreamPausesWhileManyOfItsRecordsWait) {
   EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_SUCCESS);
   EXPECT_TRUE(send(wire::Op::host_function, kLegacy, {3, 0}));  // later records are parked
   executor.advance();
-  t.frames();
-  std::vector<uint32_t> pauses;
-  auto read_pauses = [&] {
-    for (auto& f : t.frames())
-      if (f.kind == wire::Frame::pause) pauses.push_back(f.field<uint32_t>(0));
-  };
-  for (uint64_t bytes = 0; pauses.empty() && bytes < 2 * wire::kPauseHeldBytes;
-       bytes += wire::kMaxRecordBytes) {
-    ASSERT_TRUE(send_large(kLegacy));
-    read_pauses();
-  }
-  EXPECT_EQ(pauses, (std::vector<uint32_t>{1}));
+  uint64_t sent = send_until_paused(kLegacy);
+  EXPECT_EQ(pauses, (Pauses{{1, kLegacy}}));
+  EXPECT_LE(sent, wire::kPauseStreamBytes + wire::kMaxRecordBytes);
   EXPECT_TRUE(send(wire::Op::host_function_done, 0, {3, 0}));
   executor.advance();
   read_pauses();
-  EXPECT_EQ(pauses, (std::vector<uint32_t>{1, 0}));
+  EXPECT_EQ(pauses, (Pauses{{1, kLegacy}, {0, kLegacy}}));
+}
+
+TEST_F(ExecutorTest, AllStreamsPauseWhileTooManyRecordsWait) {
+  EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_SUCCESS);
+  EXPECT_TRUE(send(wire::Op::host_function, kLegacy, {3, 0}));
+  executor.advance();
+  send_until_paused(kLegacy);
+  send_until_paused(kLegacy);
+  EXPECT_EQ(pauses, (Pauses{{1, kLegacy}, {1, wire::kAllStreams}}));
+  EXPECT_TRUE(send(wire::Op::host_function_done, 0, {3, 0}));
+  executor.advance();
+  read_pauses();
+  EXPECT_EQ(pauses,
+            (Pauses{{1, kLegacy}, {1, wire::kAllStreams}, {0, kLegacy}, {0, wire::kAllStreams}}));
 }
 
 TEST_F(ExecutorTest, ClientThatDoesNotPauseLosesItsSession) {
   EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_SUCCESS);
   EXPECT_TRUE(send(wire::Op::host_function, kLegacy, {3, 0}));
   uint64_t bytes = 0;
-  while (bytes < 2 * wire::kMaxParkedBytes && send_large(kLegacy)) bytes += wire::kMaxRecordBytes;
-  EXPECT_LE(bytes, wire::kMaxParkedBytes);
+  while (bytes < 2 * wire::kMaxHeldBytes && send_large(kLegacy)) bytes += wire::kMaxRecordBytes;
+  EXPECT_LE(bytes, wire::kMaxHeldBytes);
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ TEST_F(StreamQueuesTest, ParkFailsAtTheLimit) {
   uint64_t parked = 0;
   while (park(first, 1)) ++parked;
   EXPECT_GT(parked, 10'000u);
-  EXPECT_LE(queues.parked_bytes(), wire::kMaxParkedBytes);
+  EXPECT_LE(queues.parked_bytes(), wire::kMaxHeldBytes);
   EXPECT_EQ(park(second, 1), 0u);
 }
 

@@ -30,13 +30,13 @@ constexpr uint32_t kMaxNameBytes = 4096;
 constexpr uint32_t kFunctionsInLoadReply = 2;
 constexpr uint32_t kMaxListElements = 1u << 20;   // elements of one reply
 constexpr uint64_t kMaxStagedBytes = 1ull << 30;  // graph staging buffers of a session
-// Bytes of records that a session server holds: in stream queues, and for helper threads. The
-// client pauses above the first number and goes on below the second; above the last one, the
-// session ends. What is under way when the client pauses, at most 11 MiB, can take five times its
-// size.
-constexpr uint64_t kPauseHeldBytes = 16ull << 20;
-constexpr uint64_t kResumeHeldBytes = 8ull << 20;
-constexpr uint64_t kMaxParkedBytes = 96ull << 20;
+// Bytes of records that a session server holds. The client pauses a stream whose queue holds more
+// than the first number, and all streams when the stream queues and helper threads together hold
+// more than the second; it goes on at half of each. Above the last number the session ends. What is
+// under way when the client pauses, at most 11 MiB, can take five times its size.
+constexpr uint64_t kPauseStreamBytes = 24ull << 20;
+constexpr uint64_t kPauseAllBytes = 72ull << 20;
+constexpr uint64_t kMaxHeldBytes = 128ull << 20;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxDescriptionBytes = 32 << 10;  // of the devices of a session
 constexpr int kDeviceAttributes = 160;
@@ -102,7 +102,7 @@ struct RecordHeader {
   uint32_t stream;   // id, or one of the constants below
 };
 static_assert(sizeof(RecordHeader) == 16);
-constexpr uint32_t kNoStream = 0, kLegacyStream = 1, kFirstStream = 16;
+constexpr uint32_t kNoStream = 0, kLegacyStream = 1, kFirstStream = 16, kAllStreams = UINT32_MAX;
 
 // Content of a CUipcMemHandle. The secret proves that the holder received the handle.
 struct IpcToken {
@@ -130,7 +130,9 @@ enum class Frame : uint16_t {
   // which the client releases.
   shared_data = 9,
   kernel_output = 10,  // text printed by kernels, for the program's standard output
-  pause = 11,          // u32 1: send no record that needs no reply; u32 0: go on
+  // u32 1: send no record of the stream that needs no reply; u32 0: go on. Then u32 the stream, or
+  // kAllStreams.
+  pause = 11,
 };
 struct FrameHeader {
   uint32_t bytes;  // of the body, without this header

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from deploy.supervisor import BUILD
 from tests.remoting.node import LocalNode
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -32,37 +34,20 @@ def cuda_include() -> Path:
     )
 
 
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Compile a program of programs/ once and return its path.
+def compile_program(name: str, folder: Path) -> Path:
+    """Compile a program of programs/ into a folder and return its path.
 
     Like a user's program, it includes cuda.h and finds libcuda at run time.
     """
+    target = folder / name
+    flags = ["-O1", "-Wall", "-Werror", f"-I{cuda_include()}", f"-I{PROGRAMS}"]
+    libraries = [f"-L{BUILD / 'client'}", "-lcuda", "-lpthread"]
+    subprocess.run(["gcc", *flags, "-o", target, PROGRAMS / f"{name}.c", *libraries], check=True)
+    return target
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Compile a program of programs/ once and return its path."""
     folder = tmp_path_factory.mktemp("programs")
-
-    def build(name: str) -> Path:
-        target = folder / name
-        if not target.exists():
-            from deploy.supervisor import BUILD
-
-            source, library = PROGRAMS / f"{name}.c", BUILD / "client"
-            subprocess.run(
-                [
-                    "gcc",
-                    "-O1",
-                    "-Wall",
-                    "-Werror",
-                    f"-I{cuda_include()}",
-                    f"-I{PROGRAMS}",
-                    "-o",
-                    target,
-                    source,
-                    f"-L{library}",
-                    "-lcuda",
-                    "-lpthread",
-                ],
-                check=True,
-            )
-        return target
-
-    return build
+    return cache(lambda name: compile_program(name, folder))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.remoting.modes import MODES
 from tests.remoting.node import LocalNode, direct_environment
 
 PROGRAMS = (
@@ -31,13 +32,6 @@ def output(program: Path, env: dict[str, str]) -> str:
     )
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
     return done.stdout
-
-
-MODES = {
-    "shared memory": {},
-    "TLS": {"BUSBAR_TRANSPORT": "tls"},
-    "without arenas": {"BUSBAR_ARENA": "0"},
-}
 
 
 @pytest.mark.parametrize("mode", MODES)

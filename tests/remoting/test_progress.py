@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.remoting.modes import MODES
 from tests.remoting.node import LocalNode
 
 CASES = (
@@ -16,11 +17,6 @@ CASES = (
     "output_is_flushed",
     "upload_waits",
 )
-MODES = {
-    "shared memory": {},
-    "TLS": {"BUSBAR_TRANSPORT": "tls"},
-    "without arenas": {"BUSBAR_ARENA": "0"},
-}
 SECONDS = 30
 
 

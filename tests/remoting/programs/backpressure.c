@@ -1,5 +1,6 @@
 /* More calls than any queue or pool of the session holds: backpressure NAME COUNT. Prints
- * "NAME: passed", or the first wrong result. */
+ * "NAME: passed", or the first wrong result. `backpressure mix SECONDS` runs the cases at the same
+ * time and prints the longest time between two completions of one more stream. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <time.h>
@@ -95,10 +96,17 @@ static void both_ways(unsigned count) {
     OK(cuMemcpyHtoDAsync(p + i % SLOTS * BYTES, source, BYTES, in));
     OK(cuMemcpyDtoHAsync(back + i % SLOTS * (BYTES / 4), q + i % SLOTS * BYTES, BYTES, out));
   }
-  OK(cuCtxSynchronize());
+  OK(cuStreamSynchronize(in));
+  OK(cuStreamSynchronize(out));
   check_slots(back, count < SLOTS ? count : SLOTS);
   OK(cuMemcpyDtoH(slots, p, SLOTS * BYTES));
   check_slots(slots, count);
+  OK(cuMemFree(p));
+  OK(cuMemFree(q));
+  OK(cuMemFreeHost(back));
+  OK(cuStreamDestroy(in));
+  OK(cuStreamDestroy(out));
+  free(slots);
 }
 
 /* Events that are recorded and not complete, because their stream waits for a value. */
@@ -125,6 +133,10 @@ static void events(unsigned count) {
   OK(cuStreamSynchronize(waiting));
   OK(cuEventSynchronize(e[count - 1]));
   for (unsigned i = 0; i < count; ++i) OK(cuEventDestroy(e[i]));
+  OK(cuMemFree(flag));
+  OK(cuStreamDestroy(blocked));
+  OK(cuStreamDestroy(waiting));
+  free(e);
 }
 
 /* Many streams with a copy in and a copy out each. */
@@ -140,8 +152,8 @@ static void streams(unsigned count) {
     OK(cuMemcpyHtoDAsync(p + (size_t)i * BYTES, source, BYTES, s[i]));
     OK(cuMemcpyDtoHAsync(back + (size_t)i * (BYTES / 4), p + (size_t)i * BYTES, BYTES, s[i]));
   }
-  OK(cuCtxSynchronize());
   for (unsigned i = 0; i < count; ++i) {
+    OK(cuStreamSynchronize(s[i]));
     fill(source, i);
     if (memcmp(back + (size_t)i * (BYTES / 4), source, BYTES)) {
       printf("stream %u is wrong\n", i);
@@ -149,6 +161,9 @@ static void streams(unsigned count) {
     }
     OK(cuStreamDestroy(s[i]));
   }
+  OK(cuMemFree(p));
+  OK(cuMemFreeHost(back));
+  free(s);
 }
 
 static sem_t called, gate;
@@ -178,6 +193,8 @@ static void* copy_then_open_gate(void* context_of_thread) {
     exit(1);
   }
   sem_post(&gate);
+  OK(cuMemFree(p));
+  OK(cuStreamDestroy(other));
   return 0;
 }
 
@@ -212,6 +229,57 @@ static void all_pools(unsigned count) {
   pthread_join(thread, 0);
   OK(cuMemcpyDtoH(slots, p, SLOTS * BYTES));
   check_slots(slots, count);
+  OK(cuMemFree(p));
+  OK(cuMemFree(q));
+  OK(cuMemFreeHost(large));
+  OK(cuEventDestroy(e));
+  OK(cuStreamDestroy(blocked));
+  free(slots);
+}
+
+static double end;
+
+struct part {
+  void (*run)(unsigned count);
+  unsigned count;
+};
+
+static void* repeat(void* of) {
+  struct part* part = of;
+  OK(cuCtxSetCurrent(context));
+  while (now() < end) part->run(part->count);
+  return 0;
+}
+
+static void mix(unsigned seconds) {
+  static struct part parts[] = {
+      {both_ways, 5000}, {events, 3000}, {streams, 100}, {all_pools, 5000}};
+  enum { PARTS = sizeof parts / sizeof parts[0] };
+  pthread_t threads[PARTS];
+  CUstream stream;
+  CUdeviceptr p;
+  unsigned copies = 0, data[BYTES / 4], *back;
+  double last = now(), longest = 0;
+  OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  OK(cuMemAlloc(&p, BYTES));
+  OK(cuMemHostAlloc((void**)&back, BYTES, 0));
+  end = last + seconds;
+  for (int i = 0; i < PARTS; ++i) pthread_create(&threads[i], 0, repeat, &parts[i]);
+  for (; last < end; ++copies) {
+    fill(data, copies);
+    OK(cuMemcpyHtoDAsync(p, data, BYTES, stream));
+    OK(cuMemcpyDtoHAsync(back, p, BYTES, stream));
+    OK(cuStreamSynchronize(stream));
+    if (memcmp(back, data, BYTES)) {
+      printf("copy %u is wrong\n", copies);
+      exit(1);
+    }
+    double gap = now() - last;
+    last += gap;
+    if (gap > longest) longest = gap;
+  }
+  for (int i = 0; i < PARTS; ++i) pthread_join(threads[i], 0);
+  printf("mix: passed, %u copies, longest gap %.2f s\n", copies, longest);
 }
 
 int main(int n, char** v) {
@@ -224,6 +292,10 @@ int main(int n, char** v) {
   unsigned count = n > 2 ? (unsigned)atoi(v[2]) : 1000;
   double begin = now();
   create_context();
+  if (n > 1 && !strcmp(v[1], "mix")) {
+    mix(count);
+    return 0;
+  }
   for (unsigned i = 0; n > 1 && i < sizeof all / sizeof all[0]; ++i)
     if (!strcmp(v[1], all[i].name)) {
       all[i].run(count);

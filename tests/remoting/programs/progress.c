@@ -2,6 +2,7 @@
  * would never end if the executor of the session server waited. Prints "NAME: passed". */
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include "check.h"
 
 enum { BYTES = 4096, LARGE = 200 << 20, BEHIND = 3000, ROUNDS = 300, COPIES = 32, COPY = 8 << 20 };
@@ -9,6 +10,7 @@ enum { BYTES = 4096, LARGE = 200 << 20, BEHIND = 3000, ROUNDS = 300, COPIES = 32
 static sem_t called, gate;
 static CUstream blocked, other;
 static CUdeviceptr data;
+static atomic_int uploaded;
 
 static void CUDA_CB wait_at_gate(void* unused) {
   (void)unused;
@@ -120,7 +122,10 @@ static void output_is_flushed(void) {
 
 static void* fill_blocked_stream(void* source) {
   OK(cuCtxSetCurrent(context));
-  for (int i = 0; i < COPIES; ++i) OK(cuMemcpyHtoDAsync(data, source, COPY, blocked));
+  for (int i = 0; i < COPIES; ++i) {
+    OK(cuMemcpyHtoDAsync(data, source, COPY, blocked));
+    ++uploaded;
+  }
   return 0;
 }
 
@@ -137,8 +142,16 @@ static void upload_waits(void) {
   OK(cuCtxSynchronize());
   OK(cuStreamWaitValue32(blocked, flag, 7, CU_STREAM_WAIT_VALUE_EQ));
   pthread_create(&thread, 0, fill_blocked_stream, source);
-  for (int i = 0; i < 20; ++i) OK(cuMemcpyDtoHAsync(back, data + COPY, COPY, other));
-  OK(cuStreamSynchronize(other));
+  int before;
+  do { /* until the thread waits */
+    before = uploaded;
+    for (int i = 0; i < 20; ++i) OK(cuMemcpyDtoHAsync(back, data + COPY, COPY, other));
+    OK(cuStreamSynchronize(other));
+  } while (uploaded != before);
+  if (before == COPIES) {
+    printf("the thread never waited\n");
+    exit(1);
+  }
   OK(cuStreamWriteValue32(other, flag, 7, 0));
   pthread_join(thread, 0);
   OK(cuStreamSynchronize(blocked));
