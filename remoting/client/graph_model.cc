@@ -2,7 +2,6 @@
 
 #include <unordered_map>
 
-#include "client/link.h"
 #include "client/session.h"
 
 namespace busbar::client {
@@ -79,14 +78,6 @@ void merge_model(GraphModel& to, GraphModel& from, bool replace) {
   to.copies.insert(to.copies.end(), from.copies.begin(), from.copies.end());
   to.events.insert(to.events.end(), from.events.begin(), from.events.end());
   merge_bodies(to, from.conditionals);
-}
-
-uint32_t add_host_copy(Link* link, GraphModel& model, bool in, const Rows& rows, CUgraphNode node) {
-  std::lock_guard lock(model.mutex);
-  uint32_t staging = session()->next_staging++;
-  model.copies.push_back({staging, in, false, rows, node});
-  link->register_staging(staging, rows);
-  return staging;
 }
 
 RemovedGraph::RemovedGraph(const void* handle)

@@ -18,8 +18,6 @@
 
 namespace busbar::client {
 
-class Link;
-
 // The host side of a copy in a graph. The node uses a staging buffer in its place.
 struct HostCopy {
   uint32_t staging = 0;      // number of the staging buffer
@@ -59,10 +57,6 @@ void set_model(CUgraph g, std::shared_ptr<GraphModel> model);
 // Adds copies and events of `from` to `to`, or replaces those of `to`. Copies in the bodies of
 // conditional nodes are included as they are now.
 void merge_model(GraphModel& to, GraphModel& from, bool replace);
-
-// Creates a staging buffer for `rows` and adds the copy to the model. Returns its number.
-uint32_t add_host_copy(Link* link, GraphModel& model, bool in, const Rows& rows,
-                       CUgraphNode node = nullptr);
 
 // The client's state of a graph that is being destroyed. The constructor removes it before the node
 // destroys the graph, because the driver may then reuse the handle for another thread's graph.

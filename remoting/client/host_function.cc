@@ -90,7 +90,7 @@ void run_in_graph(uint64_t id, uint64_t round) {
     copies = f.model->copies;
   }
   for (auto& c : copies)
-    if (c.in) send_graph_input(f.link, 0, nullptr, c);
+    if (c.in) send_graph_input_now(f.link, c);
   report_done(f.link, wire::Op::graph_function_done, round);
 }
 }  // namespace

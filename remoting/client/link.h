@@ -192,10 +192,10 @@ class Link {
   const uint8_t* sending_ = nullptr;
   uint64_t sending_bytes_ = 0, sent_ = 0;  // of the records at `sending_`
   std::atomic<uint64_t> ids_{1}, waits_{0};
-  std::atomic<uint32_t> error_{0};     // CUresult; sticky
+  std::atomic<uint32_t> error_{0};       // CUresult; sticky
   std::atomic<bool> any_paused_{false};  // `paused_` is not empty
-  std::atomic<uint32_t> epoch_{0};     // futex word: incremented after received frames
-  std::atomic<uint32_t> sleepers_{0};  // threads that wait on `epoch_`
+  std::atomic<uint32_t> epoch_{0};       // futex word: incremented after received frames
+  std::atomic<uint32_t> sleepers_{0};    // threads that wait on `epoch_`
   std::mutex mutex_;
   std::unordered_map<uint64_t, Reply*> replies_;      // by reply id
   std::unordered_map<uint32_t, Progress*> progress_;  // by stream

@@ -8,6 +8,7 @@
 #include "checked_size.h"
 #include "client/array.h"
 #include "client/call.h"
+#include "client/host_copy.h"
 #include "client/host_function.h"
 
 namespace busbar::client {
@@ -207,10 +208,11 @@ CUresult resolve_copy(const CUDA_MEMCPY3D& p, CopySides& out) {
 // Submits a copy that is captured. The host side becomes a staging buffer.
 static CUresult capture_copy(Call& call, const CopySides& c, Direction direction,
                              Capture& capture) {
-  uint32_t staging = direction == Direction::device
-                         ? 0
-                         : add_host_copy(call.link(), *capture.model, c.from_host,
-                                         c.from_host ? c.source : c.target);
+  uint32_t staging = 0;
+  if (direction != Direction::device)
+    if (CUresult r = add_host_copy(call, *capture.model, c.from_host,
+                                   c.from_host ? c.source : c.target, nullptr, staging))
+      return r;
   return submit_copy(call, c.copy, direction, staging, 0);
 }
 

@@ -159,7 +159,8 @@ def table(calls: list[spec.Call]) -> str:
         f" .order = wire::Order::{'immediate' if call.kind == 'reply' else 'stream'},"
         f" .thread = wire::Thread::{'code' if 'helper' in call.flags else 'executor'},"
         f" .call = call_{call.name}"
-        f"{', .work_waits = true' if 'waits' in call.flags else ''}}}}},\n"
+        f"{', .work_waits = true' if 'waits' in call.flags else ''}"
+        f"{', .exec_at = kExecOfCall' if 'changes_exec' in call.flags else ''}}}}},\n"
         for call in calls
     ]
     return "".join(["static constexpr GeneratedCall kGeneratedCalls[] = {\n", *rows, "};\n"])

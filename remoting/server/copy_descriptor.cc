@@ -33,8 +33,8 @@ void replace_program_side(CUDA_MEMCPY3D& c, ProgramSide side, void* buffer) {
 }
 
 bool use_graph_buffer(Session& s, CUDA_MEMCPY3D& c, ProgramSide side, uint32_t id) {
-  GraphBuffer buffer = s.graph_buffers.acquire(id, copy_bytes(c));
-  if (!buffer.data) return false;
+  GraphBuffer buffer = s.graph_buffers.find(id);
+  if (!buffer.data || buffer.bytes < copy_bytes(c)) return false;
   replace_program_side(c, side, buffer.data);
   return true;
 }

@@ -168,6 +168,9 @@ bool Executor::submit_or_park(Record& r, Admission admission) {
 
 bool Executor::run_immediate(Record& r) {
   const Operation& operation = *r.operation;
+  if (operation.exec_at)
+    if (Admission admission = order_.admit_change(r); admission != Admission::run)
+      return admission == Admission::parked && limit_held_records();
   if (operation.pipeline) return operation.pipeline(pipeline_, r);
   if (operation.stream) {
     StreamState* st = s_.stream(r.head.stream);

@@ -22,21 +22,22 @@ class GraphBuffers {
  public:
   explicit GraphBuffers(Driver& cu) : cu_(cu) {}
 
-  // Returns the buffer, which is allocated if there is none. Without data if it is too small, the
-  // driver has no memory, or all buffers together would exceed wire::kMaxStagedBytes.
-  GraphBuffer acquire(uint32_t id, uint64_t bytes) {
-    std::lock_guard lock(mutex_);
-    GraphBuffer& b = buffers_[id];
-    if (b.data) return b.bytes >= bytes ? b : GraphBuffer{};
-    void* p = nullptr;
-    if (!bytes || !(CheckedSize(total_bytes_) + bytes).within(wire::kMaxStagedBytes) ||
-        buffers_.size() > wire::kMaxListElements || cu_.cuMemHostAlloc(&p, bytes, 0)) {
-      buffers_.erase(id);
-      return {};
+  // Allocates a buffer. Fails if it exists or all buffers together would exceed
+  // wire::kMaxStagedBytes. Blocks in the driver, without the lock; one thread allocates.
+  CUresult allocate(uint32_t id, uint64_t bytes) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!bytes || bytes > wire::kMaxStagedBytes - total_bytes_ || buffers_.count(id) ||
+          buffers_.size() >= wire::kMaxListElements)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    void* p = nullptr;
+    if (CUresult r = cu_.cuMemHostAlloc(&p, bytes, 0)) return r;
+    std::lock_guard lock(mutex_);
     total_bytes_ += bytes;
     ids_[p] = id;
-    return b = {(uint8_t*)p, bytes};
+    buffers_[id] = {(uint8_t*)p, bytes};
+    return CUDA_SUCCESS;
   }
 
   // Without data if there is no such buffer.

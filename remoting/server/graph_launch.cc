@@ -11,8 +11,6 @@ namespace busbar::server {
 
 namespace {
 
-constexpr int kStageTimeoutMs = 120'000;
-
 // A copy that the driver runs in the order of a stream.
 struct HostCopy {
   uint8_t* to;
@@ -135,25 +133,27 @@ Outcome handlers::stage(Pipeline& p, Record& r, StreamState& st) {
   return Outcome::done;
 }
 
-// The same fields; transfer 0: the bytes follow. Fills a graph buffer at once, while a graph waits
+// graph buffer, 0, offset, bytes; then the bytes. Fills a graph buffer at once, while a graph waits
 // for a host function of the program and nothing reads the buffer.
 void handlers::stage_immediately(Session& s, wire::Decoder in) {
-  StageFields f = read_stage_fields(in);
+  StageFields f{};
+  f.buffer = in.get<uint32_t>();
+  in.get<uint32_t>();
+  f.offset = in.get<uint64_t>();
+  f.bytes = in.get<uint64_t>();
   GraphBuffer b = s.graph_buffers.find(f.buffer);
-  bool valid = in.ok() && fits(b, f);
-  if (!f.transfer) {
-    const uint8_t* from = in.raw(f.bytes);
-    if (valid && from) std::memcpy(b.data + f.offset, from, f.bytes);
-    return;
-  }
-  if (!s.bulk.wait(f.transfer, f.bytes, kStageTimeoutMs)) return;
-  uint64_t at = 0;
-  for (auto& chunk : s.bulk.collect(f.transfer)) {
-    uint64_t n = std::min<uint64_t>(chunk.size(), f.bytes - at);
-    if (valid) std::memcpy(b.data + f.offset + at, chunk.data(), n);
-    at += n;
-  }
-  s.credit(at);
+  const uint8_t* from = in.raw(f.bytes);
+  if (from && in.ok() && fits(b, f)) std::memcpy(b.data + f.offset, from, f.bytes);
+}
+
+// graph buffer, 0, bytes -> nothing. The driver may wait for the GPU.
+void handlers::allocate_graph_buffer(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t id = in.get<uint32_t>();
+  in.get<uint32_t>();
+  uint64_t bytes = in.get<uint64_t>();
+  if (!in.ok()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  s.reply(reply, s.graph_buffers.allocate(id, bytes));
 }
 
 // executable graph, number of outputs, 0; then graph buffer and transfer of each

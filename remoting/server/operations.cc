@@ -12,6 +12,7 @@ namespace busbar::server {
 namespace {
 
 // ---- CUDA calls ----
+constexpr uint32_t kExecOfCall = 8;  // the first argument, behind the reply id
 struct GeneratedCall {
   uint16_t opcode;
   Operation operation;
@@ -31,6 +32,9 @@ constexpr auto kCalls = [] {
   return table;
 }();
 static_assert(kCalls.size() <= wire::kFirstOpcode);
+
+// Behind reply id, action, count and graph; see graph_nodes.cc.
+constexpr uint32_t kExecOfNodeRequest = 24;
 
 // ---- rows of wire/opcodes.h, by the kind of their handler ----
 constexpr Operation row(const char* name, wire::Op op, wire::Order order, wire::Thread thread,
@@ -59,6 +63,9 @@ constexpr auto kOperations = [] {
                                            wire::Thread::thread, ARGUMENTS_##handler(name));
   BUSBAR_OPCODES(OP)
 #undef OP
+  for (wire::Op op : {wire::Op::kernel_node, wire::Op::copy_node, wire::Op::host_node,
+                      wire::Op::batch_mem_op_node})
+    table[(uint16_t)op - wire::kFirstOpcode].exec_at = kExecOfNodeRequest;
   return table;
 }();
 

@@ -13,6 +13,21 @@ EventState* RecordOrder::named_event(const Record& r) const {
   return it == s_.events.end() ? nullptr : &it->second;
 }
 
+CUgraphExec RecordOrder::launched_exec(const Record& r) const {
+  if (r.operation->op != Op::launch_graph) return nullptr;
+  return r.decoder().get<CUgraphExec>();
+}
+
+CUgraphExec RecordOrder::changed_exec(const Record& r) const {
+  wire::Decoder in = r.decoder();
+  return in.raw(r.operation->exec_at) ? in.get<CUgraphExec>() : nullptr;
+}
+
+bool RecordOrder::waits_for_launch(CUgraphExec exec) const {
+  auto it = launches_.find(exec);
+  return it != launches_.end() && !queues_.satisfied(it->second.launch);
+}
+
 // Without what is already satisfied.
 Dependencies RecordOrder::dependencies_of(const Record& r) const {
   Dependencies d;
@@ -23,6 +38,11 @@ Dependencies RecordOrder::dependencies_of(const Record& r) const {
       d.transfer = t.id;
       d.bytes = t.bytes;
     }
+  }
+  if (CUgraphExec exec = launched_exec(r); exec && waits_for_launch(exec)) {
+    Dependencies launch = launches_.at(exec).launch;
+    d.queue = launch.queue;
+    d.sequence = launch.sequence;
   }
   EventState* e = r.operation->op == Op::wait_event && !queues_.idle() ? named_event(r) : nullptr;
   if (!e) return d;
@@ -53,7 +73,34 @@ Admission RecordOrder::park(const Record& r, const StreamState& st, const Depend
   if (!sequence) return Admission::rejected;
   if (r.operation->op == Op::record_event)
     if (EventState* e = named_event(r)) e->sequence = sequence;
+  if (CUgraphExec exec = launched_exec(r)) {
+    forget_launches();
+    ParkedLaunch& parked = launches_[exec];
+    parked.launch.queue = st.id;
+    parked.launch.sequence = sequence;
+  }
   return Admission::parked;
+}
+
+// Forgets launches that have run, each time the number of entries has doubled.
+void RecordOrder::forget_launches() {
+  if (launches_.size() < forget_at_) return;
+  std::erase_if(launches_, [this](auto& entry) {
+    return queues_.satisfied(entry.second.launch) && !queues_.busy(entry.second.changes);
+  });
+  forget_at_ = 2 * launches_.size() + kForgetAt;
+}
+
+// The caller waits for the reply, so later launches of the program come after this record.
+Admission RecordOrder::admit_change(const Record& r) {
+  CUgraphExec exec = launches_.empty() ? nullptr : changed_exec(r);
+  auto it = launches_.find(exec);
+  if (!exec || it == launches_.end()) return Admission::run;
+  ParkedLaunch& parked = it->second;
+  if (queues_.satisfied(parked.launch) && !queues_.busy(parked.changes)) return Admission::run;
+  if (!parked.changes) parked.changes = ++last_changes_;
+  return queues_.park_change(parked.changes, r, parked.launch) ? Admission::parked
+                                                               : Admission::rejected;
 }
 
 Admission RecordOrder::admit_barrier(const Record& r) {

@@ -2,10 +2,13 @@
 //
 // Records of one stream run in order. A barrier record runs after everything that is parked. A
 // record also waits for the bulk bytes that it needs, for parked records of streams that the legacy
-// stream orders with its own, and for the parked record of an event that it names.
+// stream orders with its own, and for the parked record of an event that it names. Launches of one
+// executable graph run in order, and before later changes of it.
 //
 // Thread safety: executor thread only.
 #pragma once
+#include <unordered_map>
+
 #include "server/record.h"
 #include "server/session.h"
 #include "server/stream_queue.h"
@@ -22,6 +25,8 @@ class RecordOrder {
   Admission admit(Record& r);
   // The same for a barrier record.
   Admission admit_barrier(const Record& r);
+  // The same for a record that changes an executable graph: parked launches come first.
+  Admission admit_change(const Record& r);
   // Parks a stream record that was admitted and waits for a resource.
   Admission park(const Record& r);
 
@@ -30,8 +35,21 @@ class RecordOrder {
   void bind_event(Record& r);
   Dependencies dependencies_of(const Record& r) const;
   Admission park(const Record& r, const StreamState& st, const Dependencies& dependencies);
+  CUgraphExec changed_exec(const Record& r) const;  // null: none
+  CUgraphExec launched_exec(const Record& r) const;
+  bool waits_for_launch(CUgraphExec exec) const;
+  void forget_launches();
   Session& s_;
   StreamQueues& queues_;
+  // The newest parked launch of an executable graph, and the queue of the changes behind it.
+  struct ParkedLaunch {
+    Dependencies launch;
+    uint32_t changes = 0;
+  };
+  static constexpr size_t kForgetAt = 64;
+  std::unordered_map<CUgraphExec, ParkedLaunch> launches_;
+  size_t forget_at_ = kForgetAt;
+  uint32_t last_changes_ = StreamQueues::kChanges;
 };
 
 }  // namespace busbar::server

@@ -82,7 +82,8 @@ uint64_t StreamQueues::append(uint32_t queue, const LegacyOrder& order, const Re
   parked_bytes_ += cost;
   Queue& q = make_busy(queue, order);
   q.bytes += cost;
-  if (queue != kBarrier && q.bytes > wire::kPauseStreamBytes) pause(queue, q, true);
+  if (queue != kBarrier && queue < kChanges && q.bytes > wire::kPauseStreamBytes)
+    pause(queue, q, true);
   Parked& p = q.parked.emplace_back();
   p.sequence = ++last_sequence_;
   p.record = record;
@@ -94,6 +95,11 @@ uint64_t StreamQueues::append(uint32_t queue, const LegacyOrder& order, const Re
 uint64_t StreamQueues::park(const StreamState& st, const Record& record,
                             const Dependencies& dependencies) {
   return append(st.id, order_of(st), record, dependencies);
+}
+
+uint64_t StreamQueues::park_change(uint32_t queue, const Record& record,
+                                   const Dependencies& dependencies) {
+  return append(queue, {}, record, dependencies);
 }
 
 uint64_t StreamQueues::park_barrier(const Record& record) {

@@ -36,6 +36,8 @@ class StreamQueues {
   StreamQueues(BulkTransfers& bulk, Run run) : bulk_(bulk), run_(std::move(run)) {}
 
   static constexpr uint32_t kBarrier = 0;  // the queue of barrier records
+  // Queues from here on hold changes of executable graphs. No stream has such an id.
+  static constexpr uint32_t kChanges = 1u << 31;
 
   bool idle() const { return queues_.empty(); }
   bool busy(uint32_t queue) const { return queues_.count(queue); }
@@ -46,7 +48,7 @@ class StreamQueues {
     uint32_t stream;
     bool paused;
   };
-  // Returns the changes since the last call. The queue of barriers is never paused.
+  // Returns the changes since the last call. Only queues of streams are paused.
   std::vector<PauseChange> take_pause_changes() { return std::exchange(pause_changes_, {}); }
   bool satisfied(const Dependencies& d) const;
   // True if nothing is parked that the legacy stream orders before new work of this stream.
@@ -57,6 +59,8 @@ class StreamQueues {
   uint64_t park(const StreamState& st, const Record& record, const Dependencies& dependencies);
   // The same for a barrier, which runs after everything that is parked now.
   uint64_t park_barrier(const Record& record);
+  // The same for a change of an executable graph, in a queue from kChanges on.
+  uint64_t park_change(uint32_t queue, const Record& record, const Dependencies& dependencies);
 
   // A host function of the program runs: the records behind it wait until resume().
   void hold(const StreamState& st);
@@ -78,7 +82,7 @@ class StreamQueues {
   };
   struct Queue {
     std::deque<Parked> parked;
-    uint64_t hold = 0;  // sequence number of the host function that runs; 0: none
+    uint64_t hold = 0;   // sequence number of the host function that runs; 0: none
     uint64_t bytes = 0;  // of the parked records
     bool paused = false;
     LegacyOrder order;

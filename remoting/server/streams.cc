@@ -8,6 +8,11 @@ namespace busbar::server {
 namespace {
 constexpr size_t kMaxContexts = 64;
 
+// Other ids are queues of records without a stream, which must not end with a context.
+bool valid_stream_id(uint32_t id) {
+  return id >= wire::kFirstStream && id < StreamQueues::kChanges;
+}
+
 CUresult make_context(Session& s, uint32_t id, uint32_t device, uint32_t legacy) {
   ContextState c;
   c.device = device;
@@ -33,9 +38,8 @@ bool handlers::create_context(Pipeline& p, const Record& r) {
   uint32_t id = in.get<uint32_t>(), device = in.get<uint32_t>(), legacy = in.get<uint32_t>();
   CUresult result = CUDA_ERROR_INVALID_DEVICE;
   if (in.ok() && device < s.devices.size() && s.contexts.size() < kMaxContexts)
-    // Id 0 is the queue of barrier records, which must not end with a context.
     result =
-        legacy == wire::kNoStream ? CUDA_ERROR_INVALID_VALUE : make_context(s, id, device, legacy);
+        valid_stream_id(legacy) ? make_context(s, id, device, legacy) : CUDA_ERROR_INVALID_VALUE;
   s.reply(reply, result);
   if (!result && s.contexts.size() == 1 && s.pinned.begin_growth() == Growth::begin)
     grow_pool(p);  // for the first copies
@@ -78,7 +82,7 @@ bool handlers::create_stream(Pipeline& p, const Record& r) {
   st.id = in.get<uint32_t>();
   uint32_t flags = in.get<uint32_t>();
   int32_t priority = in.get<int32_t>();
-  if (!in.ok() || st.id < wire::kFirstStream || s.streams.size() >= wire::kMaxObjects) return false;
+  if (!in.ok() || !valid_stream_id(st.id) || s.streams.size() >= wire::kMaxObjects) return false;
   st.context = r.head.context;
   st.blocking = !(flags & CU_STREAM_NON_BLOCKING);
   p.fences.check(s.cu.cuStreamCreateWithPriority(&st.handle, flags, priority));

@@ -38,16 +38,12 @@ class Worker {
 // The helper threads of a session. The executor never waits for one of them, and none of them waits
 // for another (docs/adr/056-never-wait-on-the-executor.md).
 struct Workers {
-  explicit Workers(Driver& cu) : code(cu), memory(cu), graph_function(cu), synchronize(cu) {}
+  explicit Workers(Driver& cu) : code(cu), memory(cu), synchronize(cu) {}
   // The thread of an operation that does not run on the executor.
-  Worker& of(wire::Thread thread) {
-    if (thread == wire::Thread::memory) return memory;
-    return thread == wire::Thread::graph_function ? graph_function : code;
-  }
-  Worker code;            // loads and unloads code
-  Worker memory;          // allocates and frees memory, which may wait for all work of the GPU
-  Worker graph_function;  // ends host functions inside graphs; never waits for the GPU
-  Worker synchronize;     // waits for work of the GPU and for nothing else
+  Worker& of(wire::Thread thread) { return thread == wire::Thread::memory ? memory : code; }
+  Worker code;         // loads and unloads code
+  Worker memory;       // allocates and frees memory, which may wait for all work of the GPU
+  Worker synchronize;  // waits for work of the GPU and for nothing else
 };
 
 }  // namespace busbar::server

@@ -73,6 +73,72 @@ TEST_F(ExecutorTest, LegacyStreamWithoutIdIsRejected) {
   EXPECT_EQ(create_context(wire::kNoStream), (uint32_t)CUDA_ERROR_INVALID_VALUE);
 }
 
+struct GraphCall {
+  char name;  // l: launch, c: change
+  uint64_t exec;
+  bool operator==(const GraphCall&) const = default;
+};
+std::vector<GraphCall> g_graph_calls;
+
+class GraphOrderTest : public ExecutorTest {
+ protected:
+  static constexpr uint32_t kOther = 20, kExec = 0x77, kOtherExec = 0x78, kNode = 0x88;
+  static constexpr auto kSetEnabled = (wire::Op)0x005a;
+  GraphOrderTest() {
+    g_graph_calls.clear();
+    t.cu.cuGraphLaunch = [](CUgraphExec e, CUstream) {
+      g_graph_calls.push_back({'l', (uint64_t)e});
+      return CUDA_SUCCESS;
+    };
+    t.cu.cuGraphNodeSetEnabled = [](CUgraphExec e, CUgraphNode, unsigned) {
+      g_graph_calls.push_back({'c', (uint64_t)e});
+      return CUDA_SUCCESS;
+    };
+    create_context(kLegacy);
+    send(wire::Op::create_stream, 0, {kOther, CU_STREAM_NON_BLOCKING, 0});
+    for (uint64_t exec : {kExec, kOtherExec}) t.session->objects.add(ObjectKind::exec, exec);
+    t.session->objects.add(ObjectKind::node, kNode);
+    send(wire::Op::host_function, kLegacy, {3, 0});  // later records of its stream are parked
+    executor.advance();
+  }
+  void launch(uint32_t stream, uint32_t exec) {
+    EXPECT_TRUE(send(wire::Op::launch_graph, stream, {exec, 0, 0, 0}));
+  }
+  void change(uint32_t exec) { EXPECT_TRUE(send(kSetEnabled, 0, {5, 0, exec, 0, kNode, 0, 1})); }
+  void end_host_function() {
+    EXPECT_TRUE(send(wire::Op::host_function_done, 0, {3, 0}));
+    executor.advance();
+  }
+  using Calls = std::vector<GraphCall>;
+};
+
+TEST_F(GraphOrderTest, ChangeFollowsParkedLaunchesOfItsGraph) {
+  launch(kLegacy, kExec);
+  change(kExec);
+  change(kOtherExec);
+  executor.advance();
+  EXPECT_EQ(g_graph_calls, (Calls{{'c', kOtherExec}}));
+  end_host_function();
+  EXPECT_EQ(g_graph_calls, (Calls{{'c', kOtherExec}, {'l', kExec}, {'c', kExec}}));
+}
+
+TEST_F(GraphOrderTest, LaunchFollowsParkedLaunchOfItsGraphInAnotherStream) {
+  launch(kLegacy, kExec);
+  launch(kOther, kExec);
+  executor.advance();
+  EXPECT_EQ(g_graph_calls, Calls{});
+  end_host_function();
+  change(kExec);
+  EXPECT_EQ(g_graph_calls, (Calls{{'l', kExec}, {'l', kExec}, {'c', kExec}}));
+}
+
+TEST_F(GraphOrderTest, ChangeRunsAtOnceWithoutParkedLaunch) {
+  launch(kOther, kExec);
+  change(kExec);
+  EXPECT_EQ(g_graph_calls, (Calls{{'l', kExec}, {'c', kExec}}));
+  end_host_function();
+}
+
 // Only the stream is paused: records of other streams may end the wait.
 TEST_F(ExecutorTest, StreamPausesWhileManyOfItsRecordsWait) {
   EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_SUCCESS);

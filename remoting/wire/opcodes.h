@@ -22,9 +22,8 @@ enum class Order : uint8_t {
 // executor.
 enum class Thread : uint8_t {
   executor,
-  code,            // loads and unloads code
-  memory,          // allocates and frees memory; may wait for all work of the GPU
-  graph_function,  // ends a host function inside a graph; never waits for the GPU
+  code,    // loads and unloads code
+  memory,  // allocates and frees memory; may wait for all work of the GPU
 };
 
 // OP(name, number, order, thread, handler)
@@ -106,8 +105,9 @@ enum class Thread : uint8_t {
   OP(instantiate,               0x1098, immediate, code,           session)          \
   OP(launch_graph,              0x1099, stream,    executor,       stream)           \
   OP(stage,                     0x109a, stream,    executor,       upload)           \
-  OP(stage_immediately,         0x109b, immediate, graph_function, session)          \
-  OP(graph_function_done,       0x109c, immediate, graph_function, session)          \
+  OP(stage_immediately,         0x109b, immediate, executor,       session)          \
+  OP(graph_function_done,       0x109c, immediate, executor,       session)          \
+  OP(allocate_graph_buffer,     0x109d, immediate, memory,         session)          \
   OP(kernel_node,               0x10a0, immediate, executor,       session)          \
   OP(copy_node,                 0x10a1, immediate, executor,       session)          \
   OP(host_node,                 0x10a2, immediate, executor,       session)          \

@@ -19,7 +19,8 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
   if (outputs.size() > kMaxElements) return CUDA_ERROR_NOT_SUPPORTED;
   for (auto& c : model.copies)
     if (c.in || c.conditional)
-      if (CUresult r = send_graph_input(call.link(), call.context_id(), call.stream(), c)) return r;
+      if (CUresult r = send_graph_input(call.link(), call.context_id(), *call.stream(), c))
+        return r;
   wire::Encoder<kLargeRecordBytes> e(wire::Op::launch_graph, call.context_id(), call.stream_id());
   e.put((uint64_t)exec).put((uint32_t)outputs.size()).put<uint32_t>(0);
   for (auto& c : outputs)

@@ -4,6 +4,7 @@
 
 #include "checked_size.h"
 #include "client/graph_node_request.h"
+#include "client/host_copy.h"
 #include "client/host_function.h"
 #include "client/kernel_params.h"
 #include "client/library.h"
@@ -68,9 +69,11 @@ CUresult set_copy_node(const NodeTarget& target, const CUDA_MEMCPY3D* p, GraphMo
   if (c.from_host && c.to_host) return CUDA_ERROR_NOT_SUPPORTED;
   bool host = c.from_host || c.to_host;
   if (target.change != NodeChange::add) drop_host_copy(target.node, model);
-  uint32_t staging = host ? add_host_copy(call.link(), model, c.from_host,
-                                          c.from_host ? c.source : c.target, target.node)
-                          : 0;
+  uint32_t staging = 0;
+  if (host)
+    if (CUresult r = add_host_copy(call, model, c.from_host, c.from_host ? c.source : c.target,
+                                   target.node, staging))
+      return r;
   NodeEncoder e(wire::Op::copy_node, call.context_id());
   e.put(call.reply_id());
   put_target(e, target);
