@@ -12,7 +12,8 @@ class FaultyProxy:
     """Forwards a port of 127.0.0.1 to another one.
 
     `reply_delay_seconds` delays the first bytes from the server. After `cut_after_bytes` bytes to
-    the server the connection is closed, and `was_cut` is set.
+    the server the connection is closed, and `was_cut` is set. Between lose_network() and
+    restore_network() no byte passes, and attempts to connect get no answer.
     """
 
     def __init__(
@@ -28,12 +29,29 @@ class FaultyProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.was_cut = threading.Event()
+        self._network = threading.Event()
+        self._network.set()
+        self._backlog: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def lose_network(self) -> None:
+        """The kernel drops attempts to connect once the backlog is full."""
+        self._network.clear()
+        self._listener.listen(0)
+        with contextlib.suppress(TimeoutError):
+            while True:
+                self._backlog.append(socket.create_connection(("127.0.0.1", self.port), 0.3))
+
+    def restore_network(self) -> None:
+        for s in self._backlog:
+            s.close()
+        self._network.set()
 
     def _accept(self) -> None:
         while True:
             try:
                 client, _ = self._listener.accept()
+                self._network.wait()
                 server = socket.create_connection(("127.0.0.1", self._target_port))
             except OSError:
                 return
@@ -49,6 +67,7 @@ class FaultyProxy:
                 if first and not to_server:
                     time.sleep(self._delay)
                 first = False
+                self._network.wait()
                 sink.sendall(data)
                 forwarded += len(data)
                 if to_server and self._cut_after is not None and forwarded > self._cut_after:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.fleet.proxy import FaultyProxy
 from tests.remoting.modes import MODES
 from tests.remoting.node import LocalNode
 
@@ -17,34 +19,67 @@ CASES = (
     "output_is_flushed",
     "upload_waits",
 )
+BULK_CASE = "bulk_connection_opens_later"
 SECONDS = 30
 
 
-def test_bulk_connection_opens_while_the_launcher_restarts(
-    compiled: Callable[[str], Path],
-) -> None:
-    name = "bulk_connection_opens_later"
-    node = LocalNode()
-    program = subprocess.Popen(
-        [compiled("progress"), name],
-        env=node.remote_environment(BUSBAR_TRANSPORT="tls"),
+@contextmanager
+def ready_program(program: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a program that opens its bulk connection after the next line of input."""
+    process = subprocess.Popen(
+        [program, BULK_CASE],
+        env=env,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
-        assert program.stderr and program.stderr.readline() == "ready\n"
-        node.launcher.kill()
-        node.launcher.wait()
-        assert program.stdin
-        program.stdin.write("\n")
-        program.stdin.flush()
-        node.restart()
-        assert program.communicate(timeout=SECONDS)[0] == f"{name}: passed\n"
+        assert process.stderr and process.stderr.readline() == "ready\n"
+        yield process
     finally:
-        program.kill()
+        process.kill()
+        process.wait()
+
+
+def go_on(process: subprocess.Popen[str]) -> None:
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def test_bulk_connection_opens_while_the_launcher_restarts(
+    compiled: Callable[[str], Path],
+) -> None:
+    node = LocalNode()
+    env = node.remote_environment(BUSBAR_TRANSPORT="tls")
+    try:
+        with ready_program(compiled("progress"), env) as process:
+            node.launcher.kill()
+            node.launcher.wait()
+            go_on(process)
+            node.restart()
+            assert process.communicate(timeout=SECONDS)[0] == f"{BULK_CASE}: passed\n"
+    finally:
         node.stop()
+
+
+def test_bulk_connection_opens_after_10_seconds_without_network(
+    node: LocalNode, compiled: Callable[[str], Path]
+) -> None:
+    proxy = FaultyProxy(node.port)
+    env = node.remote_environment(BUSBAR_TRANSPORT="tls")
+    ticket = Path(env["BUSBAR_TICKET_FILE"])
+    ticket.write_text(
+        ticket.read_text().replace(f"127.0.0.1 {node.port}", f"127.0.0.1 {proxy.port}")
+    )
+    with closing(proxy), ready_program(compiled("progress"), env) as process:
+        proxy.lose_network()
+        go_on(process)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(10)
+        proxy.restore_network()
+        assert process.communicate(timeout=SECONDS)[0] == f"{BULK_CASE}: passed\n"
 
 
 @pytest.mark.parametrize("mode", MODES)

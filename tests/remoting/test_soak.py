@@ -10,11 +10,16 @@ import pytest
 
 from deploy.supervisor import wait_for
 from tests.remoting.node import LocalNode
-from tests.suites.soak import find_leftovers, soak
+from tests.suites import soak_starvation
+from tests.suites.soak_kills import find_leftovers, soak
 
 
 def test_kills_leave_no_resources() -> None:
     assert soak(8) == []
+
+
+def test_program_with_full_pools_progresses_on_5_percent_of_a_core() -> None:
+    assert soak_starvation.soak(16) == []
 
 
 def test_remaining_session_is_detected(compiled: Callable[[str], Path]) -> None:

@@ -1,0 +1,101 @@
+"""Full pools on 5 % of a core, a part of `./test --long soak`.
+
+A program copies, records events and makes streams on several threads until all pools are used up.
+It and its session server are stopped until they have used 5 % of a core. Copies of one more thread
+must complete all the time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from deploy.supervisor import wait_for
+from tests.remoting.conftest import compile_program
+from tests.remoting.modes import MODES
+from tests.remoting.node import LocalNode
+
+SHARE = 0.05
+"""Of a core, for the program and its session server together."""
+RUNNING_SECONDS = 0.005
+LONGEST_GAP_SECONDS = 5.0
+PATIENCE_SECONDS = 120.0
+PROCESS_CLOCK = 2
+"""Kind of the clocks that Linux has for the processor time of each process."""
+
+
+def processor_seconds(pids: Iterable[int]) -> float:
+    """Return the processor time that running processes have used."""
+    return sum(time.clock_gettime(~pid << 3 | PROCESS_CLOCK) for pid in pids)
+
+
+def starve(program: subprocess.Popen[str], server: int, seconds: float) -> float:
+    """Let both processes together use 5 % of a core for some time, or until the program ends.
+
+    Returns the share of a core that they used.
+    """
+    pids = (program.pid, server)
+    begin, before, used = time.monotonic(), processor_seconds(pids), 0.0
+    while (elapsed := time.monotonic() - begin) < seconds and program.poll() is None:
+        used = processor_seconds(pids) - before
+        signal_all(pids, signal.SIGSTOP)
+        time.sleep(max(used / SHARE - elapsed, 0))
+        signal_all(pids, signal.SIGCONT)
+        time.sleep(RUNNING_SECONDS)
+    return used / elapsed
+
+
+def signal_all(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float) -> list[str]:
+    """Run the program in one mode. Return the problems."""
+    program = subprocess.Popen(
+        [binary, "mix", f"{seconds:.0f}"],
+        env=node.remote_environment(**MODES[mode]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def server() -> int:
+        return next((s.pid for s in node.sessions() if s.client_pid == program.pid), 0)
+
+    wait_for("the session", lambda: server() > 0, node.folder / "launcher.log", 30)
+    share = starve(program, server(), seconds)
+    try:
+        out, err = program.communicate(timeout=PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        out, err = program.communicate()
+    print(f"{mode}: {out.strip()}; {share:.1%} of a core", flush=True)
+    found = re.search(r"longest gap (\S+) s", out)
+    if not found or not out.startswith("mix: passed"):
+        return [f"{mode}: the program failed: {out}{err[-2000:]}"]
+    if float(found[1]) > LONGEST_GAP_SECONDS:
+        return [f"{mode}: no completion for {found[1]} s"]
+    return []
+
+
+def soak(seconds: float) -> list[str]:
+    """Run with shared memory and with TLS for half of the time each. Return the problems."""
+    binary = compile_program("backpressure", Path(tempfile.mkdtemp(prefix="busbar-starved-")))
+    node = LocalNode()
+    try:
+        return [
+            problem
+            for mode in ("shared memory", "TLS")
+            for problem in run_mode(node, binary, mode, seconds / 2)
+        ]
+    finally:
+        node.stop()
