@@ -9,7 +9,8 @@ namespace busbar::server {
 namespace {
 constexpr int kSpinRounds = 200;
 constexpr auto kPollPause = std::chrono::microseconds(50);
-constexpr uint64_t kLinkPushBytes = 64 << 10;  // larger data uses the bulk connection
+constexpr auto kFullPause = std::chrono::milliseconds(1);  // while the client reads nothing
+constexpr uint64_t kLinkPushBytes = 64 << 10;              // larger data uses the bulk connection
 }  // namespace
 
 void Completions::add(CompletionFence fence) {
@@ -170,8 +171,9 @@ bool Completions::publish_completed(std::unique_lock<std::mutex>& lock) {
 // With one stream the driver wakes this thread; with several it polls. The work before the event of
 // one stream may wait for the program, and the program for another stream: run_beside() sees that.
 void Completions::wait_for_progress(std::unique_lock<std::mutex>& lock) {
-  if (pending_.size() > 1 || !s_.link.has_room()) {
-    added_.wait_for(lock, kPollPause);
+  bool room = s_.link.has_room();
+  if (pending_.size() > 1 || !room) {
+    added_.wait_for(lock, room ? kPollPause : kFullPause);
     return;
   }
   CUevent event = pending_.begin()->second.front().event;

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 from tests.remoting.modes import MODES
 from tests.remoting.node import LocalNode
+from tests.suites.soak_kills import Footprint
 
 COUNTS = {
     "copies_in": 100_000,
@@ -21,6 +25,9 @@ COUNTS = {
 }
 """Copies, events or streams. So many in `all_pools` that the client pauses a stream."""
 SECONDS = 60
+STOPPED_BYTES = 500 << 20
+"""Of a session server: its pinned memory has at most 256 MiB."""
+WATCH_SECONDS = 3
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -37,3 +44,26 @@ def test_program_ends_with_correct_results(
         check=False,
     )
     assert done.stdout == f"{name}: passed\n", done.stdout + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_session_of_a_stopped_program_keeps_little_data(
+    node: LocalNode, compiled: Callable[[str], Path], mode: str
+) -> None:
+    program = subprocess.Popen(
+        [compiled("backpressure"), "reads_later", "20000"],
+        env=node.remote_environment(**MODES[mode]),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        os.waitid(os.P_PID, program.pid, os.WSTOPPED | os.WNOWAIT)
+        server = next(s.pid for s in node.sessions() if s.client_pid == program.pid)
+        end = time.monotonic() + WATCH_SECONDS
+        while time.monotonic() < end:
+            assert Footprint.of(server).resident_bytes < STOPPED_BYTES
+        program.send_signal(signal.SIGCONT)
+        assert program.communicate(timeout=SECONDS)[0] == "reads_later: passed\n"
+    finally:
+        program.kill()
+        program.wait()

@@ -3,6 +3,7 @@
  * time and prints the longest time between two completions of one more stream. */
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <time.h>
 #include "check.h"
 
@@ -237,6 +238,26 @@ static void all_pools(unsigned count) {
   free(slots);
 }
 
+/* Stops itself behind many copies out, whose data nothing reads then. */
+static void reads_later(unsigned count) {
+  enum { PIECE = 64 << 10 };
+  CUstream stream;
+  CUdeviceptr p;
+  unsigned char* back;
+  OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  OK(cuMemAlloc(&p, PIECE));
+  OK(cuMemsetD8(p, 9, PIECE));
+  OK(cuMemHostAlloc((void**)&back, PIECE, 0));
+  OK(cuCtxSynchronize());
+  for (unsigned i = 0; i < count; ++i) OK(cuMemcpyDtoHAsync(back, p, PIECE, stream));
+  raise(SIGSTOP);
+  OK(cuStreamSynchronize(stream));
+  if (back[0] != 9 || back[PIECE - 1] != 9) {
+    printf("the copies are wrong\n");
+    exit(1);
+  }
+}
+
 static double end;
 
 struct part {
@@ -286,9 +307,10 @@ int main(int n, char** v) {
   static const struct {
     const char* name;
     void (*run)(unsigned count);
-  } all[] = {{"copies_in", copies_in}, {"blocked_stream", blocked_stream},
-             {"both_ways", both_ways}, {"events", events},
-             {"streams", streams},     {"all_pools", all_pools}};
+  } all[] = {{"copies_in", copies_in},    {"blocked_stream", blocked_stream},
+             {"both_ways", both_ways},    {"events", events},
+             {"streams", streams},        {"all_pools", all_pools},
+             {"reads_later", reads_later}};
   unsigned count = n > 2 ? (unsigned)atoi(v[2]) : 1000;
   double begin = now();
   create_context();
