@@ -220,5 +220,12 @@ def soak(seconds: float) -> list[str]:
             )
     finally:
         node.stop()
+    with suppress(SystemExit):
+        wait_for(
+            "the end of every process",
+            lambda: not list(processes(node)),
+            node.folder / "launcher.log",
+            20,
+        )
     run.problems += [f"process {pid} outlived the launcher" for pid in processes(node)]
     return run.problems
