@@ -32,11 +32,10 @@ constexpr const char* kDevices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev
 
 bool build_root(const CageSettings& settings) {
   mode_t before = umask(0022);  // the cage's user must see its folders
-  FileTree tree(settings.mount_point, settings.user_namespace);
+  FileTree tree(settings.mount_point);
   for (auto* path : {"/tmp", "/dev/shm"}) tree.add_memory(path);  // shown paths may lie in them
   for (auto& path : settings.shown) tree.show(path);
   for (auto& path : settings.writable) tree.show_writable(path);
-  for (auto& path : settings.own) tree.show_own(path);
   for (auto* path : kDevices) tree.show_writable(path);
   for (auto* path : {control::kCageSockets, control::kCageImages, control::kCageKernels})
     tree.add_folder(path);
@@ -51,7 +50,6 @@ bool restrict_files(const CageSettings& settings) {
   for (auto* path : {"/tmp", "/dev/shm", control::kImages}) files.permit(path, FileAccess::folder);
   for (auto& path : settings.shown) files.permit(path, FileAccess::read);
   for (auto& path : settings.writable) files.permit(path, FileAccess::device);
-  for (auto& path : settings.own) files.permit(path, FileAccess::folder);
   for (auto* path : kDevices) files.permit(path, FileAccess::device);
   files.permit("/proc", FileAccess::read);
   files.permit(control::kSockets, FileAccess::sockets);

@@ -14,7 +14,6 @@ struct CageSettings {
   std::string mount_point;            // an empty folder
   std::vector<std::string> shown;     // paths of the machine, read-only
   std::vector<std::string> writable;  // paths of the machine
-  std::vector<std::string> own;       // folders of this user, writable for the cage's user
   std::vector<int> groups;            // of ControlGroups::create()
   int user_namespace = -1;            // of a CageUser; -1: the cage has this process's user
   bool writes_kernels = false;        // changes the compiled kernels of its tenant

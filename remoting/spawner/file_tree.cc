@@ -48,8 +48,7 @@ bool make_read_only(const std::string& path) {
 }
 }  // namespace
 
-FileTree::FileTree(std::string folder, int user_namespace)
-    : folder_(std::move(folder)), user_namespace_(user_namespace) {
+FileTree::FileTree(std::string folder) : folder_(std::move(folder)) {
   ok_ = mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
         mount("cage", folder_.c_str(), "tmpfs", kPlain, kMemoryOptions) == 0;
 }
@@ -78,15 +77,6 @@ void FileTree::show(const std::string& path) {
 
 void FileTree::show_writable(const std::string& path) {
   bind(path, true);
-}
-
-void FileTree::show_own(const std::string& path) {
-  if (user_namespace_ < 0) return show_writable(path);
-  std::string target = inside(path);
-  make_folders(target);
-  int tree = copy_mount({path, target, true, false}, user_namespace_);
-  ok_ = tree >= 0 && attach_mount(tree, target) && ok_;
-  if (tree >= 0) close(tree);
 }
 
 void FileTree::add_folder(const std::string& path) {

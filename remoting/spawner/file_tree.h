@@ -10,14 +10,13 @@ namespace busbar::spawner {
 class FileTree {
  public:
   // Mounts an empty file system at `folder`, which must exist. Hides all mounts that follow from
-  // other namespaces. `user_namespace` is that of the cage's user, or -1.
-  FileTree(std::string folder, int user_namespace);
+  // other namespaces.
+  explicit FileTree(std::string folder);
 
   // Shows a file or folder under its own path. A path that does not exist is skipped. A symbolic
   // link is copied. Devices work and programs can be executed; nothing has set-user-id rights.
   void show(const std::string& path);  // read-only
   void show_writable(const std::string& path);
-  void show_own(const std::string& path);  // a folder of this user, writable for the cage's user
   void add_folder(const std::string& path);
   void add_memory(const std::string& path);  // an empty file system without programs
   void add_processes();  // /proc of this PID namespace, if the system permits it
@@ -30,7 +29,6 @@ class FileTree {
   std::string inside(const std::string& path) const { return folder_ + path; }
   void bind(const std::string& path, bool writable);
   const std::string folder_;
-  const int user_namespace_;
   bool ok_ = true;
 };
 

@@ -12,6 +12,7 @@
 #include "control/hex.h"
 #include "control/log.h"
 #include "control/messages.h"
+#include "softgpu/device/use_page.h"
 #include "spawner/file_tree.h"
 
 extern char** environ;
@@ -22,7 +23,8 @@ namespace {
 constexpr char kUsers[] = "2000000000-2000004095";         // outside of the ranges of distributions
 constexpr size_t kMaxLine = 4096, kMaxLogBytes = 1 << 20;  // the rest of a session's log is lost
 constexpr int kLinesAtOnce = 64;                           // other sessions and the launcher wait
-constexpr char kCompilerFd[] = "4";  // of the session server, behind its start socket
+// Descriptors of the session server, behind its start socket.
+constexpr char kCompilerFd[] = "4", kUseFd[] = "5";
 const std::vector<std::string> kLibraries = {
     "/lib",       "/lib64",         "/usr/lib",         "/usr/lib64",
     "/usr/lib32", "/usr/local/lib", "/etc/ld.so.cache", "/etc/machine-id"};
@@ -100,6 +102,7 @@ Sessions::Sessions(const Settings& settings, bool can_cage)
       users_(can_cage ? variable("BUSBAR_CAGE_USERS", kUsers) : "",
              make_folders({settings.runtime + "/cage", kernels_, devices_})) {
   if (access(compiler_program_.c_str(), X_OK)) compiler_program_.clear();
+  chmod(devices_.c_str(), 0755);  // sessions read it
 }
 
 CageSettings Sessions::cage(const Session& session, int log, const std::vector<int>& groups) const {
@@ -122,15 +125,17 @@ CagedProcess Sessions::start_compiler(int socket, CageSettings cage) const {
                      {socket}, true);
 }
 
-CagedProcess Sessions::start_server(int start_socket, int compiler_socket,
+CagedProcess Sessions::start_server(int start_socket, int compiler_socket, int use_fd,
                                     CageSettings cage) const {
   cage.shown.push_back(folder_of(settings_.session_program));
   std::vector<int> inherited = {start_socket};
   auto environment = environment_with({"BUSBAR_SOFTGPU_DIR=" + devices_});
   if (compiler_socket >= 0) {
     inherited.push_back(compiler_socket);
-    cage.own = {devices_};
     environment.push_back(std::string("BUSBAR_SOFTGPU_COMPILER_FD=") + kCompilerFd);
+    cage.shown.push_back(devices_);
+    inherited.push_back(use_fd);
+    environment.push_back(std::string(softgpu::kUseVariable) + "=" + kUseFd);
   } else {
     append(cage.shown, kNvidiaPaths);
     cage.writable = kNvidiaDevices;
@@ -160,9 +165,11 @@ control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
   if (can_cage_ && !compiler_program_.empty() &&
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0)
     session.compiler = start_compiler(pair[1], cage(session, log[1], groups));
-  session.server = start_server(start_socket, pair[0], cage(session, log[1], groups));
+  auto use = pair[0] >= 0 ? softgpu::create_use_file(devices_) : softgpu::UseFile{};
+  session.use_file = use.path;
+  session.server = start_server(start_socket, pair[0], use.fd, cage(session, log[1], groups));
   for (int group : groups) ::close(group);
-  close_all({pair[0], pair[1], log[1]});
+  close_all({pair[0], pair[1], log[1], use.fd});
   if (session.server.pid < 0) {
     end(session);
     return {};
@@ -197,6 +204,7 @@ control::SpawnReply Sessions::open(const control::SpawnRequest& request) {
 void Sessions::end(Session& s) {
   if (s.compiler.pid > 0 && kill(s.compiler.pid, SIGKILL) == 0) waitpid(s.compiler.pid, nullptr, 0);
   copy_log(s);
+  unlink(s.use_file.c_str());
   close_all({s.exit_pipe, s.server.mount_namespace, s.server.root, s.compiler.mount_namespace,
              s.compiler.root, s.user.name_space, s.log});
 }

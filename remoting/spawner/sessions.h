@@ -40,11 +40,13 @@ class Sessions {
     int exit_pipe = -1;
     int log = -1;  // receives what its processes write to standard error
     size_t logged_bytes = 0;
+    std::string use_file;  // the page of its use of the software GPUs
   };
   CageSettings cage(const Session& session, int log, const std::vector<int>& groups) const;
   void copy_log(Session& session);
   CagedProcess start_compiler(int socket, CageSettings cage) const;
-  CagedProcess start_server(int start_socket, int compiler_socket, CageSettings cage) const;
+  CagedProcess start_server(int start_socket, int compiler_socket, int use_fd,
+                            CageSettings cage) const;
   void end(Session& session);
   void has_ended(pid_t pid, int status);
   const Settings settings_;

@@ -55,11 +55,11 @@ constexpr struct {
 
 // Return the value of an attribute, 0 if it does not apply; nullopt if there is no such attribute.
 std::optional<int> attribute(const DeviceState& d, CUdevice_attribute a) {
-  SharedDevice* s = d.engine->shared();
+  const DeviceConfig& c = d.engine->config();
   switch (a) {
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return (int)s->multiprocessors;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return (int)s->compute_major;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return (int)s->compute_minor;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return (int)c.multiprocessors;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return (int)c.compute_major;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return (int)c.compute_minor;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return d.ordinal + 1;
     default: break;
   }
@@ -136,8 +136,8 @@ API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute a, CUdevice dev
 API CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
   REQUIRE_DEVICE_STATE(d, dev);
   if (!major || !minor) return CUDA_ERROR_INVALID_VALUE;
-  *major = (int)d->engine->shared()->compute_major;
-  *minor = (int)d->engine->shared()->compute_minor;
+  *major = (int)d->engine->config().compute_major;
+  *minor = (int)d->engine->config().compute_minor;
   return CUDA_SUCCESS;
 }
 

@@ -67,9 +67,9 @@ API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfuncti
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION: {
-      SharedDevice* d = device_at(k->module->ordinal)->engine->shared();
+      const DeviceConfig& d = device_at(k->module->ordinal)->engine->config();
       // NOLINTNEXTLINE(custom-unchecked-product): the version of an architecture
-      *value = (int)(d->compute_major * 10 + d->compute_minor);
+      *value = (int)(d.compute_major * 10 + d.compute_minor);
       return CUDA_SUCCESS;
     }
     default:

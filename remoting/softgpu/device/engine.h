@@ -1,85 +1,58 @@
-// The part of a software GPU that all processes share: one file for each device, mapped by every
-// process that uses it. It grants the engine in turns and accounts for memory.
+// A software GPU as this process and others on the machine use it.
 //
-// Thread safety: SharedDevice::mutex guards all members that are not atomic. All functions of
-// Engine take it, except reap, whose caller holds it. Only acquire blocks for long.
+// Thread safety: any thread, except acquire and release, which are for one thread at a time, and
+// contended, which may be called while no thread is in acquire. Only acquire blocks for long.
 #pragma once
-#include <pthread.h>
 #include <sys/types.h>
 
-#include <atomic>
-#include <cstdint>
-#include <string>
+#include <mutex>
+#include <vector>
+
+#include "softgpu/device/device_config.h"
+#include "softgpu/device/own_page.h"
+#include "softgpu/device/turns.h"
 
 namespace softgpu {
 
-constexpr uint32_t kSlots = 256;  // processes on one device at the same time
 constexpr uint64_t kSliceNanoseconds = 2'000'000;
-constexpr int kMaxDevices = 16;
 
-// One process on one device.
-struct Slot {
-  pid_t pid;  // 0: the slot is free; of the PID namespace of the process
-  uint64_t memory_bytes;
-  std::atomic<uint64_t> busy_nanoseconds;
-  std::atomic<uint64_t> turns;    // times that it held the engine
-  std::atomic<uint32_t> granted;  // futex word: 1 while it holds the engine
+// What a process says about its use of a device. All values but the file are its claims.
+struct ProcessUse {
+  ino_t file;  // identifies the process
+  pid_t pid;   // of its PID namespace
+  uint64_t memory_bytes, busy_nanoseconds, turns;
 };
 
-struct SharedDevice {
-  uint32_t magic, version;
-  pthread_mutex_t mutex;  // robust, shared between processes
-  uint64_t memory_bytes;
-  uint32_t multiprocessors, compute_major, compute_minor;
-  int32_t holder;                                    // slot that holds the engine; -1: none
-  uint32_t queue[kSlots], queue_head, queue_length;  // slots that wait for the engine, in order
-  std::atomic<uint64_t> busy_nanoseconds;
-  Slot slots[kSlots];
-};
-
-struct DeviceConfig {
-  int count = 1;
-  uint64_t memory_bytes = 8ull << 30;
-  uint32_t multiprocessors = 16, compute_major = 12, compute_minor = 0;
-};
-
-// Read BUSBAR_SOFTGPU_{DEVICES,MEMORY_BYTES,MULTIPROCESSORS,COMPUTE_CAPABILITY} with the defaults
-// above.
-DeviceConfig config_from_environment();
-// Return the folder of the device files: BUSBAR_SOFTGPU_DIR, or one of this user in /dev/shm.
-std::string state_directory();
-
-// The access of this process to one device.
 class Engine {
  public:
-  // Open a device. Return null if its file cannot be created or belongs to another user, or if all
-  // slots are taken.
-  static Engine* open(int index, const DeviceConfig& config, bool take_slot);
+  // Open a device. `takes_part`: this process uses the device and has a page for that. Return null
+  // if the folder of the devices cannot be used.
+  static Engine* open(int index, const DeviceConfig& config, bool takes_part);
 
   // Charge memory to this process. Return false if the device does not have as much free memory.
+  // For a session the launcher limits the memory of all, so that only its own counts here.
   bool charge(uint64_t bytes);
   void refund(uint64_t bytes);
-  uint64_t used_bytes();  // of all live processes
-  uint64_t total_bytes() const { return shared_->memory_bytes; }
+  uint64_t used_bytes();  // of all live processes; at most total_bytes()
+  uint64_t total_bytes() const { return config_.memory_bytes; }
+  const DeviceConfig& config() const { return config_; }
+  std::vector<ProcessUse> processes();  // that are alive
 
-  void acquire();  // blocks until the engine is granted, in order of arrival
-  void release(uint64_t busy_nanoseconds);
-  bool contended() const { return __atomic_load_n(&shared_->queue_length, __ATOMIC_RELAXED) != 0; }
-
-  SharedDevice* shared() { return shared_; }
-  void lock();  // for readers of shared() such as NVML
-  void unlock();
-  // Free the slots of processes that have ended. The caller holds the lock.
-  void reap();
+  void acquire() { turns_.acquire(); }  // blocks until the turn of this process
+  void release(uint64_t busy_nanoseconds) { turns_.release(busy_nanoseconds); }
+  bool contended() const { return turns_.contended(); }
 
  private:
-  bool take_slot();  // false: all slots are taken
-  void leave_queue(int slot);
-  void grant_next();
-  bool is_alive(int slot) const;
-  SharedDevice* shared_ = nullptr;
-  int file_ = -1;  // each process locks the byte of its slot, until it ends
-  int slot_ = -1;
+  Engine(int index, const DeviceConfig& config, const OwnPage& own);
+  const int index_;
+  const DeviceConfig config_;
+  const OwnPage own_;
+  DeviceUse unused_{};  // in place of a page
+  DeviceUse& use_;
+  PeerPages pages_of_turns_;
+  Turns turns_;
+  std::mutex mutex_;  // guards pages_
+  PeerPages pages_;
 };
 
 }  // namespace softgpu

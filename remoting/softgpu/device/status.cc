@@ -14,23 +14,16 @@ int main() {
                    state_directory().c_str());
       return 1;
     }
-    e->lock();
-    e->reap();
-    auto* d = e->shared();
-    std::printf(
-        "{\"uuid\": \"%s\", \"memory_bytes\": %llu, \"busy_nanoseconds\": %llu, \"processes\": [",
-        uuid_text(i).c_str(), (unsigned long long)d->memory_bytes,
-        (unsigned long long)d->busy_nanoseconds.load());
+    std::printf("{\"uuid\": \"%s\", \"memory_bytes\": %llu, \"processes\": [", uuid_text(i).c_str(),
+                (unsigned long long)e->total_bytes());
     const char* comma = "";
-    for (auto& s : d->slots)
-      if (s.pid) {
-        std::printf(
-            "%s{\"pid\": %d, \"memory_bytes\": %llu, \"busy_nanoseconds\": %llu, \"turns\": %llu}",
-            comma, s.pid, (unsigned long long)s.memory_bytes,
-            (unsigned long long)s.busy_nanoseconds.load(), (unsigned long long)s.turns.load());
-        comma = ", ";
-      }
+    for (auto& p : e->processes()) {
+      std::printf(
+          "%s{\"pid\": %d, \"memory_bytes\": %llu, \"busy_nanoseconds\": %llu, \"turns\": %llu}",
+          comma, p.pid, (unsigned long long)p.memory_bytes, (unsigned long long)p.busy_nanoseconds,
+          (unsigned long long)p.turns);
+      comma = ", ";
+    }
     std::printf("]}\n");
-    e->unlock();
   }
 }

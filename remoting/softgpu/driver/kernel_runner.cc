@@ -74,7 +74,7 @@ CUresult pack(const KernelState* k, void** params, void** extra, std::vector<uin
 CUresult check_cooperative(Context* c, KernelState* k, const Launch& l) {
   int blocks = 0;
   if (CUresult r = occupancy(k, (int)l.threads(), l.dynamic_shared_bytes, &blocks)) return r;
-  uint64_t room = volume((uint32_t)blocks, c->device->engine->shared()->multiprocessors, 1);
+  uint64_t room = volume((uint32_t)blocks, c->device->engine->config().multiprocessors, 1);
   return l.blocks() > room ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 

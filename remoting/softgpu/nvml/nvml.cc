@@ -1,10 +1,11 @@
-// NVML of the software GPU: NVIDIA's public interface to the shared device files.
+// NVML of the software GPU: NVIDIA's public interface to the pages of processes.
 #include <nvml.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -20,9 +21,9 @@ namespace {
 struct Device {
   int index = 0;
   Engine* engine = nullptr;
-  uint64_t busy_before = 0;  // nanoseconds, at the last sample
-  uint64_t sampled_at = 0;   // nanoseconds; 0: never
-  unsigned utilisation = 0;  // percent
+  std::map<ino_t, uint64_t> busy_before;  // nanoseconds of each process, at the last sample
+  uint64_t sampled_at = 0;                // nanoseconds; 0: never
+  unsigned utilisation = 0;               // percent
 };
 std::mutex g_mutex;
 int g_references = 0;
@@ -35,17 +36,28 @@ Device* device(nvmlDevice_t h) {
   return nullptr;
 }
 
+// Return the time that processes say they had the engine since the last sample, each not more than
+// `elapsed`.
+uint64_t busy_since_sample(Device& d, uint64_t elapsed) {
+  uint64_t total = 0;
+  std::map<ino_t, uint64_t> busy;
+  for (auto& p : d.engine->processes()) {
+    uint64_t before = d.busy_before[p.file];
+    total += p.busy_nanoseconds > before ? std::min(p.busy_nanoseconds - before, elapsed) : 0;
+    busy[p.file] = p.busy_nanoseconds;
+  }
+  d.busy_before = std::move(busy);
+  return total;
+}
+
 // Return the percentage of time that the engine was held since the last sample. Samples are at
 // least 100 ms apart.
 unsigned utilisation(Device& d) {
-  uint64_t at = now(), busy = d.engine->shared()->busy_nanoseconds;
-  if (at - d.sampled_at >= 100'000'000) {
-    d.utilisation = d.sampled_at ? (unsigned)std::min<uint64_t>(
-                                       100, (busy - d.busy_before) * 100 / (at - d.sampled_at))
-                                 : 0;
-    d.busy_before = busy;
-    d.sampled_at = at;
-  }
+  uint64_t at = now(), elapsed = at - d.sampled_at;
+  if (elapsed < 100'000'000) return d.utilisation;
+  uint64_t busy = busy_since_sample(d, elapsed);
+  d.utilisation = d.sampled_at ? (unsigned)std::min<uint64_t>(100, busy * 100 / elapsed) : 0;
+  d.sampled_at = at;
   return d.utilisation;
 }
 }  // namespace
@@ -234,15 +246,15 @@ API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t h, nvmlUtilization_t
 API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t h, int* major, int* minor) {
   REQUIRE_NVML_DEVICE(d, h);
   REQUIRE_ARGUMENT(major && minor);
-  *major = (int)d->engine->shared()->compute_major;
-  *minor = (int)d->engine->shared()->compute_minor;
+  *major = (int)d->engine->config().compute_major;
+  *minor = (int)d->engine->config().compute_minor;
   return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t h, nvmlDeviceArchitecture_t* out) {
   REQUIRE_NVML_DEVICE(d, h);
   REQUIRE_ARGUMENT(out);
-  auto* e = d->engine->shared();
+  const DeviceConfig* e = &d->engine->config();
   switch (e->compute_major) {
     case 7: *out = e->compute_minor < 5 ? NVML_DEVICE_ARCH_VOLTA : NVML_DEVICE_ARCH_TURING; break;
     case 8: *out = e->compute_minor < 9 ? NVML_DEVICE_ARCH_AMPERE : NVML_DEVICE_ARCH_ADA; break;
@@ -267,10 +279,7 @@ API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t h, unsigne
   REQUIRE_NVML_DEVICE(d, h);
   REQUIRE_ARGUMENT(count);
   unsigned room = *count, n = 0;
-  d->engine->lock();
-  d->engine->reap();
-  for (auto& s : d->engine->shared()->slots) {
-    if (!s.pid) continue;
+  for (auto& s : d->engine->processes()) {
     if (n < room && out) {
       out[n] = {};
       out[n].pid = (unsigned)s.pid;
@@ -279,7 +288,6 @@ API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t h, unsigne
     }
     ++n;
   }
-  d->engine->unlock();
   *count = n;
   return n > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
