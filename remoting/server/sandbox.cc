@@ -3,8 +3,8 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "control/system_call_filter.h"
 
 #include <cstdlib>
 
@@ -21,16 +21,13 @@ bool set_limits() {
   return setrlimit(RLIMIT_NOFILE, &files) == 0 && ok;
 }
 
-long install(const std::vector<sock_filter>& code, unsigned flags) {
-  sock_fprog program{(unsigned short)code.size(), const_cast<sock_filter*>(code.data())};
-  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC | flags, &program);
-}
-
-bool install_filter(DriverKind driver, int& violations) {
+bool restrict_calls(DriverKind driver, int& violations) {
   // Another filter of this process may have a listener already, and old kernels have none.
-  violations = (int)install(session_filter(driver, SECCOMP_RET_USER_NOTIF),
-                            SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_TSYNC_ESRCH);
-  return violations >= 0 || install(session_filter(driver, SECCOMP_RET_KILL_PROCESS), 0) == 0;
+  violations = (int)control::install_filter(
+      session_filter(driver, SECCOMP_RET_USER_NOTIF),
+      SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_TSYNC_ESRCH);
+  return violations >= 0 ||
+         control::install_filter(session_filter(driver, SECCOMP_RET_KILL_PROCESS), 0) == 0;
 }
 }  // namespace
 
@@ -42,7 +39,7 @@ Isolation enter_sandbox(DriverKind driver) {
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   i.no_new_privs = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
   i.resource_limits = set_limits();
-  i.seccomp = install_filter(driver, i.violations);
+  i.seccomp = restrict_calls(driver, i.violations);
   return i;
 }
 

@@ -2,20 +2,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/sched.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "control/system_call_filter.h"
+
 namespace busbar::server {
 
+using control::SystemCallFilter;
+
 namespace {
-constexpr unsigned kFirstX32Call = 0x40000000;
 constexpr int kSetVma = 0x53564d41;  // PR_SET_VMA: glibc names its mappings
 
 // Calls with any arguments, the most frequent ones first. The list was made from the calls of the
@@ -42,56 +41,7 @@ const int kPermitted[] = {
     SYS_getcpu, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getrandom, SYS_getrusage,
     SYS_sysinfo};
 
-class Filter {
- public:
-  explicit Filter(unsigned otherwise) : otherwise_(otherwise) {
-    load(offsetof(seccomp_data, arch));
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
-    finish(SECCOMP_RET_KILL_PROCESS);
-    load(offsetof(seccomp_data, nr));
-    // The x32 variants have other numbers.
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kFirstX32Call, 0, 1));
-    finish(SECCOMP_RET_KILL_PROCESS);
-  }
-
-  void permit(int call) { answer(call, SECCOMP_RET_ALLOW); }
-  void refuse(int call, int error) { answer(call, SECCOMP_RET_ERRNO | (unsigned)error); }
-  // Permits a call if its argument is one of the values.
-  void permit_values(int call, unsigned argument, const std::vector<unsigned>& values) {
-    permit_masked(call, argument, ~0u, values);
-  }
-  // Permits a call if the bits of `mask` in its argument are one of the values.
-  void permit_masked(int call, unsigned argument, unsigned mask,
-                     const std::vector<unsigned>& values) {
-    size_t n = values.size();
-    // load, mask, comparisons, denial, permission
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, (uint8_t)(n + 4)));
-    load(offsetof(seccomp_data, args) + argument * sizeof(uint64_t));
-    code_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask));
-    for (size_t i = 0; i < n; ++i)
-      code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, values[i], (uint8_t)(n - i), 0));
-    finish(otherwise_);
-    finish(SECCOMP_RET_ALLOW);
-  }
-  std::vector<sock_filter> take() {
-    finish(otherwise_);
-    return std::move(code_);
-  }
-
- private:
-  void load(size_t offset) {
-    code_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset));
-  }
-  void finish(unsigned action) { code_.push_back(BPF_STMT(BPF_RET | BPF_K, action)); }
-  void answer(int call, unsigned action) {
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1));
-    finish(action);
-  }
-  unsigned otherwise_;
-  std::vector<sock_filter> code_;
-};
-
-void add_threads(Filter& f) {
+void add_threads(SystemCallFilter& f) {
   constexpr unsigned kThread = CLONE_VM | CLONE_THREAD;
   constexpr unsigned kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                    CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
@@ -103,22 +53,21 @@ void add_threads(Filter& f) {
 }
 
 // Without F_SETOWN and F_SETSIG, which send any signal to any process of the same user.
-void add_descriptors(Filter& f) {
+void add_descriptors(SystemCallFilter& f) {
   f.permit_values(SYS_fcntl, 1,
-                  {F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC, F_GET_SEALS, F_ADD_SEALS,
-                   F_OFD_GETLK, F_OFD_SETLK});
+                  {F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC, F_GET_SEALS, F_ADD_SEALS});
 }
 
 // The ioctl requests of NVIDIA's driver: type 'F', and the numbers of its memory manager, which
 // have no type. This list has not been run against a GPU.
-void add_nvidia_ioctls(Filter& f) {
+void add_nvidia_ioctls(SystemCallFilter& f) {
   constexpr unsigned kTypeBits = 0xff00, kNvidiaType = 'F' << 8, kNoType = 0;
   f.permit_masked(SYS_ioctl, 1, kTypeBits, {kNvidiaType, kNoType});
 }
 }  // namespace
 
 std::vector<sock_filter> session_filter(DriverKind kind, unsigned otherwise) {
-  Filter f(otherwise);
+  SystemCallFilter f(otherwise);
   for (int call : kPermitted) f.permit(call);
   add_threads(f);
   add_descriptors(f);

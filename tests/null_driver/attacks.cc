@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <iomanip>
 #include <map>
@@ -194,6 +196,33 @@ int use_threads(const std::string& most) {
   return 0;
 }
 
+// Lets the compiler of the session compile the kernel of that name, and prints its answer. Returns
+// its status (remoting/softgpu/jit/messages.h).
+int compile_kernel(const std::string& name) {
+  constexpr int kCompiler = 4;
+  constexpr uint64_t kCompile = 2;
+  const std::string ptx =
+      ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n";
+  std::string body;
+  auto add = [&](uint64_t value) {
+    body.append((const char*)&value, sizeof value);
+  };
+  add(kCompile);
+  add(2 * sizeof(uint64_t) + name.size() + ptx.size());
+  add(name.size());
+  body += name;
+  add(ptx.size());
+  body += ptx;
+  uint64_t head[2];
+  if (write(kCompiler, body.data(), body.size()) != (ssize_t)body.size() ||
+      recv(kCompiler, head, sizeof head, MSG_WAITALL) != (ssize_t)sizeof head)
+    return errno ? errno : EPIPE;
+  std::string answer(head[1], 0);
+  if (recv(kCompiler, answer.data(), answer.size(), MSG_WAITALL) < 0) return errno;
+  std::fprintf(stderr, "compiler: %s\n", answer.c_str());
+  return (int)head[0];
+}
+
 const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"read", read_file},
     {"write", write_file},
@@ -212,6 +241,7 @@ const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"find_file_descriptor", find_file_descriptor},
     {"empty_log", empty_log},
     {"use_threads", use_threads},
+    {"compile", compile_kernel},
 };
 }  // namespace
 

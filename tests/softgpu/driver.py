@@ -117,6 +117,7 @@ def run_in_child(jobs: list[dict[str, Any]], folder: Path) -> list[Any]:
         timeout=300,
         check=False,
     )
+    sys.stderr.write(done.stderr.decode(errors="replace"))
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     results: list[Any] = pickle.loads(done.stdout)
     return results

@@ -27,6 +27,7 @@ static CUresult error_of(jit::Status s) {
     case jit::Status::invalid_ptx: return CUDA_ERROR_INVALID_PTX;
     case jit::Status::not_supported: return CUDA_ERROR_NOT_SUPPORTED;
     case jit::Status::unknown_kernel: return CUDA_ERROR_NOT_FOUND;
+    case jit::Status::limit_exceeded: return CUDA_ERROR_OUT_OF_MEMORY;
     default: return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
   }
 }
@@ -93,7 +94,7 @@ CUresult load_module(const void* image, int ordinal, ModuleState*& out, std::str
   std::string text;
   if (auto s = driver()->compiler.describe(ptx, d, text); s != jit::Status::ok) {
     log_to(log, text);
-    if (std::getenv("BUSBAR_SOFTGPU_VERBOSE"))
+    if (s == jit::Status::limit_exceeded || std::getenv("BUSBAR_SOFTGPU_VERBOSE"))
       std::fprintf(stderr, "software GPU: %s\n", text.c_str());
     return error_of(s);
   }

@@ -9,9 +9,14 @@
 
 #include <cstdlib>
 
+#include "softgpu/jit/limits.h"
+
 extern char** environ;
 
 namespace softgpu::jit {
+
+// The process answers at the end of its time limit. It is given up if it does not.
+static constexpr int64_t kAnswerMs = 10'000;
 
 static std::string program_path() {
   if (const char* p = std::getenv("BUSBAR_SOFTGPU_COMPILER"); p && *p) return p;
@@ -70,7 +75,9 @@ Status Compiler::call(Request request, const std::string& ptx, const std::string
     body = "the compiler process of the software GPU could not be started";
     return Status::compiler_failed;
   }
-  if (!send_message(fd_, (uint64_t)request, w.bytes) || !receive_message(fd_, status, body)) {
+  int64_t deadline_ms = now_ms() + (int64_t)request_milliseconds() + kAnswerMs;
+  if (!send_message(fd_, (uint64_t)request, w.bytes, deadline_ms) ||
+      !receive_message(fd_, status, body, deadline_ms)) {
     close(fd_);
     fd_ = -1;
     body = "the compiler process of the software GPU ended while it processed this module";

@@ -1,7 +1,7 @@
 // The driver's connection to the compiler process.
 //
 // Thread safety: one request at a time; calls from other threads wait. All functions but start
-// block for the reply, compile for as long as the C compiler runs.
+// block for the reply, which comes within the time limit of a request (limits.h).
 #pragma once
 #include <mutex>
 #include <string>

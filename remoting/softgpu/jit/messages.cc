@@ -1,8 +1,11 @@
 #include "softgpu/jit/messages.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "softgpu/jit/limits.h"
 
 namespace softgpu::jit {
 
@@ -86,10 +89,27 @@ bool decode(const std::string& bytes, Compiled& c) {
   return !r.bad;
 }
 
-static bool send_all(int fd, const char* p, size_t n) {
+namespace {
+// Return false if the deadline passes before the socket is ready.
+bool wait_for(int fd, short events, int64_t deadline_ms) {
+  for (;;) {
+    pollfd p{fd, events, 0};
+    int timeout_ms = deadline_ms == kNoDeadline ? -1 : time_left_ms(deadline_ms);
+    int ready = poll(&p, 1, timeout_ms);
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+bool is_temporary(int error) {
+  return error == EINTR || error == EAGAIN;
+}
+
+bool send_all(int fd, const char* p, size_t n, int64_t deadline_ms) {
   while (n) {
-    ssize_t k = send(fd, p, n, MSG_NOSIGNAL);
-    if (k < 0 && errno == EINTR) continue;
+    if (!wait_for(fd, POLLOUT, deadline_ms)) return false;
+    ssize_t k = send(fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (k < 0 && is_temporary(errno)) continue;
     if (k <= 0) return false;
     p += k;
     n -= (size_t)k;
@@ -97,28 +117,32 @@ static bool send_all(int fd, const char* p, size_t n) {
   return true;
 }
 
-static bool receive_all(int fd, char* p, size_t n) {
+bool receive_all(int fd, char* p, size_t n, int64_t deadline_ms) {
   while (n) {
-    ssize_t k = recv(fd, p, n, 0);
-    if (k < 0 && errno == EINTR) continue;
+    if (!wait_for(fd, POLLIN, deadline_ms)) return false;
+    ssize_t k = recv(fd, p, n, MSG_DONTWAIT);
+    if (k < 0 && is_temporary(errno)) continue;
     if (k <= 0) return false;
     p += k;
     n -= (size_t)k;
   }
   return true;
 }
+}  // namespace
 
-bool send_message(int fd, uint64_t kind, const std::string& body) {
+bool send_message(int fd, uint64_t kind, const std::string& body, int64_t deadline_ms) {
   uint64_t head[2] = {kind, body.size()};
-  return send_all(fd, (const char*)head, sizeof head) && send_all(fd, body.data(), body.size());
+  return send_all(fd, (const char*)head, sizeof head, deadline_ms) &&
+         send_all(fd, body.data(), body.size(), deadline_ms);
 }
 
-bool receive_message(int fd, uint64_t& kind, std::string& body) {
+bool receive_message(int fd, uint64_t& kind, std::string& body, int64_t deadline_ms) {
   uint64_t head[2];
-  if (!receive_all(fd, (char*)head, sizeof head) || head[1] > kMaxMessageBytes) return false;
+  if (!receive_all(fd, (char*)head, sizeof head, deadline_ms) || head[1] > kMaxMessageBytes)
+    return false;
   kind = head[0];
   body.resize(head[1]);
-  return receive_all(fd, body.data(), body.size());
+  return receive_all(fd, body.data(), body.size(), deadline_ms);
 }
 
 }  // namespace softgpu::jit

@@ -18,7 +18,8 @@ enum class Status : uint32_t {
   invalid_ptx = 1,
   not_supported = 2,
   compiler_failed = 3,
-  unknown_kernel = 4
+  unknown_kernel = 4,
+  limit_exceeded = 5  // of time or memory
 };
 
 // Little-endian fields in order. Reading past the end sets `bad` and returns zeros.
@@ -101,8 +102,10 @@ std::string encode(const Compiled& c);
 bool decode(const std::string& bytes, Compiled& c);
 
 // Send or receive a whole message: u64 kind, u64 length, bytes. Block until it is complete. Return
-// false if the connection is closed or the length is out of bounds.
-bool send_message(int fd, uint64_t kind, const std::string& body);
-bool receive_message(int fd, uint64_t& kind, std::string& body);
+// false if the connection is closed, the length is out of bounds or the deadline has passed: in
+// milliseconds of the monotonic clock, or kNoDeadline.
+constexpr int64_t kNoDeadline = INT64_MAX;
+bool send_message(int fd, uint64_t kind, const std::string& body, int64_t deadline_ms);
+bool receive_message(int fd, uint64_t& kind, std::string& body, int64_t deadline_ms);
 
 }  // namespace softgpu::jit
