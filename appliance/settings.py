@@ -147,6 +147,7 @@ INSTALLED_APPS = [
     "appliance.inventory",
     "appliance.pools",
     "appliance.telemetry",
+    "appliance.keys",
     "appliance.allocations",
     "appliance.fleet",
     "appliance.controller",

@@ -20,6 +20,7 @@ from appliance.allocations.ticket_views import AllocationTicketView
 from appliance.allocations.time_to_gpu_views import TimeToGpuView
 from appliance.api.errors import Code, problem_type
 from appliance.fleet import appliance_views as appliance
+from appliance.fleet import rotation_views as rotations
 from appliance.fleet import ssh_views as ssh
 from appliance.fleet import views as fleet
 from appliance.http.console import console
@@ -94,6 +95,10 @@ urlpatterns = [
     path(api + "sites/<uuid:site_id>", SiteView.as_view()),
     path(api + "capacity", CapacityView.as_view()),
     path(api + "ca", fleet.CaView.as_view()),
+    path(api + "key-rotations/<str:kind>", rotations.KeyRotationView.as_view()),
+    path(api + "key-rotations/<str:kind>/start", rotations.KeyRotationStartView.as_view()),
+    path(api + "key-rotations/<str:kind>/advance", rotations.KeyRotationAdvanceView.as_view()),
+    path(api + "key-rotations/<str:kind>/abort", rotations.KeyRotationAbortView.as_view()),
     path(api + "enrol", fleet.EnrolView.as_view()),
     path(api + "certificate-renewals", fleet.CertificateRenewalListView.as_view()),
     path(api + "enrolment-tokens", fleet.EnrolmentTokenListView.as_view()),

@@ -146,6 +146,13 @@ def runtime_folder(data: Path) -> Path:
     return folder
 
 
+def first_fingerprint(path: Path) -> str:
+    """Return the SHA-256 of the first certificate in a file."""
+    end = "-----END CERTIFICATE-----"
+    first = path.read_text().partition(end)[0] + end + "\n"
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest()
+
+
 class Stack:
     """The appliance and its nodes on this machine; `data` holds their files.
 
@@ -257,15 +264,10 @@ class Stack:
         chosen.start()
 
     def ca_fingerprint(self) -> str:
-        return hashlib.sha256(
-            ssl.PEM_cert_to_DER_cert((self.appliance_data / "ca.pem").read_text())
-        ).hexdigest()
+        return first_fingerprint(self.appliance_data / "ca.pem")
 
     def certificate_fingerprint(self) -> str:
-        chain = (self.appliance_data / "server.pem").read_text()
-        end = "-----END CERTIFICATE-----"
-        first = chain.partition(end)[0] + end + "\n"
-        digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest().upper()
+        digest = first_fingerprint(self.appliance_data / "server.pem").upper()
         return ":".join(digest[i : i + 2] for i in range(0, 64, 2))
 
     def _write_pids(self) -> None:

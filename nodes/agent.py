@@ -126,6 +126,7 @@ class Agent:
             self.heartbeat_seconds = message.heartbeat_seconds or self.heartbeat_seconds
             if message.HasField("desired_state"):
                 self._desired = message.desired_state
+                self.keeper.expect_authorities(message.desired_state.authorities)
                 await self._apply()
                 self._send_report(await self._sessions())
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
+from collections.abc import Sequence
 from pathlib import Path
 
 from nodes.channel import with_jitter
@@ -21,6 +23,8 @@ CHECK_SECONDS = 1.0
 RETRY_SECONDS = 60.0
 """Time between attempts to renew; MIN_RETRY_SECONDS once the certificate has expired."""
 MIN_RETRY_SECONDS = 5.0
+SPREAD_SECONDS = 10.0
+"""Renewals because of a rotation of the CA begin within this time."""
 
 
 class CredentialKeeper:
@@ -33,6 +37,8 @@ class CredentialKeeper:
         self._folder = folder
         self._fleet_address, self._appliance_url = fleet_address, appliance_url
         self._changed = asyncio.Condition()
+        self._authorities: list[bytes] = []
+        self._next_attempt = 0.0
         self._version = version_in_force(folder)
         loaded = load_credentials(folder)
         if loaded is None:
@@ -47,17 +53,31 @@ class CredentialKeeper:
 
     async def run(self) -> None:
         """Renew and reload the credentials until cancelled."""
-        next_attempt = 0.0
         loop = asyncio.get_running_loop()
         while True:
             await self._reload()
-            due = self.credentials.renewal_is_due() and loop.time() >= next_attempt
-            if due and not await self._renew():
+            if self._is_due() and loop.time() >= self._next_attempt and not await self._renew():
                 expired = self.credentials.are_expired()
-                next_attempt = loop.time() + with_jitter(
+                self._next_attempt = loop.time() + with_jitter(
                     MIN_RETRY_SECONDS if expired else RETRY_SECONDS
                 )
             await asyncio.sleep(CHECK_SECONDS)
+
+    def expect_authorities(self, authorities: Sequence[bytes]) -> None:
+        """Renew the credentials soon if these are not the CAs that they name.
+
+        `authorities` are the SHA-256 digests that the appliance sent; the first one issues. The
+        renewals of many nodes are spread over some seconds.
+        """
+        if list(authorities) == self._authorities:
+            return
+        self._authorities = list(authorities)
+        delay = random.uniform(0, SPREAD_SECONDS)  # noqa: S311 - not used for security
+        self._next_attempt = asyncio.get_running_loop().time() + delay
+
+    def _is_due(self) -> bool:
+        differ = self._authorities and self._authorities != self.credentials.authorities
+        return bool(differ) or self.credentials.renewal_is_due()
 
     async def _renew(self) -> bool:
         """Renew the credentials. Return whether it succeeded."""

@@ -19,6 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 
 from nodes.errors import NodeError
 from nodes.identity import Identity
@@ -40,6 +41,12 @@ class Credentials:
     @property
     def agent_certificate(self) -> x509.Certificate:
         return x509.load_pem_x509_certificate(self.agent_pem.encode())
+
+    @property
+    def authorities(self) -> list[bytes]:
+        """SHA-256 of the trusted CAs' certificates."""
+        certificates = x509.load_pem_x509_certificates(self.ca_pem.encode())
+        return [c.fingerprint(hashes.SHA256()) for c in certificates]
 
     def renewal_is_due(self) -> bool:
         """Return whether two thirds of the agent certificate's lifetime have passed."""

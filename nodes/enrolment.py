@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import socket
 import ssl
@@ -32,7 +31,7 @@ class Token:
     secret: str
     url: str
     ca_sha256: str
-    """Fingerprint of the appliance's CA."""
+    """Fingerprints of the appliance's CAs, separated by spaces."""
 
     @classmethod
     def parse(cls, text: str) -> Token:
@@ -59,20 +58,25 @@ def new_key_and_csr() -> tuple[bytes, str]:
 
 
 def fetch_ca(token: Token) -> str:
-    """Fetch the appliance's CA over an unverified connection and check its fingerprint.
+    """Fetch the appliance's CAs over an unverified connection; return those that the token names.
 
-    Raises NodeError if the fingerprint is not the one in the token.
+    Raises NodeError if there is none.
     """
     unverified = ssl.create_default_context()
     unverified.check_hostname = False
     unverified.verify_mode = ssl.CERT_NONE
     pem: str = request_json(f"{token.url}/api/v1/ca", None, unverified)["ca_pem"]
-    if hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest() != token.ca_sha256:
+    pinned = "".join(
+        c.public_bytes(serialization.Encoding.PEM).decode()
+        for c in x509.load_pem_x509_certificates(pem.encode())
+        if c.fingerprint(hashes.SHA256()).hex() in token.ca_sha256.split()
+    )
+    if not pinned:
         raise NodeError(
             f"{token.url} is not the appliance that issued the token: the fingerprint of its CA"
             " differs. Nothing was sent to it."
         )
-    return pem
+    return pinned
 
 
 def request_json(url: str, body: dict[str, Any] | None, context: ssl.SSLContext) -> dict[str, Any]:

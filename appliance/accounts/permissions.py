@@ -18,6 +18,7 @@ ADMINISTER = OPERATE | {
     "accounts.manage",
     "allocations.force",
     "fleet.forget_host_key",
+    "fleet.rotate_keys",
     "fleet.use_ssh_agent",
 }
 APPLIANCE_ONLY = {
@@ -25,6 +26,7 @@ APPLIANCE_ONLY = {
     "allocations.force",
     "fleet.enrol",
     "fleet.forget_host_key",
+    "fleet.rotate_keys",
     "fleet.use_ssh_agent",
     "inventory.manage",
     "pools.manage",

@@ -15,6 +15,7 @@ from uuid import UUID
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from appliance.allocations.ticket_layouts import Partition, TicketBody
+from appliance.runtime.private_file import write_private
 
 LIFETIME_SECONDS = 300
 
@@ -42,17 +43,27 @@ class SigningKey:
 
 
 def signing_key() -> SigningKey:
-    """Return the key of the appliance; it is created at first use as a file with mode 0600."""
-    from django.conf import settings  # not at the top: `./bench gpu` runs without Django
+    """Return the key that signs tickets. Reads the database."""
+    return accepted_keys()[0]
 
-    return signing_key_in(Path(settings.DATA_DIR) / "ticket_key")
+
+def accepted_keys() -> list[SigningKey]:
+    """Return the keys whose tickets nodes accept; the first one signs. Reads the database."""
+    # Not at the top: `./bench gpu` runs without Django.
+    from django.conf import settings
+
+    from appliance.keys.models import KeyKind
+    from appliance.keys.slots import state_of
+
+    slots = state_of(KeyKind.TICKET_KEY).accepted
+    return [signing_key_in(settings.DATA_DIR / f"ticket_key{slot}") for slot in slots]
 
 
 @cache
 def signing_key_in(path: Path) -> SigningKey:
+    """Return the key in a file, which is created with mode 0600 if it does not exist."""
     if not path.exists():
-        path.touch(mode=0o600)
-        path.write_bytes(Ed25519PrivateKey.generate().private_bytes_raw())
+        write_private(path, Ed25519PrivateKey.generate().private_bytes_raw())
     return SigningKey(Ed25519PrivateKey.from_private_bytes(path.read_bytes()))
 
 

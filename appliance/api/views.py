@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from appliance.api.authorities_header import AUTHORITIES_HEADER, authorities_digest
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import dry_run
 
@@ -52,6 +53,11 @@ class ApplianceView(APIView):
             return response
 
         setattr(self, method.lower(), run_dry)
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        final = super().finalize_response(request, response, *args, **kwargs)
+        final[AUTHORITIES_HEADER] = authorities_digest()
+        return final
 
     def perform_authentication(self, request: Request) -> None:
         if self.privileges.get(request.method or "") != "public":

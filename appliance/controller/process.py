@@ -34,8 +34,10 @@ from appliance.controller.http_server import HttpServerProcess
 from appliance.controller.retention import run_retention
 from appliance.db.other_processes import publish_other_commits
 from appliance.db.writer import background_pool, run_in_thread, start_writer
+from appliance.fleet import rotation
+from appliance.fleet.authorities import authorities
 from appliance.fleet.backend import FleetBackend
-from appliance.fleet.certificates import Authority, load_authority, server_certificate
+from appliance.fleet.certificates import Authority, server_certificate
 from appliance.fleet.gateway_options import Options
 from appliance.fleet.last_seen import flush_last_seen
 from appliance.fleet.ssh_enrolment import fail_interrupted_enrolments
@@ -52,7 +54,7 @@ log = logging.getLogger("appliance")
 TICK_SECONDS = 1.0
 HOUSEKEEPING_INTERVAL_SECONDS = 10.0
 STATUS_INTERVAL_SECONDS = 1.0
-CERTIFICATE_CHECK_SECONDS = 60.0
+CERTIFICATE_CHECK_SECONDS = 5.0
 BIND_TIMEOUT_SECONDS = 5.0
 KEEP_ALIVE_SECONDS = 3600
 """Of the HTTP server's connections: the client closes idle ones first."""
@@ -80,7 +82,8 @@ def prepare() -> Authority:
     ensure_defaults()
     signing_key()
     fail_interrupted_enrolments()
-    return load_authority(settings.DATA_DIR)
+    rotation.update_files()
+    return authorities()[0]
 
 
 def server_names() -> list[str]:
@@ -107,6 +110,7 @@ async def run_scheduler() -> None:
             await run_in_thread(scheduler.run_tick, background_pool)
             await run_in_thread(scheduler.verify_index, background_pool)
             await run_in_thread(flush_last_seen, background_pool)
+            await run_in_thread(rotation.follow_rotations, background_pool)
             if time.monotonic() - cleaned > HOUSEKEEPING_INTERVAL_SECONDS:
                 cleaned = time.monotonic()
                 await run_in_thread(project_usage.record_project_usage, background_pool)
@@ -132,7 +136,7 @@ async def renew_server_certificate() -> None:
 def issue_server_certificate() -> tuple[Path, Path]:
     """Return the files of the server's certificate and key; issue them if it is necessary."""
     return server_certificate(
-        load_authority(settings.DATA_DIR),
+        authorities()[0],
         settings.DATA_DIR,
         server_names(),
         timedelta(seconds=settings.ENVIRONMENT.server_certificate_seconds),
@@ -202,8 +206,8 @@ class ApiThread:
 
 async def serve() -> None:
     e = settings.ENVIRONMENT
-    authority = load_authority(settings.DATA_DIR)
-    pem, key = issue_server_certificate()
+    authority, *_ = await run_in_thread(authorities, background_pool)
+    pem, key = await run_in_thread(issue_server_certificate, background_pool)
     listening = await listening_socket(e.listen, e.https_port)
     samples = frames.listen_on_random_name()
     socket_path = (settings.DATA_DIR / SOCKET_NAME).resolve()

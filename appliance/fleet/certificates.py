@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,8 +19,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from appliance.runtime.private_file import write_private
+
 SERVER_LIFETIME = timedelta(days=90)
 CA_LIFETIME = timedelta(days=3650)
+CERTIFICATE_BEGIN = b"-----BEGIN CERTIFICATE-----"
 BACKDATE = timedelta(minutes=5)
 """Certificates are valid this long before their creation, for nodes with a late clock."""
 
@@ -38,39 +42,58 @@ class Authority:
         return hashlib.sha256(self.certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Create or replace a file with mode 0600 by one rename, so that no reader sees a part."""
-    new = path.with_name(path.name + ".new")
-    new.unlink(missing_ok=True)
-    new.touch(mode=0o600)
-    new.write_bytes(data)
-    new.replace(path)
-
-
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
-def load_authority(folder: Path) -> Authority:
-    """Return the CA of this folder. Creates its key and certificate at first use."""
-    key_path, pem_path = folder / "ca.key", folder / "ca.pem"
-    if not key_path.exists():
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Busbar CA")])
-        builder = new_certificate(name, name, key.public_key(), CA_LIFETIME)
-        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-        certificate = (
-            builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(usage, critical=True)
-            .sign(key, hashes.SHA256())
-        )
-        pem_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        write_private(key_path, private_pem(key))
-    loaded = serialization.load_pem_private_key(key_path.read_bytes(), None)
+def load_authority(folder: Path, slot: str = "") -> Authority:
+    """Return the CA of this slot. Creates the one of slot "" at first use.
+
+    The file holds key and certificate.
+    """
+    path = folder / f"ca{slot}.key"
+    if slot == "" and not path.exists():
+        write_bundle(folder, [create_authority(folder)])
+    content = path.read_bytes()
+    if CERTIFICATE_BEGIN not in content:  # written by an earlier release
+        content += (folder / "ca.pem").read_bytes()
+        write_private(path, content)
+    loaded = serialization.load_pem_private_key(content, None)
     assert isinstance(loaded, ec.EllipticCurvePrivateKey)
-    return Authority(x509.load_pem_x509_certificate(pem_path.read_bytes()), loaded)
+    return Authority(x509.load_pem_x509_certificate(content), loaded)
+
+
+def create_authority(folder: Path, slot: str = "") -> Authority:
+    """Create key and certificate of a CA. Its name contains the slot.
+
+    TLS libraries find the CA of a certificate by its name, so each one has a different name.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Busbar CA{slot}")])
+    builder = new_certificate(name, name, key.public_key(), CA_LIFETIME)
+    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+    certificate = (
+        builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    authority = Authority(certificate, key)
+    write_private(folder / f"ca{slot}.key", private_pem(key) + authority.pem.encode())
+    return authority
+
+
+def bundle_of(authorities: Sequence[Authority]) -> str:
+    """Return the certificates in PEM format. The first CA issues, and all are trusted."""
+    return "".join(a.pem for a in authorities)
+
+
+def write_bundle(folder: Path, authorities: Sequence[Authority]) -> None:
+    """Write the certificates of the trusted CAs to `ca.pem`, unless they are there."""
+    path, content = folder / "ca.pem", bundle_of(authorities).encode()
+    if not path.exists() or path.read_bytes() != content:
+        write_private(path, content)
 
 
 def new_certificate(

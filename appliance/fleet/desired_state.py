@@ -6,8 +6,9 @@ import time
 from uuid import UUID
 
 from appliance.allocations.models import HOLDING, Partition
-from appliance.allocations.tickets import signing_key
+from appliance.allocations.tickets import accepted_keys
 from appliance.db.prepared import Select
+from appliance.fleet.authorities import authorities
 from appliance.inventory.generations import current_generation
 from nodes.protocol import fleet_pb2
 
@@ -35,10 +36,12 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
 
     The node ends every grant that the state does not contain.
     """
-    key = signing_key()
     state = fleet_pb2.DesiredState(
         generation=current_generation(node_id),
-        ticket_keys=[fleet_pb2.TicketKey(id=key.key_id, public_key=key.public)],
+        ticket_keys=[
+            fleet_pb2.TicketKey(id=key.key_id, public_key=key.public) for key in accepted_keys()
+        ],
+        authorities=[bytes.fromhex(a.fingerprint) for a in authorities()],
         appliance_seconds=int(time.time()),
     )
     grants: dict[UUID, fleet_pb2.Grant] = {}

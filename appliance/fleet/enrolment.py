@@ -23,7 +23,8 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
-from appliance.fleet.certificates import load_authority, sign_node_certificate
+from appliance.fleet.authorities import authorities, digest_of
+from appliance.fleet.certificates import bundle_of, sign_node_certificate
 from appliance.fleet.models import EnrolmentToken, NodeCertificate
 from appliance.inventory.locks import unlock_node
 from appliance.inventory.models import Node, NodeState
@@ -81,8 +82,8 @@ def sha256_hex(text: str) -> str:
 def token_create(*, user: User | None, node_id: UUID | None = None) -> tuple[EnrolmentToken, str]:
     """Create an enrolment token. Returns the row and the token's text, which is not stored.
 
-    The text holds secret, appliance URL and CA fingerprint. With `node_id` the machine that
-    redeems the token replaces the machine of this node.
+    The text holds secret, appliance URL and the fingerprints of the trusted CAs. With `node_id`
+    the machine that redeems the token replaces the machine of this node.
     """
     if node_id is not None and not Node.objects.present().filter(pk=node_id).exists():
         raise ApplianceError(
@@ -97,11 +98,10 @@ def token_create(*, user: User | None, node_id: UUID | None = None) -> tuple[Enr
         created_by=user,
         expires_at=timezone.now() + TOKEN_LIFETIME,
     )
-    authority = load_authority(settings.DATA_DIR)
     content = {
         "secret": secret,
         "url": appliance_url(),
-        "ca_sha256": authority.fingerprint,
+        "ca_sha256": " ".join(a.fingerprint for a in authorities()),
     }
     return token, base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
 
@@ -177,21 +177,21 @@ def issue_certificates(
     """
     if node.state == NodeState.REMOVED:
         raise ApplianceError(Code.DENIED, f"Node {node.name} was removed; enrol the machine again.")
-    authority = load_authority(settings.DATA_DIR)
+    trusted = authorities()
     out: dict[str, Any] = {
         "node_id": str(node.pk),
         "node_name": node.name,
-        "ca_pem": authority.pem,
+        "ca_pem": bundle_of(trusted),
         "fleet_address": f"{settings.ENVIRONMENT.advertise}:{settings.ENVIRONMENT.fleet_port}",
         "appliance_url": appliance_url(),
     }
     lifetime = timedelta(seconds=settings.ENVIRONMENT.node_certificate_seconds)
     for purpose, csr in (("agent", agent_csr), ("launcher", launcher_csr)):
         try:
-            certificate = sign_node_certificate(authority, csr, node.pk, purpose, lifetime)
+            certificate = sign_node_certificate(trusted[0], csr, node.pk, purpose, lifetime)
         except ValueError as error:
             raise ApplianceError(Code.INVALID, f"Invalid {purpose} CSR: {error}.") from None
-        record_certificate(node, purpose, certificate, generation)
+        record_certificate(node, purpose, certificate, generation, digest_of(trusted))
         out[f"{purpose}_pem"] = certificate.public_bytes(serialization.Encoding.PEM).decode()
     return out
 
@@ -200,11 +200,14 @@ def appliance_url() -> str:
     return f"https://{settings.ENVIRONMENT.advertise}:{settings.ENVIRONMENT.https_port}"
 
 
-def record_certificate(node: Node, purpose: str, certificate: Certificate, generation: int) -> None:
+def record_certificate(
+    node: Node, purpose: str, certificate: Certificate, generation: int, authorities_sha256: str
+) -> None:
     NodeCertificate.objects.create(
         serial=format(certificate.serial_number, "x"),
         node=node,
         purpose=purpose,
         not_after=certificate.not_valid_after_utc,
         generation=generation,
+        authorities_sha256=authorities_sha256,
     )

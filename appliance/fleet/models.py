@@ -76,6 +76,8 @@ class NodeCertificate(models.Model):
     """First use. It supersedes the node's other certificates up to its generation."""
     superseded_at = models.DateTimeField(null=True)
     """Use after this time proves a second copy of the node's identity."""
+    authorities_sha256 = models.CharField(max_length=64, blank=True)
+    """Digest of the trusted CAs that the node received with the certificate."""
     revoked_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(default=timezone.now)
 

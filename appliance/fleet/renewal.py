@@ -15,14 +15,14 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from django.conf import settings
 from django.db.models import Count, Max
 from django.utils import timezone
 
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
 from appliance.fleet import auth
-from appliance.fleet.certificates import is_issued_by, load_authority
+from appliance.fleet.authorities import authorities
+from appliance.fleet.certificates import is_issued_by
 from appliance.fleet.enrolment import issue_certificates
 from appliance.fleet.models import NodeCertificate
 from nodes.protocol.renewal import signed_content
@@ -59,7 +59,7 @@ def parse_certificate(pem: str) -> x509.Certificate:
         certificate = x509.load_pem_x509_certificate(pem.encode())
     except ValueError:
         raise ApplianceError(Code.INVALID, "The certificate cannot be read.") from None
-    if not is_issued_by(load_authority(settings.DATA_DIR), certificate):
+    if not any(is_issued_by(authority, certificate) for authority in authorities()):
         raise ApplianceError(Code.UNAUTHENTICATED, auth.UNKNOWN)
     return certificate
 

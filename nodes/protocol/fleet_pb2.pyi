@@ -159,16 +159,18 @@ class ApplianceMessage(_message.Message):
     def __init__(self, appliance_seconds: _Optional[int] = ..., heartbeat_seconds: _Optional[float] = ..., desired_state: _Optional[_Union[DesiredState, _Mapping]] = ..., acknowledged_sequence: _Optional[int] = ...) -> None: ...
 
 class DesiredState(_message.Message):
-    __slots__ = ("generation", "appliance_seconds", "ticket_keys", "grants")
+    __slots__ = ("generation", "appliance_seconds", "ticket_keys", "grants", "authorities")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     APPLIANCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     TICKET_KEYS_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
+    AUTHORITIES_FIELD_NUMBER: _ClassVar[int]
     generation: int
     appliance_seconds: int
     ticket_keys: _containers.RepeatedCompositeFieldContainer[TicketKey]
     grants: _containers.RepeatedCompositeFieldContainer[Grant]
-    def __init__(self, generation: _Optional[int] = ..., appliance_seconds: _Optional[int] = ..., ticket_keys: _Optional[_Iterable[_Union[TicketKey, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ...) -> None: ...
+    authorities: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, generation: _Optional[int] = ..., appliance_seconds: _Optional[int] = ..., ticket_keys: _Optional[_Iterable[_Union[TicketKey, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., authorities: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class TicketKey(_message.Message):
     __slots__ = ("id", "public_key")

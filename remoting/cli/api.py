@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import shlex
 import ssl
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 EXIT_ERROR, EXIT_USAGE, EXIT_NOT_FOUND, EXIT_CONFLICT, EXIT_DENIED, EXIT_TIMEOUT = 1, 2, 3, 4, 5, 6
+AUTHORITIES_HEADER = "Busbar-Authorities"
+"""Response header: SHA-256 of the certificates of the trusted CAs in PEM format."""
 DEVICE_COOKIE = "__Host-busbar-device"
 TIMEOUT_SECONDS = 30.0
 STREAM_READ_TIMEOUT_SECONDS = 60.0
@@ -99,8 +105,16 @@ def load_context() -> Context:
     raise ApiError(f"{reason} Sign in with: busbar login https://ADDRESS:8443", EXIT_DENIED)
 
 
+def store_authorities(context: Context) -> None:
+    """Store the CAs of the context, if the stored context is of the same appliance and token."""
+    with contextlib.suppress(ApiError):
+        stored = load_context()
+        if (stored.url, stored.token) == (context.url, context.token):
+            save_context(replace(stored, ca_pem=context.ca_pem))
+
+
 def fetch_ca(url: str) -> str:
-    """Return the CA certificate of an appliance in PEM format, fetched without verification.
+    """Return the CA certificates of an appliance in PEM format, fetched without verification.
 
     Raises ApiError for anything but the URL of an appliance.
     """
@@ -109,7 +123,7 @@ def fetch_ca(url: str) -> str:
     try:
         with httpx.Client(verify=False, trust_env=False, timeout=20) as unverified:  # noqa: S501
             pem = str(unverified.get(f"{url}/api/v1/ca").json()["ca_pem"])
-        ssl.PEM_cert_to_DER_cert(pem)
+        split_certificates(pem)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ApplianceUnreachable(
             f"Cannot connect to {url}: {error}. Check address, port and firewall."
@@ -117,6 +131,18 @@ def fetch_ca(url: str) -> str:
     except (ValueError, KeyError, TypeError):
         raise ApiError(f"There is no Busbar appliance at {url}.") from None
     return pem
+
+
+def split_certificates(pem: str) -> dict[str, str]:
+    """Return the certificates in PEM format by their SHA-256 fingerprints, in the same order.
+
+    Raises ValueError if there is none.
+    """
+    found = x509.load_pem_x509_certificates(pem.encode())
+    return {
+        c.fingerprint(hashes.SHA256()).hex(): c.public_bytes(serialization.Encoding.PEM).decode()
+        for c in found
+    }
 
 
 def known_device(url: str) -> str:
@@ -136,17 +162,18 @@ class Api:
 
     def __init__(self, context: Context, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         try:
-            tls = ssl.create_default_context(cadata=context.ca_pem)
+            self._tls = ssl.create_default_context(cadata=context.ca_pem)
         except (ssl.SSLError, ValueError):
             raise ApiError(
                 "The CA certificate of the stored credentials is damaged. Sign in again with:"
                 f" busbar login {context.url}",
                 EXIT_DENIED,
             ) from None
+        self._context = context
         headers = {"Authorization": f"Bearer {context.token}"} if context.token else {}
         self._client = httpx.Client(
             base_url=f"{context.url}/api/v1/",
-            verify=tls,
+            verify=self._tls,
             timeout=timeout_seconds,
             trust_env=False,
             headers=headers,
@@ -225,6 +252,7 @@ class Api:
             raise ApplianceUnreachable(
                 f"The appliance responded with status {response.status_code}. See its log."
             )
+        self._follow_authorities(response)
         if response.status_code >= 400:
             raise self._problem(response)
         try:
@@ -232,6 +260,20 @@ class Api:
         except ValueError:
             raise ApiError(f"{self._client.base_url} is not an appliance.") from None
         return content
+
+    def _follow_authorities(self, response: httpx.Response) -> None:
+        """Trust the CAs that the appliance names now, and store them.
+
+        The connection is verified: a CA that is trusted already vouches for the next one.
+        """
+        named = response.headers.get(AUTHORITIES_HEADER, "")
+        if not named or named == hashlib.sha256(self._context.ca_pem.encode()).hexdigest():
+            return
+        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, ssl.SSLError):
+            pem = str(self._client.get("ca").json()["ca_pem"])
+            self._tls.load_verify_locations(cadata=pem)
+            self._context = replace(self._context, ca_pem=pem)
+            store_authorities(self._context)
 
     @staticmethod
     def _problem(response: httpx.Response) -> ApiError:

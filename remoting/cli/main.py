@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import getpass
-import hashlib
 import json
 import re
-import ssl
 import sys
 import urllib.parse
 from typing import Annotated, Any
@@ -19,6 +17,7 @@ from remoting.cli import (
     apply_command,
     node_commands,
     pool_commands,
+    rotation_commands,
     run_command,
     site_commands,
 )
@@ -38,6 +37,7 @@ APPS = {
     "site": site_commands.site_app,
     "allocation": allocation_app,
     "task": activity_commands.task_app,
+    **rotation_commands.APPS,
     **pool_commands.APPS,
 }
 for name, sub in APPS.items():
@@ -74,11 +74,12 @@ def login(
 ) -> None:
     """Sign in. Stores the URL, the CA and a token in a private file."""
     # The CA is fetched without verification and then compared with the fingerprint.
-    pem = rest.fetch_ca(url)
-    fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
-    if ca_sha256 and ca_sha256.replace(":", "").lower() != fingerprint:
+    found = rest.split_certificates(rest.fetch_ca(url))
+    fingerprint = ca_sha256.replace(":", "").lower() or next(iter(found))
+    pem = found.get(fingerprint)
+    if pem is None:
         raise rest.ApiError(
-            f"CA fingerprint mismatch: the appliance's CA has {fingerprint}. "
+            f"CA fingerprint mismatch: the appliance's CA has {next(iter(found))}. "
             "No credentials were sent.",
             rest.EXIT_DENIED,
         )

@@ -158,6 +158,7 @@ def create_object(kind: str, cast: Cast, client_of: Clients, node: Node) -> obje
         "reservation_id": lambda: create_reservation(pool, project).pk,
         "session_id": lambda: create_session(allocation, node).pk,
         "key_id": lambda: create_host_key().pk,
+        "kind": lambda: "ca",
     }
     return creators[kind]()
 

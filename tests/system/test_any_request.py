@@ -46,14 +46,15 @@ OPERATIONS_WITH_CROSS_FIELD_RULES = {
     "PATCH /api/v1/nodes/{node_id}",
     "PATCH /api/v1/projects/{project_id}",
     "PATCH /api/v1/quotas/{quota_id}",
+    *(f"POST /api/v1/key-rotations/{{kind}}/{action}" for action in ("start", "advance", "abort")),
     "POST /api/v1/nodes/enrol-ssh",
     "POST /api/v1/reservations",
     "POST /api/v1/quotas",
 }
 """Operations that may reject a body whose single fields are valid.
 
-Examples: exactly one of three credentials, an end after the start, a quota below the limit, or the
-name of an existing object.
+Examples: exactly one of three credentials, an end after the start, a quota below the limit, the
+name of an existing object, or a phase in which a rotation is.
 """
 KINDS = {
     "node_id": "nodes",

@@ -1,0 +1,57 @@
+"""The commands `busbar ca` and `busbar ticket-key`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from remoting.cli.output import Output, client, show_one
+
+COLUMNS = ["kind", "phase", "phase_since", "ready_at", "pending_nodes"]
+
+
+def rotation_app(kind: str, title: str) -> typer.Typer:
+    """Return the group of commands for one kind of keys."""
+    app = typer.Typer(no_args_is_help=True, help=f"Show and rotate the {title}.")
+
+    @app.command()
+    def status(output: Output = "table") -> None:
+        """Show the phase of the rotation and the nodes that it waits for."""
+        show_one(client().request("GET", f"key-rotations/{kind}"), COLUMNS, output, ["keys"])
+
+    @app.command()
+    def rotate(
+        hold_seconds: Annotated[
+            float | None,
+            typer.Option(help="Time before the next key signs. Default: a day for a CA, else 0."),
+        ] = None,
+        output: Output = "table",
+    ) -> None:
+        """Start a rotation. Its phases follow by themselves as soon as the nodes have followed."""
+        body = {} if hold_seconds is None else {"hold_seconds": hold_seconds}
+        show_one(client().request("POST", f"key-rotations/{kind}/start", body), COLUMNS, output)
+
+    @app.command()
+    def advance(
+        force: Annotated[
+            bool, typer.Option("--force", help="Do not wait for nodes or for the time.")
+        ] = False,
+        output: Output = "table",
+    ) -> None:
+        """End the phase now. With --force, nodes that have not followed are lost."""
+        body = {"force": force}
+        show_one(client().request("POST", f"key-rotations/{kind}/advance", body), COLUMNS, output)
+
+    @app.command()
+    def abort(output: Output = "table") -> None:
+        """Let the previous key sign again and drop the next one."""
+        show_one(client().request("POST", f"key-rotations/{kind}/abort"), COLUMNS, output)
+
+    return app
+
+
+APPS = {
+    "ca": rotation_app("ca", "certificate authority"),
+    "ticket-key": rotation_app("ticket-key", "key that signs tickets"),
+}
