@@ -84,6 +84,8 @@ class NodeService:
             f"{self.programs}/busbar-session",
             "--driver",
             self.driver,
+            "--cache",
+            f"{self.state}/cache",
         ]
 
     def launcher_command(self) -> list[str]:
@@ -103,6 +105,8 @@ class NodeService:
             self.listen,
             "--port",
             str(self.port),
+            "--cache",
+            f"{self.state}/cache",
         ]
 
     def agent_command(self) -> list[str]:

@@ -29,13 +29,14 @@ constexpr rlim_t kDescriptors = 16'384;
 constexpr char kUsage[] =
     "usage: busbar-launcher --runtime DIR --agent-socket PATH --driver LIBRARY\n"
     "                       --certificate PEM --key PEM\n"
-    "                       [--listen ADDRESS] [--port N]\n";
+    "                       [--listen ADDRESS] [--port N] [--cache DIR]\n";
 
 bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
   static const option options[] = {{"runtime", 1, nullptr, 'r'}, {"agent-socket", 1, nullptr, 'a'},
                                    {"driver", 1, nullptr, 'd'},  {"certificate", 1, nullptr, 'c'},
                                    {"key", 1, nullptr, 'k'},     {"listen", 1, nullptr, 'l'},
-                                   {"port", 1, nullptr, 'p'},    {}};
+                                   {"port", 1, nullptr, 'p'},    {"cache", 1, nullptr, 'i'},
+                                   {}};
   for (int o; (o = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (o) {
       case 'r': s.runtime = optarg; break;
       case 'a': agent_socket = optarg; break;
@@ -44,6 +45,7 @@ bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
       case 'k': s.key = optarg; break;
       case 'l': s.listen_address = optarg; break;
       case 'p': s.port = std::atoi(optarg); break;
+      case 'i': s.cache = optarg; break;
       default: return false;
     }
   return !s.runtime.empty() && !agent_socket.empty() && !s.driver.empty();

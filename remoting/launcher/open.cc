@@ -103,7 +103,7 @@ control::SessionStart Sessions::start_message(const Grant& grant, const wire::Op
   control::SessionStart start{};
   start.partitions = grant.allocation.partitions;
   std::memcpy(start.partition, grant.allocation.partition, sizeof start.partition);
-  std::string images = settings_.runtime + "/images/" + control::hex(grant.allocation.tenant, 16);
+  std::string images = settings_.images() + "/" + control::hex(grant.allocation.tenant, 16);
   std::string sockets = settings_.runtime + "/sessions/" + control::hex(grant.allocation.id, 16);
   start.client_pid = request.pid;
   std::memcpy(start.free_addresses, request.free_addresses, sizeof start.free_addresses);

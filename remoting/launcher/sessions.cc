@@ -42,8 +42,10 @@ uint64_t boottime_seconds() {
 Sessions::Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers,
                    LedgerPort& ledger_port)
     : settings_(settings), grants_(grants), ledgers_(ledgers), ledger_port_(ledger_port) {
-  for (const char* sub : {"", "/sessions", "/ledgers", "/images"})
+  for (const char* sub : {"", "/sessions", "/ledgers"})
     mkdir((settings.runtime + sub).c_str(), 0700);
+  if (!settings.cache.empty()) mkdir(settings.cache.c_str(), 0700);
+  mkdir(settings.images().c_str(), 0700);
 }
 
 // The session server creates it, in a folder that all cages of the allocation have.

@@ -18,7 +18,10 @@ namespace busbar::launcher {
 
 struct Settings {
   std::string runtime, driver, certificate, key, listen_address = "127.0.0.1";
+  std::string cache;  // persistent folder of module images; empty: they are kept in `runtime`
   int port = 8445;
+
+  std::string images() const { return (cache.empty() ? runtime : cache) + "/images"; }
 };
 
 // A session in memory and, with the same layout, on disk.

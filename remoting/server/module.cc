@@ -72,6 +72,7 @@ void handlers::load_module(Session& s, wire::Decoder in) {
                                        options.values());
   log.resize(std::strlen(log.c_str()));
   if (r) return s.reply(reply, r, log);
+  if (!inline_image && transfer) keep_image(s, hash, image);
   auto loaded = std::make_shared<LoadedModule>(s.cu, module, std::move(charge));
   if (!publish(s, id, loaded)) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
   s.reply(reply, CUDA_SUCCESS, describe_small_module(s, *loaded, (uint32_t)first_function));

@@ -1,11 +1,11 @@
 #include "server/module_image.h"
 
 #include <openssl/sha.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 
+#include "cache_quota.h"
 #include "control/hex.h"
 
 namespace busbar::server {
@@ -35,20 +35,22 @@ std::string read_cached(const Session& s, const uint8_t* hash) {
   while ((n = std::fread(buffer, 1, sizeof buffer, f)) > 0 && image.size() < wire::kMaxImageBytes)
     image.append(buffer, n);
   std::fclose(f);
-  return matches(image, hash) ? image : "";
+  if (!matches(image, hash)) return "";
+  mark_used(cache_path(s, hash));
+  return image;
 }
+}  // namespace
 
 // Several session servers may write the same image: each renames a file of its own.
-void write_cached(const Session& s, const uint8_t* hash, const std::string& image) {
-  if (s.image_folder.empty()) return;
-  std::string path = cache_path(s, hash), temporary = path + "." + std::to_string(getpid());
+void keep_image(const Session& s, const uint8_t* hash, const std::string& image) {
+  if (s.image_folder.empty() || image.size() > kMaxKeptBytes) return;
+  std::string path = cache_path(s, hash), temporary = path + "." + control::hex(s.id.data(), 8);
   FILE* f = std::fopen(temporary.c_str(), "wb");
   if (!f) return;
   bool whole = std::fwrite(image.data(), 1, image.size(), f) == image.size();
   whole = std::fclose(f) == 0 && whole;
   if (!whole || std::rename(temporary.c_str(), path.c_str())) std::remove(temporary.c_str());
 }
-}  // namespace
 
 std::string join_transfer(Session& s, uint64_t transfer) {
   std::string data;
@@ -66,7 +68,6 @@ uint32_t obtain_image(Session& s, const ImageSource& source, std::string& image)
   image = join_transfer(s, source.transfer);
   s.credit(image.size());
   if (image.size() != source.bytes || !matches(image, source.hash)) return CUDA_ERROR_INVALID_IMAGE;
-  write_cached(s, source.hash, image);
   return CUDA_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 namespace busbar::server {
 
 constexpr int kUploadTimeoutMs = 120'000;
+constexpr uint64_t kMaxKeptBytes = 1ull << 30;
 
 // The source of the image of a load.
 struct ImageSource {
@@ -22,6 +23,9 @@ struct ImageSource {
 // if the cache does not hold it, or CUDA_ERROR_INVALID_IMAGE if it does not arrive or does not
 // match its hash.
 uint32_t obtain_image(Session& s, const ImageSource& source, std::string& image);
+
+// Keeps an image that was received and has been loaded. The spawner removes others beyond the quota.
+void keep_image(const Session& s, const uint8_t* hash, const std::string& image);
 
 // Removes the chunks of a transfer and returns them as one string.
 std::string join_transfer(Session& s, uint64_t transfer);

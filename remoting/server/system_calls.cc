@@ -33,8 +33,8 @@ const int kPermitted[] = {
     // files: what they reach is decided by the mounts of the cage
     SYS_openat, SYS_open, SYS_close, SYS_fstat, SYS_newfstatat, SYS_stat, SYS_lstat, SYS_statx,
     SYS_lseek, SYS_pread64, SYS_pwrite64, SYS_access, SYS_faccessat, SYS_faccessat2, SYS_readlink,
-    SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_rename, SYS_unlink, SYS_flock, SYS_dup,
-    SYS_dup2, SYS_dup3, SYS_pipe2, SYS_uname,
+    SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_rename, SYS_unlink, SYS_utimensat, SYS_flock,
+    SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe2, SYS_uname,
     // threads of this process
     SYS_set_robust_list, SYS_rseq, SYS_gettid, SYS_getpid, SYS_exit, SYS_exit_group,
     SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, SYS_sched_getaffinity,

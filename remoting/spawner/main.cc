@@ -18,6 +18,7 @@
 
 #include "control/log.h"
 #include "control/messages.h"
+#include "spawner/cache_trimmer.h"
 #include "spawner/privileges.h"
 #include "spawner/requests.h"
 #include "spawner/sessions.h"
@@ -30,17 +31,19 @@ using namespace busbar::spawner;
 constexpr int kRequestSeconds = 2;  // a launcher that is stopped must not block the next one
 
 constexpr char kUsage[] =
-    "usage: busbar-spawner --runtime DIR --session-program PATH --driver LIBRARY\n";
+    "usage: busbar-spawner --runtime DIR --session-program PATH --driver LIBRARY [--cache DIR]\n";
 
 bool parse(int argc, char** argv, Settings& s) {
   static const option options[] = {{"runtime", 1, nullptr, 'r'},
                                    {"session-program", 1, nullptr, 's'},
                                    {"driver", 1, nullptr, 'd'},
+                                   {"cache", 1, nullptr, 'i'},
                                    {}};
   for (int o; (o = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (o) {
       case 'r': s.runtime = optarg; break;
       case 's': s.session_program = optarg; break;
       case 'd': s.driver = optarg; break;
+      case 'i': s.cache = optarg; break;
       default: return false;
     }
   return !s.runtime.empty() && !s.session_program.empty() && !s.driver.empty();
@@ -82,15 +85,18 @@ int block_signals() {
 
 // Returns when the spawner must end. Sessions continue without it.
 void run(int listener, int signals, const Settings& settings, Sessions& sessions) {
+  CacheTrimmer trimmer(sessions.caches(), settings.runtime);
   for (;;) {
     std::vector<pollfd> waits = {{listener, POLLIN, 0}, {signals, POLLIN, 0}};
     for (int log : sessions.logs()) waits.push_back({log, POLLIN, 0});
-    if (poll(waits.data(), waits.size(), -1) < 0) continue;
+    trimmer.work(sessions.any());
+    if (poll(waits.data(), waits.size(), kTrimMs) < 0) continue;
     sessions.copy_logs();
     if (waits[1].revents) {
       signalfd_siginfo info;
       (void)!read(signals, &info, sizeof info);
       if (info.ssi_signo != SIGCHLD) return;
+      trimmer.reap();
       sessions.reap();
     }
     int fd = waits[0].revents ? accept4(listener, nullptr, nullptr, SOCK_CLOEXEC) : -1;

@@ -183,7 +183,7 @@ control::SpawnReply Sessions::open(const control::SpawnRequest& request) {
   if (it == sessions_.end()) return {};
   std::string tenant = control::hex(request.tenant, 16);
   std::string sockets = settings_.runtime + "/sessions/" + control::hex(request.allocation, 16);
-  std::string images = settings_.runtime + "/images/" + tenant, kernels = kernels_ + "/" + tenant;
+  std::string images = settings_.images() + "/" + tenant, kernels = kernels_ + "/" + tenant;
   const Session& s = it->second;
   std::vector<LateMount> mounts = {{sockets, control::kCageSockets, true, false},
                                    {images, control::kCageImages, true, false}};

@@ -4,6 +4,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <vector>
 
 #include "control/spawn_messages.h"
 #include "spawner/cage.h"
@@ -14,6 +15,9 @@ namespace busbar::spawner {
 
 struct Settings {
   std::string runtime, session_program, driver;
+  std::string cache;  // persistent folder of module images; empty: they are kept in `runtime`
+
+  std::string images() const { return (cache.empty() ? runtime : cache) + "/images"; }
 };
 
 class Sessions {
@@ -32,6 +36,9 @@ class Sessions {
   void copy_logs();
   // Collects the exit status of ended processes.
   void reap();
+  bool any() const { return !sessions_.empty(); }
+  // Folders with a folder of cached files for each tenant.
+  std::vector<std::string> caches() const { return {settings_.images(), kernels_}; }
 
  private:
   struct Session {

@@ -45,6 +45,30 @@ int write_file(const std::string& path) {
   return 0;
 }
 
+int set_times(const std::string& path) {
+  return result_of(utimensat(AT_FDCWD, path.c_str(), nullptr, 0));
+}
+
+int remove_file(const std::string& path) {
+  return result_of(unlink(path.c_str()));
+}
+
+// "fill PATH MEBIBYTES": writes files PATH.0, PATH.1, ... of one MiB each.
+int fill(const std::string& text) {
+  std::istringstream words(text);
+  std::string path, mebibyte(1 << 20, 'x');
+  int count = 0;
+  words >> path >> count;
+  for (int i = 0; i < count; ++i) {
+    int fd = open((path + "." + std::to_string(i)).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return errno;
+    int result = result_of(write(fd, mebibyte.data(), mebibyte.size()));
+    close(fd);
+    if (result) return result;
+  }
+  return 0;
+}
+
 // A page of this process exists at the same address in its siblings: they run the same program.
 int read_memory(const std::string& pid) {
   int fd = open(("/proc/" + pid + "/mem").c_str(), O_RDWR | O_CLOEXEC);
@@ -226,6 +250,9 @@ int compile_kernel(const std::string& name) {
 const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"read", read_file},
     {"write", write_file},
+    {"set_times", set_times},
+    {"remove", remove_file},
+    {"fill", fill},
     {"memory", read_memory},
     {"connect", connect_to},
     {"signal_by_input", signal_by_input},

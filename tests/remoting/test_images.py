@@ -10,6 +10,7 @@ import nvidia
 import pytest
 
 from deploy.supervisor import ROOT
+from tests.remoting.image_calls import PTX
 from tests.remoting.node import LocalNode
 from tests.softgpu.test_images import nvcc
 from tests.suites.fuzz_image_seeds import MALFORMED_ELF, elf, intact_fatbins, malformed_fatbins
@@ -72,3 +73,17 @@ def test_malformed_cubin_is_refused(node: LocalNode, name: str, tmp_path: Path) 
 def test_fatbin_without_code_for_the_linker_is_refused(node: LocalNode, tmp_path: Path) -> None:
     file = image(tmp_path, intact_fatbins()["other kinds"])
     assert status(node, "link", file) == NO_BINARY_FOR_GPU
+
+
+def cached(node: LocalNode) -> set[Path]:
+    return set((node.runtime / "images").glob("*/*"))
+
+
+def test_only_an_image_that_loads_is_cached(node: LocalNode, tmp_path: Path) -> None:
+    before, padding = cached(node), b"// " + b"x" * (2 << 20) + b"\n"
+    assert status(node, "load", image(tmp_path, PTX + padding + b".visible nonsense;\n")) != 0
+    assert cached(node) == before
+    for _ in range(2):
+        assert status(node, "load", image(tmp_path, PTX + padding)) == 0
+        (kept,) = cached(node) - before
+        assert kept.stat().st_size >= len(padding)

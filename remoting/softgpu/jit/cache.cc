@@ -10,12 +10,14 @@
 
 #include <cstdlib>
 
+#include "cache_quota.h"
 #include "softgpu/jit/limits.h"
 
 namespace softgpu::jit {
 
 namespace {
 constexpr int kSlotPollMs = 20;
+constexpr uint64_t kQuotaBytes = 2ull << 30;  // of the folder
 
 // The processor is part of the key, because of -march=native: a cache on a shared home serves
 // several machines.
@@ -90,6 +92,13 @@ std::string cache_directory() {
   return dir;
 }
 
+void trim_cache_directory() {
+  int folder = open(cache_directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  busbar::trim_folder(folder, kQuotaBytes);
+  close(folder);
+}
+
 CompileResult library_for(const emit::KernelSource& kernel, int64_t deadline_ms, std::string& path,
                           std::string& error) {
   static const std::string dir = cache_directory(), cpu = processor();
@@ -102,7 +111,10 @@ CompileResult library_for(const emit::KernelSource& kernel, int64_t deadline_ms,
   }
   std::string key = cpu + c_compiler() + c_compiler_flags();
   path = dir + "/" + sha256(key + '\0' + kernel.text) + ".so";
-  if (access(path.c_str(), R_OK) == 0) return CompileResult::ok;
+  if (access(path.c_str(), R_OK) == 0) {
+    busbar::mark_used(path);
+    return CompileResult::ok;
+  }
   Slot slot(dir, deadline_ms);
   if (!slot.taken()) {
     error = "other programs of this project compile kernels: try again later";

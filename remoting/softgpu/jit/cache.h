@@ -15,4 +15,7 @@ CompileResult library_for(const emit::KernelSource& kernel, int64_t deadline_ms,
 // is created with mode 0700.
 std::string cache_directory();
 
+// Remove the kernels that were used least recently, beyond 2 GiB. In a cage the spawner does that.
+void trim_cache_directory();
+
 }  // namespace softgpu::jit

@@ -61,5 +61,6 @@ int main(int argc, char** argv) {
     return 1;
   }
   serve(socket);
+  if (argc == 1) trim_cache_directory();
   return 0;
 }
