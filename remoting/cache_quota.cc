@@ -37,8 +37,7 @@ void for_each_entry(int folder, const std::function<void(const char*, const stru
   while (dirent* entry = listing ? readdir(listing) : nullptr) {
     std::string name = entry->d_name;
     struct stat st;
-    if (name != "." && name != ".." &&
-        fstatat(folder, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0)
+    if (name != "." && name != ".." && fstatat(folder, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0)
       call(name.c_str(), st);
   }
   if (listing) closedir(listing);

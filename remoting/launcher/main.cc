@@ -32,10 +32,14 @@ constexpr char kUsage[] =
     "                       [--listen ADDRESS] [--port N] [--cache DIR]\n";
 
 bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
-  static const option options[] = {{"runtime", 1, nullptr, 'r'}, {"agent-socket", 1, nullptr, 'a'},
-                                   {"driver", 1, nullptr, 'd'},  {"certificate", 1, nullptr, 'c'},
-                                   {"key", 1, nullptr, 'k'},     {"listen", 1, nullptr, 'l'},
-                                   {"port", 1, nullptr, 'p'},    {"cache", 1, nullptr, 'i'},
+  static const option options[] = {{"runtime", 1, nullptr, 'r'},
+                                   {"agent-socket", 1, nullptr, 'a'},
+                                   {"driver", 1, nullptr, 'd'},
+                                   {"certificate", 1, nullptr, 'c'},
+                                   {"key", 1, nullptr, 'k'},
+                                   {"listen", 1, nullptr, 'l'},
+                                   {"port", 1, nullptr, 'p'},
+                                   {"cache", 1, nullptr, 'i'},
                                    {}};
   for (int o; (o = getopt_long(argc, argv, "", options, nullptr)) != -1;) switch (o) {
       case 'r': s.runtime = optarg; break;

@@ -24,7 +24,8 @@ struct ImageSource {
 // match its hash.
 uint32_t obtain_image(Session& s, const ImageSource& source, std::string& image);
 
-// Keeps an image that was received and has been loaded. The spawner removes others beyond the quota.
+// Keeps an image that was received and has been loaded. The spawner removes others beyond the
+// quota.
 void keep_image(const Session& s, const uint8_t* hash, const std::string& image);
 
 // Removes the chunks of a transfer and returns them as one string.

@@ -13,7 +13,7 @@ namespace busbar::spawner {
 
 namespace {
 constexpr uint64_t kTenantBytes = 2ull << 30, kTotalBytes = 16ull << 30;  // of each folder
-constexpr int kNice = 10;  // sessions go first
+constexpr int kNice = 10;                                                 // sessions go first
 
 uint64_t bytes_from(const char* variable, uint64_t otherwise) {
   const char* value = std::getenv(variable);

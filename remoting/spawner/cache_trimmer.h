@@ -1,5 +1,5 @@
-// Keeps the caches of the tenants within their quotas: the only process that removes their files. It
-// works in child processes, so that session servers start meanwhile.
+// Keeps the caches of the tenants within their quotas: the only process that removes their files.
+// It works in child processes, so that session servers start meanwhile.
 //
 // Thread safety: for one thread.
 #pragma once

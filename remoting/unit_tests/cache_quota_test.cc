@@ -65,8 +65,8 @@ TEST_F(CacheQuota, TenantWithTheMostBytesGivesUpTheDifference) {
   trim(kMuch, 8 * kBlock);
   EXPECT_TRUE(has(kOne / "old"));
   for (auto* kept : {"0", "1", "2"}) EXPECT_TRUE(has(kThree / kept));
-  EXPECT_FALSE(has(kTwo / "4"));
-  EXPECT_TRUE(has(kTwo / "5"));
+  EXPECT_FALSE(has(kTwo / "3"));
+  EXPECT_TRUE(has(kTwo / "4"));
 }
 
 TEST_F(CacheQuota, EmptyFilesCount) {
