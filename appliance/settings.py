@@ -257,6 +257,7 @@ SPECTACULAR_SETTINGS = {
         }
     },
     "ENFORCE_NON_BLANK_FIELDS": True,
+    "ENUM_NAME_OVERRIDES": {"IsolationLevelEnum": "appliance.pools.isolation.IsolationLevel"},
     "SCHEMA_PATH_PREFIX": "/api/v1/",
 }
 

@@ -53,6 +53,7 @@ class Agent:
         self.memory_watch: MemoryWatch | None = None  # after the contexts are measured
         self._desired: fleet_pb2.DesiredState | None = None
         self._last_summary: object = None
+        self._isolation: tuple[str, ...] = ()
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT. Reconnects with growing delays."""
@@ -160,6 +161,7 @@ class Agent:
                     await self._send_samples()
                 elif summary_of(listed) != self._last_summary:
                     self._send_report(listed)
+                await self.check_isolation(listed)
             except LauncherError as error:
                 log.warning("agent: sessions unknown, will retry (%s)", error)
                 self.outbox.put(fleet_pb2.AgentMessage(heartbeat=fleet_pb2.Heartbeat()))
@@ -203,6 +205,12 @@ class Agent:
             log.warning("agent: GPU inventory changed: %s", describe_change(self.gpus, current))
             await self._send_inventory()
 
+    async def check_isolation(self, listed: SessionList) -> None:
+        """Send the inventory if the layers in force have changed and are known."""
+        if listed.isolation and listed.isolation != self._isolation:
+            log.warning("agent: isolation in force: %s", ", ".join(listed.isolation))
+            await self._send_inventory()
+
     async def _sessions(self) -> SessionList:
         return await asyncio.to_thread(self.launcher.sessions)
 
@@ -226,11 +234,14 @@ class Agent:
     async def _send_inventory(self) -> None:
         """Enumerate the GPUs again and send the inventory, without endpoints if the port is 0."""
         try:
-            port = (await self._sessions()).port
+            listed = await self._sessions()
+            port, self._isolation = listed.port, listed.isolation or self._isolation
         except LauncherError:
             port = 0
         self.gpus = await asyncio.to_thread(self.nvml.gpus)
-        inventory = encode_inventory(self.nvml, self.gpus, self.addresses if port else [], port)
+        inventory = encode_inventory(
+            self.nvml, self.gpus, self.addresses if port else [], port, self._isolation
+        )
         self.outbox.put(fleet_pb2.AgentMessage(inventory=inventory))
 
 

@@ -25,6 +25,7 @@ def to_grants(state: fleet_pb2.DesiredState, node_id: uuid.UUID) -> Grants:
                     Partition(uuid.UUID(bytes=p.gpu_uuid), p.memory_bytes, p.compute_percent)
                     for p in g.partitions
                 ),
+                required_isolation=frozenset(g.required_isolation),
             )
             for g in state.grants
         ),

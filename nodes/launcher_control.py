@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,17 @@ ISOLATION_MEASURES = {
     "processes": Isolation.PROCESSES,
     "landlock": Isolation.LANDLOCK,
 }
+
+
+UNKNOWN_MEASURE = 1 << 31
+"""A bit that no session server has, for measures that this version does not know."""
+
+
+def bits_of(measures: Collection[str]) -> int:
+    bits = 0
+    for name in measures:
+        bits |= int(ISOLATION_MEASURES.get(name, UNKNOWN_MEASURE))
+    return bits
 
 
 class LauncherError(Exception):
@@ -50,6 +62,8 @@ class Grant:
     fence_epoch: int
     fence_counter: int
     partitions: tuple[Partition, ...]
+    required_isolation: frozenset[str] = frozenset()
+    """Layers without which the launcher refuses sessions."""
 
     def layout(self) -> layouts.Allocation:
         return layouts.Allocation(
@@ -58,7 +72,7 @@ class Grant:
             fence_epoch=self.fence_epoch,
             fence_counter=self.fence_counter,
             partitions=len(self.partitions),
-            flags=0,
+            required_isolation=bits_of(self.required_isolation),
             partition=tuple(p.layout() for p in self.partitions),
         )
 
@@ -123,6 +137,8 @@ class SessionList:
     generation: int
     port: int
     sessions: tuple[SessionReport, ...] = field(default=())
+    isolation: tuple[str, ...] = ()
+    """Layers in force for all sessions; empty: no session server has been started yet."""
 
 
 def _text(raw: bytes) -> str:
@@ -174,7 +190,10 @@ def decode_list(body: bytes) -> SessionList:
         layouts.SessionRecord.unpack(body[at : at + record_size])
         for at in range(head_size, len(body), record_size)
     )
-    return SessionList(head.generation, head.port, tuple(_session_report(r) for r in records))
+    layers = tuple(name for name, bit in ISOLATION_MEASURES.items() if head.isolation & bit)
+    return SessionList(
+        head.generation, head.port, tuple(_session_report(r) for r in records), layers
+    )
 
 
 class LauncherControl:

@@ -109,7 +109,7 @@ class Allocation:
     fence_epoch: int
     fence_counter: int
     partitions: int
-    flags: int
+    required_isolation: int
     partition: tuple[Partition, ...]
 
     SIZE: ClassVar[int] = _ALLOCATION.size
@@ -121,7 +121,7 @@ class Allocation:
             self.fence_epoch,
             self.fence_counter,
             self.partitions,
-            self.flags,
+            self.required_isolation,
             b"".join(e.pack() for e in self.partition).ljust(16 * Partition.SIZE, b"\0"),
         )
 
@@ -245,7 +245,7 @@ class SessionRecord:
         return cls(*(*values[:15], values[15:]))
 
 
-_SESSION_LIST = Struct("<QII")
+_SESSION_LIST = Struct("<QIIII")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +253,8 @@ class SessionList:
     generation: int
     count: int
     port: int
+    isolation: int
+    reserved: int = 0
 
     SIZE: ClassVar[int] = _SESSION_LIST.size
 
@@ -261,6 +263,8 @@ class SessionList:
             self.generation,
             self.count,
             self.port,
+            self.isolation,
+            self.reserved,
         )
 
     @classmethod

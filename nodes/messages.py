@@ -37,7 +37,11 @@ def isolation_of(s: SessionReport) -> dict[str, str]:
 
 
 def encode_inventory(
-    nvml: Nvml, gpus: Sequence[Gpu], addresses: Sequence[str], port: int
+    nvml: Nvml,
+    gpus: Sequence[Gpu],
+    addresses: Sequence[str],
+    port: int,
+    isolation: Sequence[str] = (),
 ) -> fleet_pb2.Inventory:
     return fleet_pb2.Inventory(
         agent_version=AGENT_VERSION,
@@ -45,6 +49,7 @@ def encode_inventory(
         cuda_version=nvml.cuda_version(),
         operating_system=printable(platform.platform(), limits.MAX_TEXT),
         software=nvml.software(),
+        isolation=isolation,
         endpoints=[
             fleet_pb2.Endpoint(address=printable(a, limits.MAX_ADDRESS), port=port)
             for a in addresses[: limits.MAX_ENDPOINTS]

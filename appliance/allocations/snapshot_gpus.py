@@ -12,6 +12,7 @@ from appliance.allocations.placement import GpuCapacity
 from appliance.allocations.queries import MAX_PREPARED_IDS
 from appliance.db.prepared import Select
 from appliance.inventory.models import Gpu, GpuQuerySet, NodeState
+from appliance.pools.isolation import satisfies
 from appliance.telemetry import reachability
 
 
@@ -42,6 +43,8 @@ class GpuRow(NamedTuple):
     node__driver_version: str
     node__cuda_version: str
     node__site__name: str | None
+    node__isolation: str
+    pool__required_isolation: str
 
 
 def pooled_gpus() -> GpuQuerySet:
@@ -104,6 +107,11 @@ def unusable_reason(row: GpuRow) -> str:
         return f"node {row.node__name} is locked"
     if row.mig:
         return f"GPU {row.index} of {row.node__name} is in MIG mode"
+    if not satisfies(row.node__isolation, row.pool__required_isolation):
+        return (
+            f"node {row.node__name} has isolation {row.node__isolation}, and the pool requires "
+            f"{row.pool__required_isolation}"
+        )
     return ""
 
 

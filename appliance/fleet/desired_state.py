@@ -10,6 +10,7 @@ from appliance.allocations.tickets import accepted_keys
 from appliance.db.prepared import Select
 from appliance.fleet.authorities import authorities
 from appliance.inventory.generations import current_generation
+from appliance.pools.isolation import LAYERS, IsolationLevel
 from nodes.protocol import fleet_pb2
 
 COLUMNS = (
@@ -21,6 +22,7 @@ COLUMNS = (
     "gpu__uuid",
     "memory_bytes",
     "compute_percent",
+    "allocation__placed_pool__required_isolation",
 )
 GRANTS = Select(
     lambda node_id: (
@@ -54,6 +56,7 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
         gpu_uuid,
         memory_bytes,
         compute_percent,
+        required_isolation,
     ) in GRANTS.rows(node_id=node_id):
         if state_of not in HOLDING:
             continue
@@ -64,6 +67,7 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
                 tenant_id=tenant_id.bytes,
                 fence_epoch=epoch,
                 fence_counter=counter,
+                required_isolation=sorted(LAYERS[IsolationLevel(required_isolation or "any")]),
             )
         grant.partitions.append(
             fleet_pb2.Partition(

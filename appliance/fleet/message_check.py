@@ -68,6 +68,9 @@ def check_inventory(i: fleet_pb2.Inventory) -> None:
     check_text("driver_version", i.driver_version, limits.MAX_NAME)
     check_text("cuda_version", i.cuda_version, limits.MAX_SHORT)
     check_text("operating_system", i.operating_system, limits.MAX_TEXT)
+    check_count("isolation", len(i.isolation), limits.MAX_ISOLATION_MEASURES)
+    for layer in i.isolation:
+        check_text("isolation", layer, limits.MAX_NAME)
     check_count("endpoints", len(i.endpoints), limits.MAX_ENDPOINTS)
     for e in i.endpoints:
         check_text("endpoint.address", e.address, limits.MAX_ADDRESS)

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from appliance.accounts.permissions import can_somewhere, projects_with
 from appliance.db.identifiers import uuid7
+from appliance.pools.isolation import IsolationLevel
 from appliance.pools.models import Pool
 
 if TYPE_CHECKING:
@@ -73,6 +74,10 @@ class Node(models.Model):
     expects_gpus = models.BooleanField(default=False)
     """The machine was enrolled and has not reported GPUs yet; these need no admission."""
     last_seen_at = models.DateTimeField(null=True)
+    isolation = models.CharField(
+        max_length=20, choices=IsolationLevel.choices, default=IsolationLevel.ANY
+    )
+    """Level of all sessions of the node, as its agent reports it."""
     ignored_sessions = models.PositiveBigIntegerField(default=0)
     """Reported sessions of allocations without a partition on the node."""
     labels = models.JSONField(default=dict, blank=True)

@@ -14,6 +14,7 @@ from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
 from appliance.inventory import gpu_admission
 from appliance.inventory.models import DEFAULT_NETWORK, Endpoint, Gpu, Node, NodeState
+from appliance.pools.isolation import LAYERS, IsolationLevel, satisfies
 
 INVENTORY_ROWS, GPU_ROWS = 100, 4
 """Work of a changed inventory, in rows that are written. Inventories change seldom."""
@@ -54,10 +55,13 @@ class ReportedNode:
     endpoints: tuple[tuple[str, int], ...]
     gpus: tuple[ReportedGpu, ...]
     cuda_version: str = ""
+    isolation: IsolationLevel | None = None
+    """None: the launcher has started no session server yet, so the level is not known."""
 
     def columns(self) -> dict[str, object]:
         """Return the columns of `Node` that a report sets."""
-        return {
+        known = {} if self.isolation is None else {"isolation": self.isolation}
+        return known | {
             "agent_version": self.agent_version[:50],
             "driver_version": self.driver_version[:50],
             "cuda_version": self.cuda_version[:20],
@@ -137,10 +141,29 @@ def apply_node_report(*, node_id: UUID, report: ReportedNode) -> None:
             object_id=node.pk,
             message=f"Node {node.name} is ready with {count} GPU{'' if count == 1 else 's'}.",
         )
+    elif report.isolation is not None and report.isolation != node.isolation:
+        emit_isolation_changed(node, IsolationLevel(node.isolation), report.isolation)
     change_log.record(Topic.NODE_CAPACITY, node_id)
     change_log.record(Topic.NODE_INVENTORY, node_id)
     replace_endpoints(node, report.endpoints)
     apply_gpu_reports(node, report.gpus)
+
+
+def emit_isolation_changed(node: Node, before: IsolationLevel, now: IsolationLevel) -> None:
+    fell = not satisfies(now, before)
+    missing = ", ".join(sorted(LAYERS[before] - LAYERS[now]))
+    emit(
+        "node.isolation_fell" if fell else "node.isolation_rose",
+        path=node.path,
+        object_id=node.pk,
+        message=f"Isolation of node {node.name} {'fell' if fell else 'rose'} from {before} to {now}"
+        + (
+            f": {missing} not in force for all sessions. Pools that require more place nothing on"
+            " it; see the log of its spawner."
+            if fell
+            else "."
+        ),
+    )
 
 
 def replace_endpoints(node: Node, reported: Iterable[tuple[str, int]]) -> None:

@@ -57,6 +57,7 @@ class NodeSerializer(RowSerializer[Node]):
             "cuda_version",
             "operating_system",
             "software",
+            "isolation",
             "endpoints",
             "last_seen_at",
             "ignored_sessions",

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from appliance.accounts.permissions import can_somewhere, projects_with
 from appliance.db.identifiers import uuid7
+from appliance.pools.isolation import IsolationLevel
 from appliance.pools.subject_kind import SubjectKind
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class Pool(models.Model):
     """Clients try the endpoints of this network first."""
     admit_new_gpus = models.BooleanField(default=False)
     """GPUs that enrolled nodes report later join without an operator. Read of the oldest pool."""
+    required_isolation = models.CharField(
+        max_length=20, choices=IsolationLevel.choices, default=IsolationLevel.ANY
+    )
+    """Nodes with a lower level get no new allocations of the pool."""
     project_ids = models.JSONField(default=list, blank=True)
     """Ids of the projects that may use the pool; empty: all."""
     version = models.PositiveIntegerField(default=1)

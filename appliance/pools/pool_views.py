@@ -20,6 +20,7 @@ from appliance.api.pagination import CursorPagination
 from appliance.api.serialization import to_json_types
 from appliance.api.views import ApplianceView, check_version
 from appliance.pools import services
+from appliance.pools.isolation import IsolationLevel
 from appliance.pools.models import Pool
 
 POLICIES = ("pack", "spread", "model_affinity", "exclusive")
@@ -62,6 +63,7 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
             "max_idle_seconds",
             "network",
             "admit_new_gpus",
+            "required_isolation",
             "projects",
             "version",
             "created_at",
@@ -113,6 +115,13 @@ class PoolSettingsSerializer(serializers.Serializer[dict[str, Any]]):
         required=False,
         help_text="GPUs that enrolled nodes report later join the pool without an operator."
         " Has an effect in the default pool, which new GPUs join.",
+    )
+    required_isolation = serializers.ChoiceField(
+        IsolationLevel.choices,
+        required=False,
+        help_text="Isolation of sessions that nodes need for new allocations. `process`: a fixed"
+        " set of system calls; `namespaces`: also files, processes and a network of their own;"
+        " `full`: also a user of their own and limits of memory, threads and processor time.",
     )
     projects = serializers.ListField(
         child=NameField(max_length=100),

@@ -40,6 +40,8 @@ class PoolSettings:
     """Clients try the endpoints of this network first; empty: no preference."""
     admit_new_gpus: bool | None = None
     """Whether GPUs that enrolled nodes report later join without an operator (default pool)."""
+    required_isolation: str | None = None
+    """Level of `IsolationLevel` that nodes need for new allocations."""
     projects: Sequence[str] | None = None
     """Names of the projects that may use the pool; empty: all."""
 
@@ -67,6 +69,9 @@ def update_pool(*, pool_id: UUID, settings: PoolSettings, actor: str) -> Pool:
     changed = changed_columns(pool, settings)
     if changed:
         save_columns(pool, changed)
+        if "required_isolation" in changed:
+            for node_id in pool.gpus.values_list("node_id", flat=True).distinct():
+                change_log.record(Topic.NODE_CAPACITY, node_id)
         message = f"Pool {pool.name} changed: {', '.join(sorted(changed))}."
         emit_pool_event(pool, "pool.changed", message, actor)
     return pool
@@ -127,6 +132,8 @@ def changed_columns(pool: Pool, settings: PoolSettings) -> dict[str, object]:
         columns["network"] = settings.network
     if settings.admit_new_gpus is not None:
         columns["admit_new_gpus"] = settings.admit_new_gpus
+    if settings.required_isolation is not None:
+        columns["required_isolation"] = settings.required_isolation
     if settings.projects is not None:
         columns["project_ids"] = sorted(
             str(find_subject_id(SubjectKind.PROJECT, name)) for name in set(settings.projects)

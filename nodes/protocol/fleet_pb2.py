@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1anodes/protocol/fleet.proto\x12\x0f\x62usbar.fleet.v1\"\xf3\x01\n\x0c\x41gentMessage\x12\x0f\n\x07\x62oot_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12/\n\tinventory\x18\x03 \x01(\x0b\x32\x1a.busbar.fleet.v1.InventoryH\x00\x12)\n\x06report\x18\x04 \x01(\x0b\x32\x17.busbar.fleet.v1.ReportH\x00\x12+\n\x07samples\x18\x05 \x01(\x0b\x32\x18.busbar.fleet.v1.SamplesH\x00\x12/\n\theartbeat\x18\x06 \x01(\x0b\x32\x1a.busbar.fleet.v1.HeartbeatH\x00\x42\x06\n\x04\x62ody\"\xce\x01\n\tInventory\x12\x15\n\ragent_version\x18\x01 \x01(\t\x12\x16\n\x0e\x64river_version\x18\x02 \x01(\t\x12\x18\n\x10operating_system\x18\x03 \x01(\t\x12\x10\n\x08software\x18\x04 \x01(\x08\x12,\n\tendpoints\x18\x05 \x03(\x0b\x32\x19.busbar.fleet.v1.Endpoint\x12\"\n\x04gpus\x18\x06 \x03(\x0b\x32\x14.busbar.fleet.v1.Gpu\x12\x14\n\x0c\x63uda_version\x18\x07 \x01(\t\")\n\x08\x45ndpoint\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\"\xe2\x01\n\x03Gpu\x12\x0c\n\x04uuid\x18\x01 \x01(\x0c\x12\r\n\x05index\x18\x02 \x01(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x04 \x01(\x04\x12\x1a\n\x12\x63ompute_capability\x18\x05 \x01(\t\x12\x12\n\npci_bus_id\x18\x06 \x01(\t\x12\x0b\n\x03mig\x18\x07 \x01(\x08\x12.\n\x05links\x18\x08 \x03(\x0b\x32\x1f.busbar.fleet.v1.Gpu.LinksEntry\x1a,\n\nLinksEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"H\n\x06Report\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12*\n\x08sessions\x18\x02 \x03(\x0b\x32\x18.busbar.fleet.v1.Session\"\x9c\x03\n\x07Session\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x15\n\rallocation_id\x18\x02 \x01(\x0c\x12\r\n\x05state\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\r\x12\x12\n\nclient_pid\x18\x05 \x01(\r\x12\x16\n\x0e\x63lient_address\x18\x06 \x01(\t\x12\x0f\n\x07program\x18\x07 \x01(\t\x12:\n\tisolation\x18\x08 \x03(\x0b\x32\'.busbar.fleet.v1.Session.IsolationEntry\x12\x14\n\x0cmemory_bytes\x18\t \x01(\x04\x12\x10\n\x08launches\x18\n \x01(\x04\x12\x10\n\x08\x62ytes_in\x18\x0b \x01(\x04\x12\x11\n\tbytes_out\x18\x0c \x01(\x04\x12\x12\n\nend_reason\x18\r \x01(\t\x12\x16\n\x0eopened_seconds\x18\x0e \x01(\x03\x12\x17\n\x0fpartition_bytes\x18\x10 \x03(\x04\x12\x15\n\rrefused_calls\x18\x0f \x03(\t\x1a\x30\n\x0eIsolationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"D\n\x07Samples\x12(\n\x04gpus\x18\x01 \x03(\x0b\x32\x1a.busbar.fleet.v1.GpuSample\x12\x0f\n\x07metrics\x18\x02 \x03(\t\"-\n\tGpuSample\x12\x10\n\x08gpu_uuid\x18\x01 \x01(\x0c\x12\x0e\n\x06values\x18\x02 \x03(\x01\"\x0b\n\tHeartbeat\"\x9d\x01\n\x10\x41pplianceMessage\x12\x19\n\x11\x61ppliance_seconds\x18\x01 \x01(\x03\x12\x19\n\x11heartbeat_seconds\x18\x02 \x01(\x01\x12\x34\n\rdesired_state\x18\x03 \x01(\x0b\x32\x1d.busbar.fleet.v1.DesiredState\x12\x1d\n\x15\x61\x63knowledged_sequence\x18\x04 \x01(\x04\"\xab\x01\n\x0c\x44\x65siredState\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x19\n\x11\x61ppliance_seconds\x18\x02 \x01(\x03\x12/\n\x0bticket_keys\x18\x03 \x03(\x0b\x32\x1a.busbar.fleet.v1.TicketKey\x12&\n\x06grants\x18\x04 \x03(\x0b\x32\x16.busbar.fleet.v1.Grant\x12\x13\n\x0b\x61uthorities\x18\x05 \x03(\x0c\"+\n\tTicketKey\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\"\x8d\x01\n\x05Grant\x12\x15\n\rallocation_id\x18\x01 \x01(\x0c\x12\x11\n\ttenant_id\x18\x02 \x01(\x0c\x12\x13\n\x0b\x66\x65nce_epoch\x18\x03 \x01(\x04\x12\x15\n\rfence_counter\x18\x04 \x01(\x04\x12.\n\npartitions\x18\x05 \x03(\x0b\x32\x1a.busbar.fleet.v1.Partition\"L\n\tPartition\x12\x10\n\x08gpu_uuid\x18\x01 \x01(\x0c\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x04\x12\x17\n\x0f\x63ompute_percent\x18\x03 \x01(\r2X\n\x05\x46leet\x12O\n\x07\x43onnect\x12\x1d.busbar.fleet.v1.AgentMessage\x1a!.busbar.fleet.v1.ApplianceMessage(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1anodes/protocol/fleet.proto\x12\x0f\x62usbar.fleet.v1\"\xf3\x01\n\x0c\x41gentMessage\x12\x0f\n\x07\x62oot_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12/\n\tinventory\x18\x03 \x01(\x0b\x32\x1a.busbar.fleet.v1.InventoryH\x00\x12)\n\x06report\x18\x04 \x01(\x0b\x32\x17.busbar.fleet.v1.ReportH\x00\x12+\n\x07samples\x18\x05 \x01(\x0b\x32\x18.busbar.fleet.v1.SamplesH\x00\x12/\n\theartbeat\x18\x06 \x01(\x0b\x32\x1a.busbar.fleet.v1.HeartbeatH\x00\x42\x06\n\x04\x62ody\"\xe1\x01\n\tInventory\x12\x15\n\ragent_version\x18\x01 \x01(\t\x12\x16\n\x0e\x64river_version\x18\x02 \x01(\t\x12\x18\n\x10operating_system\x18\x03 \x01(\t\x12\x10\n\x08software\x18\x04 \x01(\x08\x12,\n\tendpoints\x18\x05 \x03(\x0b\x32\x19.busbar.fleet.v1.Endpoint\x12\"\n\x04gpus\x18\x06 \x03(\x0b\x32\x14.busbar.fleet.v1.Gpu\x12\x14\n\x0c\x63uda_version\x18\x07 \x01(\t\x12\x11\n\tisolation\x18\x08 \x03(\t\")\n\x08\x45ndpoint\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\r\"\xe2\x01\n\x03Gpu\x12\x0c\n\x04uuid\x18\x01 \x01(\x0c\x12\r\n\x05index\x18\x02 \x01(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x04 \x01(\x04\x12\x1a\n\x12\x63ompute_capability\x18\x05 \x01(\t\x12\x12\n\npci_bus_id\x18\x06 \x01(\t\x12\x0b\n\x03mig\x18\x07 \x01(\x08\x12.\n\x05links\x18\x08 \x03(\x0b\x32\x1f.busbar.fleet.v1.Gpu.LinksEntry\x1a,\n\nLinksEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"H\n\x06Report\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12*\n\x08sessions\x18\x02 \x03(\x0b\x32\x18.busbar.fleet.v1.Session\"\x9c\x03\n\x07Session\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x15\n\rallocation_id\x18\x02 \x01(\x0c\x12\r\n\x05state\x18\x03 \x01(\t\x12\x0b\n\x03pid\x18\x04 \x01(\r\x12\x12\n\nclient_pid\x18\x05 \x01(\r\x12\x16\n\x0e\x63lient_address\x18\x06 \x01(\t\x12\x0f\n\x07program\x18\x07 \x01(\t\x12:\n\tisolation\x18\x08 \x03(\x0b\x32\'.busbar.fleet.v1.Session.IsolationEntry\x12\x14\n\x0cmemory_bytes\x18\t \x01(\x04\x12\x10\n\x08launches\x18\n \x01(\x04\x12\x10\n\x08\x62ytes_in\x18\x0b \x01(\x04\x12\x11\n\tbytes_out\x18\x0c \x01(\x04\x12\x12\n\nend_reason\x18\r \x01(\t\x12\x16\n\x0eopened_seconds\x18\x0e \x01(\x03\x12\x17\n\x0fpartition_bytes\x18\x10 \x03(\x04\x12\x15\n\rrefused_calls\x18\x0f \x03(\t\x1a\x30\n\x0eIsolationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"D\n\x07Samples\x12(\n\x04gpus\x18\x01 \x03(\x0b\x32\x1a.busbar.fleet.v1.GpuSample\x12\x0f\n\x07metrics\x18\x02 \x03(\t\"-\n\tGpuSample\x12\x10\n\x08gpu_uuid\x18\x01 \x01(\x0c\x12\x0e\n\x06values\x18\x02 \x03(\x01\"\x0b\n\tHeartbeat\"\x9d\x01\n\x10\x41pplianceMessage\x12\x19\n\x11\x61ppliance_seconds\x18\x01 \x01(\x03\x12\x19\n\x11heartbeat_seconds\x18\x02 \x01(\x01\x12\x34\n\rdesired_state\x18\x03 \x01(\x0b\x32\x1d.busbar.fleet.v1.DesiredState\x12\x1d\n\x15\x61\x63knowledged_sequence\x18\x04 \x01(\x04\"\xab\x01\n\x0c\x44\x65siredState\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x19\n\x11\x61ppliance_seconds\x18\x02 \x01(\x03\x12/\n\x0bticket_keys\x18\x03 \x03(\x0b\x32\x1a.busbar.fleet.v1.TicketKey\x12&\n\x06grants\x18\x04 \x03(\x0b\x32\x16.busbar.fleet.v1.Grant\x12\x13\n\x0b\x61uthorities\x18\x05 \x03(\x0c\"+\n\tTicketKey\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\"\xa9\x01\n\x05Grant\x12\x15\n\rallocation_id\x18\x01 \x01(\x0c\x12\x11\n\ttenant_id\x18\x02 \x01(\x0c\x12\x13\n\x0b\x66\x65nce_epoch\x18\x03 \x01(\x04\x12\x15\n\rfence_counter\x18\x04 \x01(\x04\x12.\n\npartitions\x18\x05 \x03(\x0b\x32\x1a.busbar.fleet.v1.Partition\x12\x1a\n\x12required_isolation\x18\x06 \x03(\t\"L\n\tPartition\x12\x10\n\x08gpu_uuid\x18\x01 \x01(\x0c\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x04\x12\x17\n\x0f\x63ompute_percent\x18\x03 \x01(\r2X\n\x05\x46leet\x12O\n\x07\x43onnect\x12\x1d.busbar.fleet.v1.AgentMessage\x1a!.busbar.fleet.v1.ApplianceMessage(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,35 +38,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_AGENTMESSAGE']._serialized_start=48
   _globals['_AGENTMESSAGE']._serialized_end=291
   _globals['_INVENTORY']._serialized_start=294
-  _globals['_INVENTORY']._serialized_end=500
-  _globals['_ENDPOINT']._serialized_start=502
-  _globals['_ENDPOINT']._serialized_end=543
-  _globals['_GPU']._serialized_start=546
-  _globals['_GPU']._serialized_end=772
-  _globals['_GPU_LINKSENTRY']._serialized_start=728
-  _globals['_GPU_LINKSENTRY']._serialized_end=772
-  _globals['_REPORT']._serialized_start=774
-  _globals['_REPORT']._serialized_end=846
-  _globals['_SESSION']._serialized_start=849
-  _globals['_SESSION']._serialized_end=1261
-  _globals['_SESSION_ISOLATIONENTRY']._serialized_start=1213
-  _globals['_SESSION_ISOLATIONENTRY']._serialized_end=1261
-  _globals['_SAMPLES']._serialized_start=1263
-  _globals['_SAMPLES']._serialized_end=1331
-  _globals['_GPUSAMPLE']._serialized_start=1333
-  _globals['_GPUSAMPLE']._serialized_end=1378
-  _globals['_HEARTBEAT']._serialized_start=1380
-  _globals['_HEARTBEAT']._serialized_end=1391
-  _globals['_APPLIANCEMESSAGE']._serialized_start=1394
-  _globals['_APPLIANCEMESSAGE']._serialized_end=1551
-  _globals['_DESIREDSTATE']._serialized_start=1554
-  _globals['_DESIREDSTATE']._serialized_end=1725
-  _globals['_TICKETKEY']._serialized_start=1727
-  _globals['_TICKETKEY']._serialized_end=1770
-  _globals['_GRANT']._serialized_start=1773
-  _globals['_GRANT']._serialized_end=1914
-  _globals['_PARTITION']._serialized_start=1916
-  _globals['_PARTITION']._serialized_end=1992
-  _globals['_FLEET']._serialized_start=1994
-  _globals['_FLEET']._serialized_end=2082
+  _globals['_INVENTORY']._serialized_end=519
+  _globals['_ENDPOINT']._serialized_start=521
+  _globals['_ENDPOINT']._serialized_end=562
+  _globals['_GPU']._serialized_start=565
+  _globals['_GPU']._serialized_end=791
+  _globals['_GPU_LINKSENTRY']._serialized_start=747
+  _globals['_GPU_LINKSENTRY']._serialized_end=791
+  _globals['_REPORT']._serialized_start=793
+  _globals['_REPORT']._serialized_end=865
+  _globals['_SESSION']._serialized_start=868
+  _globals['_SESSION']._serialized_end=1280
+  _globals['_SESSION_ISOLATIONENTRY']._serialized_start=1232
+  _globals['_SESSION_ISOLATIONENTRY']._serialized_end=1280
+  _globals['_SAMPLES']._serialized_start=1282
+  _globals['_SAMPLES']._serialized_end=1350
+  _globals['_GPUSAMPLE']._serialized_start=1352
+  _globals['_GPUSAMPLE']._serialized_end=1397
+  _globals['_HEARTBEAT']._serialized_start=1399
+  _globals['_HEARTBEAT']._serialized_end=1410
+  _globals['_APPLIANCEMESSAGE']._serialized_start=1413
+  _globals['_APPLIANCEMESSAGE']._serialized_end=1570
+  _globals['_DESIREDSTATE']._serialized_start=1573
+  _globals['_DESIREDSTATE']._serialized_end=1744
+  _globals['_TICKETKEY']._serialized_start=1746
+  _globals['_TICKETKEY']._serialized_end=1789
+  _globals['_GRANT']._serialized_start=1792
+  _globals['_GRANT']._serialized_end=1961
+  _globals['_PARTITION']._serialized_start=1963
+  _globals['_PARTITION']._serialized_end=2039
+  _globals['_FLEET']._serialized_start=2041
+  _globals['_FLEET']._serialized_end=2129
 # @@protoc_insertion_point(module_scope)

@@ -23,7 +23,7 @@ class AgentMessage(_message.Message):
     def __init__(self, boot_id: _Optional[str] = ..., sequence: _Optional[int] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., samples: _Optional[_Union[Samples, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("agent_version", "driver_version", "operating_system", "software", "endpoints", "gpus", "cuda_version")
+    __slots__ = ("agent_version", "driver_version", "operating_system", "software", "endpoints", "gpus", "cuda_version", "isolation")
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     DRIVER_VERSION_FIELD_NUMBER: _ClassVar[int]
     OPERATING_SYSTEM_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +31,7 @@ class Inventory(_message.Message):
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     CUDA_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
     agent_version: str
     driver_version: str
     operating_system: str
@@ -38,7 +39,8 @@ class Inventory(_message.Message):
     endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
     gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
     cuda_version: str
-    def __init__(self, agent_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., operating_system: _Optional[str] = ..., software: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., cuda_version: _Optional[str] = ...) -> None: ...
+    isolation: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, agent_version: _Optional[str] = ..., driver_version: _Optional[str] = ..., operating_system: _Optional[str] = ..., software: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., cuda_version: _Optional[str] = ..., isolation: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Endpoint(_message.Message):
     __slots__ = ("address", "port")
@@ -181,18 +183,20 @@ class TicketKey(_message.Message):
     def __init__(self, id: _Optional[bytes] = ..., public_key: _Optional[bytes] = ...) -> None: ...
 
 class Grant(_message.Message):
-    __slots__ = ("allocation_id", "tenant_id", "fence_epoch", "fence_counter", "partitions")
+    __slots__ = ("allocation_id", "tenant_id", "fence_epoch", "fence_counter", "partitions", "required_isolation")
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     FENCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     FENCE_COUNTER_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_ISOLATION_FIELD_NUMBER: _ClassVar[int]
     allocation_id: bytes
     tenant_id: bytes
     fence_epoch: int
     fence_counter: int
     partitions: _containers.RepeatedCompositeFieldContainer[Partition]
-    def __init__(self, allocation_id: _Optional[bytes] = ..., tenant_id: _Optional[bytes] = ..., fence_epoch: _Optional[int] = ..., fence_counter: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
+    required_isolation: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, allocation_id: _Optional[bytes] = ..., tenant_id: _Optional[bytes] = ..., fence_epoch: _Optional[int] = ..., fence_counter: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., required_isolation: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Partition(_message.Message):
     __slots__ = ("gpu_uuid", "memory_bytes", "compute_percent")

@@ -65,6 +65,12 @@ AdmitNewGpus = Annotated[
         help="Whether GPUs that enrolled nodes report later join the default pool by themselves.",
     ),
 ]
+RequiredIsolation = Annotated[
+    str | None,
+    typer.Option(
+        help="Isolation that nodes need for new allocations: any, process, namespaces or full."
+    ),
+]
 PoolName = Annotated[str, typer.Argument(autocompletion=complete_names("pools"))]
 POOL_COLUMNS = [
     "name",
@@ -74,6 +80,7 @@ POOL_COLUMNS = [
     "max_idle_seconds",
     "network",
     "admit_new_gpus",
+    "required_isolation",
     "projects",
     "id",
 ]
@@ -86,6 +93,7 @@ def pool_fields(
     max_idle: int | None,
     network: str | None,
     admit_new_gpus: bool | None,
+    required_isolation: str | None,
     project: list[str] | None,
 ) -> dict[str, Any]:
     fields = {
@@ -95,6 +103,7 @@ def pool_fields(
         "max_idle_seconds": max_idle,
         "network": network,
         "admit_new_gpus": admit_new_gpus,
+        "required_isolation": required_isolation,
     }
     if project is not None:
         fields["projects"] = [p for p in project if p]
@@ -116,10 +125,20 @@ def pool_create(
     max_idle: MaxIdle = None,
     network: Network = None,
     admit_new_gpus: AdmitNewGpus = None,
+    required_isolation: RequiredIsolation = None,
     project: ForProjects = None,
 ) -> None:
     """Create a pool and print its id."""
-    fields = pool_fields(policy, fallback, max_lifetime, max_idle, network, admit_new_gpus, project)
+    fields = pool_fields(
+        policy,
+        fallback,
+        max_lifetime,
+        max_idle,
+        network,
+        admit_new_gpus,
+        required_isolation,
+        project,
+    )
     typer.echo(client().request("POST", "pools", {"name": name} | fields)["id"])
 
 
@@ -132,13 +151,21 @@ def pool_set(
     max_idle: MaxIdle = None,
     network: Network = None,
     admit_new_gpus: AdmitNewGpus = None,
+    required_isolation: RequiredIsolation = None,
     project: ForProjects = None,
     output: Output = "table",
 ) -> None:
     """Change a pool. Options that are not given keep their values."""
     api = client()
     changes = pool_fields(
-        policy, fallback, max_lifetime, max_idle, network, admit_new_gpus, project
+        policy,
+        fallback,
+        max_lifetime,
+        max_idle,
+        network,
+        admit_new_gpus,
+        required_isolation,
+        project,
     )
     show_one(
         api.request("PATCH", f"pools/{api.find_by_name('pools', name)['id']}", changes),

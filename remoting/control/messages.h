@@ -49,7 +49,8 @@ struct Partition {
 struct Allocation {
   uint8_t id[16], tenant[16];
   uint64_t fence_epoch, fence_counter;  // sessions with an older ticket end
-  uint32_t partitions, flags;
+  uint32_t partitions;
+  uint32_t required_isolation;  // bits of Isolation that a session needs
   Partition partition[wire::kMaxDevices];
 };
 struct TicketKey {
@@ -89,6 +90,8 @@ struct SessionRecord {
 struct SessionList {
   uint64_t generation;
   uint32_t count, port;
+  uint32_t isolation;  // bits of Isolation of all sessions; 0: none has been started yet
+  uint32_t reserved;
 };
 
 struct KillSession {

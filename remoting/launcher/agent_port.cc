@@ -18,7 +18,8 @@ constexpr int kTimeoutSeconds = 10;  // an agent that is stopped must not block 
 
 bool reply_sessions(int fd, Grants& grants, Sessions& sessions, int data_port) {
   auto records = sessions.list();
-  control::SessionList head{grants.generation(), (uint32_t)records.size(), (uint32_t)data_port};
+  control::SessionList head{grants.generation(), (uint32_t)records.size(), (uint32_t)data_port,
+                            sessions.isolation(), 0};
   std::vector<uint8_t> out(sizeof head + records.size() * sizeof records[0]);
   std::memcpy(out.data(), &head, sizeof head);
   if (!records.empty())

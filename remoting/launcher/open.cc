@@ -11,6 +11,7 @@
 
 #include "control/hex.h"
 #include "control/spawn_messages.h"
+#include "launcher/own_layers.h"
 #include "launcher/pidfd.h"
 #include "launcher/sessions.h"
 #include "transport/clock.h"
@@ -139,6 +140,12 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   Process process = take_process(grant);
   if (process.fd < 0) {
     refuse(tls, kNoResources, "the node cannot start a session server; see the spawner's log");
+    return;
+  }
+  if (grant.allocation.required_isolation & ~(process.cage | own_layers())) {
+    refuse(tls, kNoResources, "the node isolates sessions less than the pool requires");
+    ::close(process.fd);
+    ::close(process.exit_pipe);
     return;
   }
   control::SessionStart start = start_message(grant, request, process.cage & control::kFileSystem);

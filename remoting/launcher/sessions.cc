@@ -266,6 +266,15 @@ std::vector<control::SessionRecord> Sessions::list() {
   return records;
 }
 
+uint32_t Sessions::isolation() {
+  std::lock_guard lock(mutex_);
+  uint32_t layers = newest_layers_;
+  for (auto& [id, s] : sessions_)
+    if (s.record.state == (uint32_t)SessionState::running && s.record.isolation)
+      layers &= s.record.isolation;
+  return layers;
+}
+
 bool Sessions::contains(pid_t pid) {
   std::lock_guard lock(mutex_);
   return std::any_of(sessions_.begin(), sessions_.end(), [&](auto& entry) {

@@ -4,6 +4,7 @@
 // while a session server is requested to do something. No request waits for a session server longer
 // than its deadline; a session that ends too slowly is killed.
 #pragma once
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -67,6 +68,9 @@ class Sessions {
   void watch();
   // Returns all sessions, including those that ended in the last two minutes.
   std::vector<control::SessionRecord> list();
+  // Returns the layers that are in force for all sessions, as bits of control::Isolation. 0: no
+  // session server has been started yet.
+  uint32_t isolation();
   bool contains(pid_t pid);  // true for the process of a session that has not ended
   // Kills a session, whose record shows the reason. False if there is none that runs.
   bool kill_session(const control::KillSession& request);
@@ -117,6 +121,7 @@ class Sessions {
   std::map<std::string, Session> sessions_;  // by id in hexadecimal
   std::vector<Process> spares_;
   size_t starting_ = 0;  // spares that a thread is about to add
+  mutable std::atomic<uint32_t> newest_layers_{0};  // of the session server that started last
 };
 
 }  // namespace busbar::launcher

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "launcher/own_layers.h"
 #include "launcher/sessions.h"
 #include "launcher/spawner_requests.h"
 
@@ -33,7 +34,10 @@ Sessions::Process Sessions::spawn() const {
   }
   control::SpawnReply reply = start_process(settings_.runtime, pair[1], pipe[1]);
   close_process(pair[1], pipe[1]);
-  if (reply.pid) return {(pid_t)reply.pid, pair[0], pipe[0], reply.isolation};
+  if (reply.pid) {
+    newest_layers_ = reply.isolation | own_layers();
+    return {(pid_t)reply.pid, pair[0], pipe[0], reply.isolation};
+  }
   close_process(pair[0], pipe[0]);
   return {};
 }

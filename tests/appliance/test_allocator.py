@@ -36,10 +36,17 @@ from appliance.allocations.snapshot_loader import load_rules
 from appliance.fleet.desired_state import build_desired_state
 from appliance.fleet.reports import record_applied
 from appliance.inventory.models import Gpu, Node
-from appliance.inventory.reports import ReportedGpu, ReportedNode, create_node, record_node_report
+from appliance.inventory.reports import (
+    ReportedGpu,
+    ReportedNode,
+    create_node,
+    record_node_report,
+    to_reported,
+)
 from appliance.inventory.services import set_node_schedulable
-from appliance.pools.models import Quota
-from appliance.pools.services import ensure_default_pool
+from appliance.pools.isolation import IsolationLevel, satisfies
+from appliance.pools.models import Pool, Quota
+from appliance.pools.services import PoolSettings, ensure_default_pool, update_pool
 from appliance.telemetry import reachability
 
 GIB = 1 << 30
@@ -90,6 +97,8 @@ class Allocator(RuleBasedStateMachine):
         self.steps = 0
         self.forced: set[uuid.UUID] = set()
         """Force-released allocations."""
+        self.placed: set[uuid.UUID] = set()
+        """Allocations whose placement has been checked."""
 
     def teardown(self) -> None:
         transaction.set_rollback(True)
@@ -189,6 +198,21 @@ class Allocator(RuleBasedStateMachine):
         node = data.draw(st.sampled_from(self.nodes()))
         (reachability.record_heartbeat if reachable else reachability.forget_node)(node.pk)
 
+    @precondition(lambda self: self.nodes())
+    @rule(data=st.data(), level=st.sampled_from(IsolationLevel))
+    def report_isolation(self, data: st.DataObject, level: IsolationLevel) -> None:
+        node = data.draw(st.sampled_from(self.nodes()))
+        reported = tuple(map(to_reported, node.gpus.all()))
+        record_node_report(
+            node_id=node.pk,
+            report=ReportedNode("1", "1", "test", True, "boot", (), reported, isolation=level),
+        )
+
+    @rule(level=st.sampled_from(["any", "any", *IsolationLevel.values]))
+    def require_isolation(self, level: str) -> None:
+        changed = PoolSettings(required_isolation=level)
+        update_pool(pool_id=Pool.objects.get().pk, settings=changed, actor="olga")
+
     @rule()
     def run_scheduler(self) -> None:
         scheduler.run_tick()
@@ -233,6 +257,14 @@ class Allocator(RuleBasedStateMachine):
             +active.use == +expected.use
             and +active.non_preemptible_use == +expected.non_preemptible_use
         ), "the totals of the index are wrong"
+
+    @invariant()
+    def allocations_are_placed_on_nodes_with_the_required_isolation(self) -> None:
+        """Checked once for each allocation: levels and requirements may change later."""
+        required = Pool.objects.get().required_isolation
+        for p in Partition.objects.exclude(allocation__in=self.placed).select_related("gpu__node"):
+            assert satisfies(p.gpu.node.isolation, required)
+        self.placed |= set(Partition.objects.values_list("allocation_id", flat=True))
 
     @invariant()
     def no_gpu_is_overcommitted(self) -> None:

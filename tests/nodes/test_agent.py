@@ -13,7 +13,7 @@ import pytest
 from nodes.agent import Agent
 from nodes.credential_keeper import CredentialKeeper
 from nodes.gpus import Gpu, Nvml
-from nodes.launcher_control import LauncherControl, LauncherError
+from nodes.launcher_control import LauncherControl, LauncherError, SessionList
 from nodes.protocol import fleet_pb2
 
 
@@ -45,9 +45,28 @@ class UnreachableLauncher:
         raise LauncherError("unreachable")
 
 
+class IsolatingLauncher:
+    """A launcher whose layers of isolation a test changes."""
+
+    def __init__(self, *layers: str) -> None:
+        self.layers = layers
+
+    def sessions(self) -> SessionList:
+        return SessionList(1, 8445, (), self.layers)
+
+
 async def inventories(agent: Agent) -> list[fleet_pb2.Inventory]:
     """Check the GPUs and return the inventories that the agent then sends."""
     await agent.check_gpus()
+    return sent(agent)
+
+
+async def inventories_of_isolation(agent: Agent) -> list[fleet_pb2.Inventory]:
+    await agent.check_isolation(agent.launcher.sessions())
+    return sent(agent)
+
+
+def sent(agent: Agent) -> list[fleet_pb2.Inventory]:
     found = []
     while not agent.outbox._queue.empty():
         found.append(agent.outbox._queue.get_nowait().inventory)
@@ -101,3 +120,22 @@ def test_removed_gpu_sends_an_inventory_without_it(
         (inventory,) = asyncio.run(inventories(agent))
     assert not inventory.gpus
     assert "added=0 removed=1 changed=0" in caplog.text
+
+
+def test_changed_isolation_is_sent_once(agent: Agent) -> None:
+    launcher = IsolatingLauncher("seccomp", "network")
+    agent.launcher = cast("LauncherControl", launcher)
+    (inventory,) = asyncio.run(inventories_of_isolation(agent))
+    assert list(inventory.isolation) == ["seccomp", "network"]
+    assert asyncio.run(inventories_of_isolation(agent)) == []
+    launcher.layers = ("seccomp",)
+    (inventory,) = asyncio.run(inventories_of_isolation(agent))
+    assert list(inventory.isolation) == ["seccomp"]
+
+
+def test_restarted_launcher_does_not_change_the_isolation(agent: Agent) -> None:
+    launcher = IsolatingLauncher("seccomp")
+    agent.launcher = cast("LauncherControl", launcher)
+    asyncio.run(inventories_of_isolation(agent))
+    launcher.layers = ()
+    assert asyncio.run(inventories_of_isolation(agent)) == []

@@ -64,9 +64,10 @@ def session_record(**changes: int) -> layouts.SessionRecord:
 
 
 def test_session_list_is_decoded() -> None:
-    body = layouts.SessionList(9, 2, 8445).pack() + session_record().pack()
+    body = layouts.SessionList(9, 2, 8445, 5).pack() + session_record().pack()
     listed = lc.decode_list(body + session_record(state=99).pack())
     assert (listed.generation, listed.port) == (9, 8445)
+    assert listed.isolation == ("seccomp", "resource_limits")
     first, second = listed.sessions
     assert (first.pid, first.state, first.program) == (7, "running", "python3")
     assert first.refused_calls == ("cuFoo", "cuBar")
@@ -83,6 +84,12 @@ def test_session_list_is_decoded() -> None:
         "landlock": False,
     }
     assert second.state == "closed"  # a state of a newer launcher
+
+
+def test_grant_with_an_unknown_layer_permits_no_session() -> None:
+    known = lc.bits_of(lc.ISOLATION_MEASURES)
+    assert lc.bits_of({"seccomp"}) == layouts.Isolation.SECCOMP
+    assert lc.bits_of({"seccomp", "a layer of the future"}) & ~known
 
 
 @given(st.binary(max_size=2000))

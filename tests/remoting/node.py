@@ -127,6 +127,7 @@ class LocalNode:
         )
         self.fence = (1, 5)
         self.partitions = tuple(partitions) or (Partition(self.gpus[0], 1 << 30, 50),)
+        self.required_isolation: frozenset[str] = frozenset()
         self.authority = load_authority(self.folder)
         self._write_certificate()
         self.requested_port = port(600) if driver != NULL_DRIVER else port(601)
@@ -231,7 +232,15 @@ class LocalNode:
 
     def grants(self, *, fence: tuple[int, int] | None = None, granted: bool = True) -> Grants:
         grants = (
-            (Grant(self.allocation_id, self.tenant_id, *(fence or self.fence), self.partitions),)
+            (
+                Grant(
+                    self.allocation_id,
+                    self.tenant_id,
+                    *(fence or self.fence),
+                    self.partitions,
+                    self.required_isolation,
+                ),
+            )
             if granted
             else ()
         )
@@ -242,6 +251,11 @@ class LocalNode:
     def grant(self, *, fence: tuple[int, int] | None = None, granted: bool = True) -> None:
         """Apply the desired state to the launcher, with the grant or without it."""
         self.control.apply(self.grants(fence=fence, granted=granted))
+
+    def require(self, layers: frozenset[str]) -> None:
+        """Grant sessions with these layers of isolation only."""
+        self.required_isolation = layers
+        self.grant()
 
     def ticket(self, **changes: object) -> bytes:
         values: dict[str, object] = {

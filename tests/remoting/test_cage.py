@@ -73,6 +73,7 @@ SYSTEM_CALLS = {
 
 
 LANDLOCK_VERSION = ctypes.CDLL(None).syscall(444, None, 0, 1)  # -1: the kernel has none
+PROCESS_LAYERS = {"seccomp", "no_new_privs", "resource_limits"}
 LAYERS = ("seccomp", "no_new_privs", "resource_limits", "file_system", "network", "processes")
 
 
@@ -203,6 +204,7 @@ def test_session_has_no_network(attacker: Attacker) -> None:
 def test_report_lists_the_layers_in_force(attacker: Attacker) -> None:
     isolation = running_isolation(attacker)
     assert [layer for layer in LAYERS if not isolation[layer]] == []
+    assert set(LAYERS) <= set(attacker.node.control.sessions().isolation)
 
 
 @pytest.fixture
@@ -255,10 +257,16 @@ def test_node_that_cannot_make_namespaces_says_so(compiled: Callable[[str], Path
         attacker = Attacker(node, compiled("attack_client"))
         attacker.results("call 39")  # takes the spare session server of the earlier spawner
         isolation = running_isolation(attacker)
+        layers = set(node.control.sessions().isolation)
+        node.require(frozenset(PROCESS_LAYERS))
+        assert attacker.results("call 39") == [0]
+        node.require(frozenset(LAYERS))
+        assert attacker.results("call 39") == []
+        node.require(frozenset({"a layer of the future"}))
+        assert attacker.results("call 39") == []
     finally:
         node.stop()
-    enforced = {layer for layer in LAYERS if isolation[layer]}
-    assert enforced == {"seccomp", "no_new_privs", "resource_limits"}
+    assert {layer for layer in LAYERS if isolation[layer]} == layers & set(LAYERS) == PROCESS_LAYERS
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start a process of another user")

@@ -116,6 +116,7 @@ function Summary({ node }: { node: Node }) {
               ["Site", node.site ?? "none"],
               ["Notes", node.notes || "none"],
               ["System", node.operating_system],
+              ["Isolation", node.isolation],
               ["Last seen", dateTime(node.last_seen_at)],
               ["Since", dateTime(node.created_at)],
               [
