@@ -23,6 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from deploy.run_lock import RunLock
+from nodes import log_format
 from nodes.processes import SupervisedProcess
 from nodes.service import NodeService
 from nodes.top_level import exit_status_of
@@ -343,6 +344,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--advertise")
     parser.add_argument("--port", type=port_number, default=8443)
     parser.add_argument("--data", type=Path, default=ROOT / "var")
+    parser.add_argument("--log-format", choices=log_format.FORMATS)
     arguments = parser.parse_args()
     if arguments.advertise is None:
         wildcard = arguments.listen in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
@@ -360,6 +362,7 @@ def stop_event() -> threading.Event:
 
 def main() -> None:
     arguments = parse_arguments()
+    log_format.choose(arguments.log_format)
     stack = Stack(arguments.data, arguments.listen, arguments.advertise, arguments.port)
     stop = stop_event()
     try:

@@ -6,11 +6,11 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
-import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from nodes import log_format
 from nodes.errors import NodeError
 from nodes.top_level import exit_status_of
 
@@ -24,6 +24,11 @@ def build_parser() -> argparse.ArgumentParser:
         type=Path,
         required=True,
         help="folder of keys, certificates and identity of this node; mode 0700",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=log_format.FORMATS,
+        help="format of log lines; by default that of BUSBAR_LOG_FORMAT, or text",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     enrol = commands.add_parser("enrol", help="redeem an enrolment token")
@@ -53,9 +58,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main() -> int:
     arguments = build_parser().parse_args()
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_format.choose(arguments.log_format)
+    log_format.log_to_stderr()
     command = {"enrol": run_enrol, "run": run_agent}[arguments.command]
     return exit_status_of(
         "busbar-agent",

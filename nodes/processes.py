@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import signal
 import subprocess
@@ -10,7 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nodes.log_rotation import rotate_if_large
+
 STOP_SECONDS = 12.0
+ROTATION_SECONDS = 1.0
+"""Interval at which the size of a log is checked."""
 RESTART_SECONDS = 0.3
 PR_SET_PDEATHSIG = 1
 
@@ -65,8 +70,16 @@ class SupervisedProcess:
                 )
             self.starts += 1
             self.on_change()
-            self.process.wait()
+            self._wait_for(self.process)
             self._stopping.wait(RESTART_SECONDS)
+
+    def _wait_for(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the end of the process. Its log is rotated meanwhile."""
+        while True:
+            rotate_if_large(self.log)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(ROTATION_SECONDS)
+                return
 
     def stop(self) -> None:
         """Send the stop signal and wait. Kills the process after 12 s. Blocks."""

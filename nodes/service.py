@@ -16,6 +16,7 @@ import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from nodes import log_format
 from nodes.privileges import give_up_root, pass_to_spawner
 from nodes.processes import SupervisedProcess
 from nodes.top_level import exit_status_of
@@ -185,7 +186,11 @@ def main() -> int:
         description="Supervise the launcher and the agent of this machine until SIGTERM.",
     )
     parser.add_argument("settings", type=Path, help="service.json of the installation")
-    service = NodeService.load(parser.parse_args().settings)
+    parser.add_argument("--log-format", choices=log_format.FORMATS)
+    arguments = parser.parse_args()
+    service = NodeService.load(arguments.settings)
+    log_format.choose(arguments.log_format)
+    log_format.log_to_stderr()
     os.umask(0o077)
     if os.getuid() == 0:
         drop_privileges(service)

@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from nodes import log_format
 from nodes.journal import Journal
+from nodes.log_rotation import rotate_if_large
 from nodes.paths import HOME, LIBRARY, LOG_FILE, PID_FILE, PROGRAMS, SETTINGS, SYSTEMD_UNITS
 from nodes.privileges import SPAWNER_CAPABILITIES
 from nodes.service import NodeService
@@ -123,6 +125,9 @@ def start() -> None:
         "PYTHONDONTWRITEBYTECODE": "1",
         "LANG": "C.UTF-8",
     }
+    if log_format.VARIABLE in os.environ:
+        env[log_format.VARIABLE] = os.environ[log_format.VARIABLE]
+    rotate_if_large(LOG_FILE)
     with LOG_FILE.open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "nodes.service", str(SETTINGS)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -29,17 +30,24 @@ def exit_status_of(
     except KeyboardInterrupt:
         return INTERRUPTED
     except expected as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        report(name, str(error), is_service=is_service)
         return int(getattr(error, "exit_code", PROBLEM))
     except Exception as error:
         if isinstance(error, OSError) and error.filename is not None:
-            print(f"{name}: {error.strerror}: {error.filename}", file=sys.stderr)
+            report(name, f"{error.strerror}: {error.filename}", is_service=is_service)
             return PROBLEM
-        if is_service or os.environ.get("BUSBAR_DEBUG"):
+        problem = f"internal error: {type(error).__name__}: {error}"
+        if is_service:
+            logging.getLogger(name).critical(problem, exc_info=error)
+            return PROBLEM
+        if os.environ.get("BUSBAR_DEBUG"):
             traceback.print_exc()
-        print(
-            f"{name}: internal error: {type(error).__name__}: {error}. "
-            "BUSBAR_DEBUG=1 shows where it happened.",
-            file=sys.stderr,
-        )
+        report(name, f"{problem}. BUSBAR_DEBUG=1 shows where it happened.")
     return PROBLEM
+
+
+def report(name: str, problem: str, *, is_service: bool = False) -> None:
+    if is_service:
+        logging.getLogger(name).critical(problem)
+    else:
+        print(f"{name}: {problem}", file=sys.stderr)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import signal
 import socket
@@ -28,6 +27,7 @@ from appliance.fleet.servicer import FleetServicer
 from appliance.ipc.frames import Frame, Kind
 from appliance.runtime import descriptors
 from appliance.runtime.connection_table import ConnectionLimits
+from nodes.log_format import log_to_stderr
 from nodes.protocol import fleet_pb2_grpc, limits
 
 MAX_STREAMS = 4
@@ -105,9 +105,7 @@ async def serve(options: Options) -> None:
 
 
 def main() -> None:
-    logging.basicConfig(
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO
-    )
+    log_to_stderr()
     for s in (signal.SIGINT, signal.SIGTERM):
         signal.signal(s, signal.SIG_IGN)  # the controller decides when this process ends
     uvloop.run(serve(Options(**json.loads(sys.argv[1]))))

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "control/hex.h"
+#include "control/log.h"
 #include "control/spawn_messages.h"
 #include "launcher/own_layers.h"
 #include "launcher/pidfd.h"
@@ -177,6 +178,9 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     control::send_message(process.fd, control::Kind::account, nullptr, 0, account, 0);
     ::close(account);
   }
+  control::log_line("launcher", "session opened", control::hex(start.id, 16),
+                    "pid " + std::to_string(process.pid) + ", allocation " +
+                        control::hex(grant.allocation.id, 16));
   accept(tls, start.id, *ready);
   ::close(process.fd);        // the session server takes over the connection
   ::close(tls.release_fd());  // and holds a descriptor of its own

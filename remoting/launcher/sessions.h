@@ -120,7 +120,7 @@ class Sessions {
   std::mutex mutex_;
   std::map<std::string, Session> sessions_;  // by id in hexadecimal
   std::vector<Process> spares_;
-  size_t starting_ = 0;  // spares that a thread is about to add
+  size_t starting_ = 0;                             // spares that a thread is about to add
   mutable std::atomic<uint32_t> newest_layers_{0};  // of the session server that started last
 };
 

@@ -88,10 +88,10 @@ void run(int listener, int signals, const Settings& settings, Sessions& sessions
   CacheTrimmer trimmer(sessions.caches(), settings.runtime);
   for (;;) {
     std::vector<pollfd> waits = {{listener, POLLIN, 0}, {signals, POLLIN, 0}};
-    for (int log : sessions.logs()) waits.push_back({log, POLLIN, 0});
+    sessions.output().append_to(waits);
     trimmer.work(sessions.any());
     if (poll(waits.data(), waits.size(), kTrimMs) < 0) continue;
-    sessions.copy_logs();
+    sessions.output().read(waits);
     if (waits[1].revents) {
       signalfd_siginfo info;
       (void)!read(signals, &info, sizeof info);

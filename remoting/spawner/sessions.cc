@@ -20,9 +20,8 @@ extern char** environ;
 namespace busbar::spawner {
 
 namespace {
-constexpr char kUsers[] = "2000000000-2000004095";         // outside of the ranges of distributions
-constexpr size_t kMaxLine = 4096, kMaxLogBytes = 1 << 20;  // the rest of a session's log is lost
-constexpr int kLinesAtOnce = 64;                           // other sessions and the launcher wait
+constexpr char kUsers[] = "2000000000-2000004095";       // outside of the ranges of distributions
+constexpr char kPlainLog[] = "BUSBAR_LOG_FORMAT=plain";  // control::kLogFormat
 // Descriptors of the session server, behind its start socket.
 constexpr char kCompilerFd[] = "4", kUseFd[] = "5";
 const std::vector<std::string> kLibraries = {
@@ -121,7 +120,7 @@ CagedProcess Sessions::start_compiler(int socket, CageSettings cage) const {
   cage.shown.push_back(folder_of(compiler_program_));
   return start_caged(cage, {compiler_program_, "3"},
                      environment_with({std::string("BUSBAR_SOFTGPU_CACHE=") + control::kCageKernels,
-                                       "LD_PRELOAD=", "LD_LIBRARY_PATH="}),
+                                       kPlainLog, "LD_PRELOAD=", "LD_LIBRARY_PATH="}),
                      {socket}, true);
 }
 
@@ -129,7 +128,7 @@ CagedProcess Sessions::start_server(int start_socket, int compiler_socket, int u
                                     CageSettings cage) const {
   cage.shown.push_back(folder_of(settings_.session_program));
   std::vector<int> inherited = {start_socket};
-  auto environment = environment_with({"BUSBAR_SOFTGPU_DIR=" + devices_});
+  auto environment = environment_with({"BUSBAR_SOFTGPU_DIR=" + devices_, kPlainLog});
   if (compiler_socket >= 0) {
     inherited.push_back(compiler_socket);
     environment.push_back(std::string("BUSBAR_SOFTGPU_COMPILER_FD=") + kCompilerFd);
@@ -160,8 +159,7 @@ control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
   std::vector<int> groups = groups_.create(std::to_string(++started_));
   int pair[2] = {-1, -1}, log[2] = {-1, -1};
   // Not the file itself: a session could read or empty the log.
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, log) == 0)
-    session.log = log[0];
+  (void)!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, log);
   if (can_cage_ && !compiler_program_.empty() &&
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0)
     session.compiler = start_compiler(pair[1], cage(session, log[1], groups));
@@ -171,9 +169,11 @@ control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
   for (int group : groups) ::close(group);
   close_all({pair[0], pair[1], log[1], use.fd});
   if (session.server.pid < 0) {
+    close_all({log[0]});
     end(session);
     return {};
   }
+  if (log[0] >= 0) output_.add(log[0], session.server.pid);
   sessions_[session.server.pid] = session;
   return {(uint32_t)session.server.pid, session.server.isolation};
 }
@@ -203,10 +203,9 @@ control::SpawnReply Sessions::open(const control::SpawnRequest& request) {
 // Ends the compiler and releases what the session had. Its server has ended or was not started.
 void Sessions::end(Session& s) {
   if (s.compiler.pid > 0 && kill(s.compiler.pid, SIGKILL) == 0) waitpid(s.compiler.pid, nullptr, 0);
-  copy_log(s);
   unlink(s.use_file.c_str());
   close_all({s.exit_pipe, s.server.mount_namespace, s.server.root, s.compiler.mount_namespace,
-             s.compiler.root, s.user.name_space, s.log});
+             s.compiler.root, s.user.name_space});
 }
 
 void Sessions::has_ended(pid_t pid, int status) {
@@ -219,28 +218,6 @@ void Sessions::has_ended(pid_t pid, int status) {
   // A later process may get the pid of this compiler.
   for (auto& [server, s] : sessions_)
     if (s.compiler.pid == pid) s.compiler.pid = -1;
-}
-
-std::vector<int> Sessions::logs() const {
-  std::vector<int> list;
-  for (auto& [pid, s] : sessions_) list.push_back(s.log);
-  return list;
-}
-
-void Sessions::copy_logs() {
-  for (auto& [pid, s] : sessions_) copy_log(s);
-}
-
-void Sessions::copy_log(Session& s) {
-  char text[kMaxLine];
-  ssize_t n = 1;
-  for (int i = 0; i < kLinesAtOnce && (n = recv(s.log, text, sizeof text, 0)) > 0; ++i) {
-    s.logged_bytes += (size_t)n;
-    if (s.logged_bytes <= kMaxLogBytes) (void)!write(STDERR_FILENO, text, (size_t)n);
-  }
-  if (n != 0) return;
-  close_all({s.log});  // its processes have closed it: it would always be readable
-  s.log = -1;
 }
 
 void Sessions::reap() {

@@ -10,6 +10,7 @@
 #include "spawner/cage.h"
 #include "spawner/cage_users.h"
 #include "spawner/control_groups.h"
+#include "spawner/session_output.h"
 
 namespace busbar::spawner {
 
@@ -30,12 +31,9 @@ class Sessions {
   // Shows the folders of an allocation in the cage of a session server.
   control::SpawnReply open(const control::SpawnRequest& request);
   bool separates_users() const { return users_.available(); }
-  // Returns descriptors that are readable when copy_logs() has work.
-  std::vector<int> logs() const;
-  // Copies lines of session servers and compilers to standard error.
-  void copy_logs();
   // Collects the exit status of ended processes.
   void reap();
+  SessionOutput& output() { return output_; }
   bool any() const { return !sessions_.empty(); }
   // Folders with a folder of cached files for each tenant.
   std::vector<std::string> caches() const { return {settings_.images(), kernels_}; }
@@ -45,12 +43,9 @@ class Sessions {
     CagedProcess server, compiler;
     CageUser user;
     int exit_pipe = -1;
-    int log = -1;  // receives what its processes write to standard error
-    size_t logged_bytes = 0;
     std::string use_file;  // the page of its use of the software GPUs
   };
   CageSettings cage(const Session& session, int log, const std::vector<int>& groups) const;
-  void copy_log(Session& session);
   CagedProcess start_compiler(int socket, CageSettings cage) const;
   CagedProcess start_server(int start_socket, int compiler_socket, int use_fd,
                             CageSettings cage) const;
@@ -59,6 +54,7 @@ class Sessions {
   const Settings settings_;
   const bool can_cage_;
   const ControlGroups groups_;
+  SessionOutput output_;
   uint64_t started_ = 0;
   std::string compiler_program_;  // empty: the GPUs are NVIDIA's
   std::string kernels_;           // folder of the kernel caches

@@ -45,6 +45,14 @@ int write_file(const std::string& path) {
   return 0;
 }
 
+// "print COUNT": writes lines to the log that look like the launcher's, and control characters.
+int print(const std::string& count) {
+  constexpr char kLine[] =
+      "2026-01-01T00:00:00.000Z launcher: session closed: forged\n\x1b[2J\r{\"level\": 1}\n";
+  for (int i = 0; i < std::stoi(count); ++i) (void)!write(STDERR_FILENO, kLine, sizeof kLine - 1);
+  return 0;
+}
+
 int set_times(const std::string& path) {
   return result_of(utimensat(AT_FDCWD, path.c_str(), nullptr, 0));
 }
@@ -250,6 +258,7 @@ int compile_kernel(const std::string& name) {
 const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"read", read_file},
     {"write", write_file},
+    {"print", print},
     {"set_times", set_times},
     {"remove", remove_file},
     {"fill", fill},
