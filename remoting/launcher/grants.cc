@@ -76,11 +76,14 @@ bool Grants::load() {
 
 bool Grants::replace(const uint8_t* p, size_t n) {
   std::lock_guard lock(mutex_);
-  return apply(p, n) && write_file(runtime_ + "/grants", received_now(), p, n);
+  uint64_t before = head_.generation;
+  if (!apply(p, n)) return false;
+  if (write_file(runtime_ + "/grants", received_now(), p, n)) return true;
+  head_.generation = before;  // they are in force, but the agent must send them again
+  return false;
 }
 
 bool Grants::set_limits(const std::string& id, const control::Allocation& a) {
-  if (a.partitions == 0 || a.partitions > wire::kMaxDevices) return false;
   uint64_t bytes[wire::kMaxDevices];
   for (uint32_t k = 0; k < a.partitions; ++k) bytes[k] = a.partition[k].memory_bytes;
   return ledgers_.set_limits(id, bytes, a.partitions);
@@ -94,19 +97,24 @@ bool Grants::apply(const uint8_t* p, size_t n) {
       n != sizeof head + head.allocation_count * sizeof(control::Allocation))
     return false;
   std::map<std::string, Grant> grants;
+  bool complete = true;
   for (uint32_t i = 0; i < head.allocation_count; ++i) {
     Grant g;
     std::memcpy(&g.allocation, p + sizeof head + i * sizeof g.allocation, sizeof g.allocation);
+    if (g.allocation.partitions == 0 || g.allocation.partitions > wire::kMaxDevices) return false;
     std::string id = hex(g.allocation.id, 16);
-    if (!set_limits(id, g.allocation)) return false;
-    grants[id] = g;
+    if (set_limits(id, g.allocation))
+      grants[id] = g;
+    else
+      complete = false;  // the disk is full: the others are applied, and the agent tries again
   }
   ledgers_.keep([&](const std::string& id) { return grants.count(id) > 0; });
   by_allocation_ = std::move(grants);
+  if (!complete) head.generation = head_.generation;
   head_ = head;
   received_boottime_ = boottime_seconds();
   received_ = true;
-  return true;
+  return complete;
 }
 
 // The clock of the appliance, continued from the newest message. The wall clock of the node is not

@@ -24,7 +24,8 @@ class Grants {
 
   // Reads the grants from disk. False if there are none.
   bool load();
-  // Replaces all grants and writes them to disk. False if the message is malformed.
+  // Replaces all grants and writes them to disk. False if the message is malformed, or if there is
+  // no space: then all grants that fit are in force, with the generation of the earlier ones.
   bool replace(const uint8_t* p, size_t n);
 
   // Checks signature, node, time, fence and partitions of a ticket. False with a reason for the

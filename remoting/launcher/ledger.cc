@@ -40,7 +40,10 @@ void add_name(char (&names)[control::kRefusedCallBytes], const std::string& name
 std::unique_ptr<Ledger> Ledger::open(const std::string& path) {
   int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   auto page = LedgerPage::create();
-  if (fd < 0 || !page) {
+  // With all of its space the file can be written on a full disk.
+  bool has_space =
+      fd >= 0 && posix_fallocate(fd, 0, control::kLedgerSessions * sizeof(Record)) == 0;
+  if (!has_space || !page) {
     if (fd >= 0) ::close(fd);
     return nullptr;
   }

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -98,3 +99,16 @@ def test_log_of_a_process_that_prints_without_end_is_bounded(limits: None, tmp_p
         process.stop()
     assert max(size for name, size in sizes(log).items() if name != "a.log") <= 2 * MIB
     assert set(sizes(log)) == {"a.log", "a.log.1", "a.log.2"}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root mounts a small file system")
+def test_log_on_a_full_disk_is_truncated_without_a_copy(limits: None, tmp_path: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(tmp_path)]
+    subprocess.run(mount, check=True)
+    try:
+        log = tmp_path / "a.log"
+        log.write_bytes(bytes(2 * MIB))
+        assert rotate_if_large(log)
+        assert sizes(log) == {"a.log": 0}
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
