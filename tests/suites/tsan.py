@@ -115,8 +115,12 @@ def main() -> None:
     local.PROGRAMS, local.SOFTGPU = BUILD, BUILD / "softgpu"
     with tempfile.TemporaryDirectory(prefix="busbar-tsan-") as folder:
         os.environ["BUSBAR_SOFTGPU_CACHE"] = f"{folder}/kernels"
-        environment = {"TSAN_OPTIONS": options(Path(folder)), "BUSBAR_FAILPOINT_NO_CAGES": "1"}
-        node = local.LocalNode(DRIVER, (), (), None, **environment)
+        node = local.LocalNode(
+            DRIVER,
+            session_program=BUILD / "busbar-session",
+            TSAN_OPTIONS=options(Path(folder)),
+            BUSBAR_FAILPOINT_NO_CAGES="1",
+        )
         problems = reports(node, Path(folder))
         planted = remote_environment(node, BUSBAR_FAILPOINT_RACE="1")
         if REPORT not in run_program(Path(folder), "threads", env=planted)[1]:
