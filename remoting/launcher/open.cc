@@ -136,6 +136,21 @@ int Sessions::set_running(const std::string& id, int violations) {
   return connect_account(it->second);
 }
 
+// Refuses a client whose session server has not begun. The server ends without its start socket.
+void Sessions::give_up(transport::Tls& tls, const Process& process, const char* reason) {
+  refuse(tls, kNoResources, reason);
+  ::close(process.fd);
+  ::close(process.exit_pipe);
+}
+
+// The session server has begun: sends it its account.
+void Sessions::send_account(const std::string& id, int violations, int server) {
+  int account = set_running(id, violations);
+  if (account < 0) return;
+  control::send_message(server, control::Kind::account, nullptr, 0, account, 0);
+  ::close(account);
+}
+
 void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
                     const wire::OpenRequest& request, const std::string& client_address) {
   Process process = take_process(grant);
@@ -143,20 +158,12 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     refuse(tls, kNoResources, "the node cannot start a session server; see the spawner's log");
     return;
   }
-  if (grant.allocation.required_isolation & ~(process.cage | own_layers())) {
-    refuse(tls, kNoResources, "the node isolates sessions less than the pool requires");
-    ::close(process.fd);
-    ::close(process.exit_pipe);
-    return;
-  }
+  if (grant.allocation.required_isolation & ~(process.cage | own_layers()))
+    return give_up(tls, process, "the node isolates sessions less than the pool requires");
   control::SessionStart start = start_message(grant, request, process.cage & control::kFileSystem);
   transport::Secret key;
-  if (RAND_bytes(start.id, sizeof start.id) != 1 || !tls.export_key(wire::kExporterLabel, key)) {
-    refuse(tls, kNoResources, "no session key could be created");
-    ::close(process.fd);
-    ::close(process.exit_pipe);
-    return;
-  }
+  if (RAND_bytes(start.id, sizeof start.id) != 1 || !tls.export_key(wire::kExporterLabel, key))
+    return give_up(tls, process, "no session key could be created");
   std::memcpy(start.key, key.data(), key.size());
   Session session = new_session(start, key, ticket, process.pid, request, client_address);
   session.cage = process.cage;
@@ -173,11 +180,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     kill(process.pid, SIGKILL);
     return;
   }
-  int account = set_running(control::hex(start.id, 16), violations);
-  if (account >= 0) {
-    control::send_message(process.fd, control::Kind::account, nullptr, 0, account, 0);
-    ::close(account);
-  }
+  send_account(control::hex(start.id, 16), violations, process.fd);
   control::log_line("launcher", "session opened", control::hex(start.id, 16),
                     "pid " + std::to_string(process.pid) + ", allocation " +
                         control::hex(grant.allocation.id, 16));

@@ -97,6 +97,8 @@ class Sessions {
                                       bool caged) const;
   void add(const Session& s);
   int set_running(const std::string& id, int violations);
+  static void give_up(transport::Tls& tls, const Process& process, const char* reason);
+  void send_account(const std::string& id, int violations, int server);
   void save(const Session& s) const;
   void update_charges(Session& s);
   int connect_account(const Session& s);

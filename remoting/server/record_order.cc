@@ -88,6 +88,7 @@ void RecordOrder::forget_launches() {
   std::erase_if(launches_, [this](auto& entry) {
     return queues_.satisfied(entry.second.launch) && !queues_.busy(entry.second.changes);
   });
+  // NOLINTNEXTLINE(custom-unchecked-product): the number of entries in memory
   forget_at_ = 2 * launches_.size() + kForgetAt;
 }
 

@@ -53,8 +53,9 @@ long version() {
 
 // Returns the length that a kernel of this version expects.
 size_t attribute_bytes(long version) {
-  size_t words = version >= kWithScope ? 3 : version >= kWithNetwork ? 2 : 1;
-  return words * sizeof(uint64_t);
+  return version >= kWithScope     ? 3 * sizeof(uint64_t)
+         : version >= kWithNetwork ? 2 * sizeof(uint64_t)
+                                   : sizeof(uint64_t);
 }
 }  // namespace
 

@@ -21,7 +21,9 @@ void SessionOutput::add(int fd, pid_t pid) {
 }
 
 void SessionOutput::refill(Pipe& pipe) {
-  int64_t now = transport::now_ms(), added = (now - pipe.filled_ms) * kBytesPerSecond / 1000;
+  int64_t now = transport::now_ms();
+  // NOLINTNEXTLINE(custom-unchecked-product): milliseconds since the last call
+  int64_t added = (now - pipe.filled_ms) * kBytesPerSecond / 1000;
   if (added <= 0) return;
   pipe.filled_ms = now;
   pipe.budget_bytes = std::min(kBurstBytes, pipe.budget_bytes + added);

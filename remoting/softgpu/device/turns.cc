@@ -21,6 +21,7 @@ int futex(const std::atomic<uint32_t>& word, int op, uint32_t value, const times
 }
 
 void ignore(Peer& peer, uint64_t at) {
+  // NOLINTNEXTLINE(custom-unchecked-product): at most kLongestIgnored
   peer.ignored_for = std::clamp(peer.ignored_for * 2, kShortestIgnored, kLongestIgnored);
   peer.ignored_until = at + peer.ignored_for;
 }

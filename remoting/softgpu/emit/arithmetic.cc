@@ -54,7 +54,7 @@ class Arithmetic {
 
  private:
   bool flushes() const;
-  Expr flushed(Expr value) const;
+  Expr flushed(const Expr& value) const;
   bool saturates() const;
   Expr arg(size_t i) const;
   Expr finish(Expr value) const;
@@ -93,7 +93,7 @@ bool Arithmetic::saturates() const {
   return (single || type_ == kF16) && kSaturating.count(ins_.op);
 }
 
-Expr Arithmetic::flushed(Expr value) const {
+Expr Arithmetic::flushed(const Expr& value) const {
   return flushes() ? expr(type_, "ftz_{}({})", c_, value) : value;
 }
 

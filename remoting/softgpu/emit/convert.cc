@@ -67,7 +67,9 @@ void emit_cvt_pair(const FunctionScope& scope, const Instruction& ins, const std
                    Code& out) {
   if (ins.operands.size() != 3 || ins.mods.back() != "f32") scope.refuse();
   (void)last_type(ins);
-  Type element = *type_of(pair.substr(0, pair.size() - 2));
+  std::optional<Type> named = type_of(pair.substr(0, pair.size() - 2));
+  if (!named) scope.refuse();
+  Type element = *named;
   std::string mode = rounding(ins);
   if (mode != "rn" && mode != "rz") scope.refuse();
   auto half = [&](size_t operand) {
@@ -82,7 +84,10 @@ void emit_cvt_pair(const FunctionScope& scope, const Instruction& ins, const std
 void emit_cvt_scalar(const FunctionScope& scope, const Instruction& ins, Code& out) {
   std::vector<Type> types;
   for (size_t i = 0; i < ins.mods.size(); ++i)
-    if (type_of(ins.mods[i])) types.push_back(*type_of(ins.take_at(i)));
+    if (auto type = type_of(ins.mods[i])) {
+      (void)ins.take_at(i);
+      types.push_back(*type);
+    }
   if (types.size() != 2) scope.refuse();
   Type to = types[0], from = types[1];
   Expr value = scope.read(ins.operands.at(1), from);

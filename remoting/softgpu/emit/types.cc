@@ -28,13 +28,19 @@ std::optional<Type> type_of(const std::string& modifier) {
 
 Type last_type(const Instruction& ins) {
   for (size_t i = ins.mods.size(); i-- > 0;)
-    if (type_of(ins.mods[i])) return *type_of(ins.take_at(i));
+    if (auto type = type_of(ins.mods[i])) {
+      (void)ins.take_at(i);
+      return *type;
+    }
   throw ptx::Refusal{ins.line, "instruction " + spelling(ins) + " has no type"};
 }
 
 Type first_type(const Instruction& ins) {
   for (size_t i = 0; i < ins.mods.size(); ++i)
-    if (type_of(ins.mods[i])) return *type_of(ins.take_at(i));
+    if (auto type = type_of(ins.mods[i])) {
+      (void)ins.take_at(i);
+      return *type;
+    }
   return last_type(ins);
 }
 

@@ -105,7 +105,7 @@ void emit_move_fragment(const FunctionScope& scope, const Instruction& ins, Code
   Shape s = shape_of(scope, ins);
   bool store = ins.take_at(0) == "store", row_major = ins.take("row");
   if (!row_major && !ins.take("col")) scope.refuse();
-  const std::string matrix = ins.take_at(1);
+  const std::string& matrix = ins.take_at(1);
   if (store ? matrix != "d" : matrix != "a" && matrix != "b" && matrix != "c") scope.refuse();
   int rows = matrix == "b" ? s.k : s.m, columns = matrix == "a" ? s.k : s.n;
   const Operand &registers = ins.operands[store ? 1 : 0], &where = ins.operands[store ? 0 : 1];
