@@ -250,6 +250,7 @@ void Sessions::update(const StatusQuery& answer) {
   record.bytes_out = status.bytes_out;
   record.launches = status.launches;
   record.isolation = status.isolation | it->second.cage;
+  it->second.has_reported = true;
 }
 
 std::vector<control::SessionRecord> Sessions::list() {
@@ -270,7 +271,7 @@ uint32_t Sessions::isolation() {
   std::lock_guard lock(mutex_);
   uint32_t layers = newest_layers_;
   for (auto& [id, s] : sessions_)
-    if (s.record.state == (uint32_t)SessionState::running && s.record.isolation)
+    if (s.record.state == (uint32_t)SessionState::running && s.has_reported)
       layers &= s.record.isolation;
   return layers;
 }

@@ -38,7 +38,8 @@ struct Session {
   uint64_t closed_boottime = 0;  // CLOCK_BOOTTIME, in seconds
   uint64_t bulk_counter = 0;     // of the newest bulk connection
   transport::Secret attach_key{};
-  int64_t kill_at_ms = 0;  // of transport::now_ms(), in memory only; 0: it may continue
+  int64_t kill_at_ms = 0;     // of transport::now_ms(), in memory only; 0: it may continue
+  bool has_reported = false;  // its server has told its own measures, in memory only
 };
 
 class Sessions {

@@ -35,6 +35,7 @@ from appliance.fleet import models as fleet
 from appliance.fleet.models import EnrolmentToken, NodeCertificate
 from appliance.inventory import models as inventory
 from appliance.inventory.models import Node
+from appliance.keys.models import KeySet
 from appliance.pools import models as pools
 from appliance.telemetry import models as telemetry
 from tests.appliance.conftest import Cast, body
@@ -46,6 +47,7 @@ KEPT: dict[type[models.Model], str] = {
     accounts.Department: "configuration",
     accounts.Project: "configuration",
     accounts.RoleBinding: "configuration",
+    KeySet: "one row for each kind of keys",
     allocations.Partition: "deleted when its GPU is free again",
     fleet.SshHostKey: "configuration: a pinned key",
     inventory.Site: "configuration",

@@ -184,9 +184,8 @@ def test_full_disk_fails_changes_as_a_whole(writer_thread: Writer) -> None:
             cursor.execute("PRAGMA page_count")
             cursor.execute(f"PRAGMA max_page_count = {cursor.fetchone()[0]}")
 
-    def add_much() -> None:
-        for n in range(2000):
-            Project.objects.create(name=f"{n:0100}")
+    def add_much() -> None:  # more than the pages that other tests have left free
+        Project.objects.bulk_create(Project(name=f"{n:0100}") for n in range(50_000))
 
     writer_thread.submit(limit_pages).result(TIMEOUT_SECONDS)
     first, much, last = submit_together(writer_thread, add("first"), add_much, add("last"))

@@ -35,6 +35,7 @@ def session_without_module_charges(folder: Path) -> Path:
     subprocess.run(
         ["g++", "-o", target, main, str(changed), *objects, *libraries, *system], check=True
     )
+    folder.chmod(0o755)  # the user of its cage starts it
     return target
 
 

@@ -57,30 +57,32 @@ def filled(node: LocalNode) -> list[Path]:
 def test_session_that_fills_its_cache_is_trimmed_and_harms_no_other_tenant(
     node: LocalNode, attacker: Attacker, foreign_image: Path
 ) -> None:
-    with attacker.start("fill /tenant/images/x 20", "pause") as program:
-        assert program.stdout is not None and program.stdout.readline() == "0\n"
-        wait_for(
-            "the cache to be trimmed",
-            lambda: len(filled(node)) <= 5,
-            node.folder / "launcher.log",
-            TRIM_SECONDS,
-        )
-        program.kill()
+    with attacker.start("fill /images/tenant/x 20", "pause") as program:
+        try:
+            assert program.stdout is not None and program.stdout.readline() == "0\n"
+            wait_for(
+                "the cache to be trimmed",
+                lambda: len(filled(node)) <= 5,
+                node.folder / "launcher.log",
+                TRIM_SECONDS,
+            )
+        finally:
+            program.kill()
     assert foreign_image.exists()
 
 
 def test_session_cannot_change_caches_of_other_tenants(
     attacker: Attacker, foreign_image: Path
 ) -> None:
-    paths = [foreign_image, f"/tenant/images/../{OTHER_TENANT.hex}/image"]
+    paths = [foreign_image, f"/images/tenant/../{OTHER_TENANT.hex}/image"]
     attacks = [f"{attack} {path}" for attack in ("remove", "set_times", "write") for path in paths]
     assert set(attacker.results(*attacks)) <= {errno.ENOENT, errno.EROFS}
     assert foreign_image.exists()
 
 
 def test_session_sets_times_in_its_caches_only(attacker: Attacker) -> None:
-    assert attacker.results("write /tenant/images/y", "set_times /tenant/images/y") == [0, 0]
-    outside = ["/usr/lib", "/etc/machine-id", "/tenant/kernels", str(NULL_DRIVER)]
+    assert attacker.results("write /images/tenant/y", "set_times /images/tenant/y") == [0, 0]
+    outside = ["/usr/lib", "/etc/machine-id", "/kernels/tenant", str(NULL_DRIVER)]
     assert set(attacker.results(*(f"set_times {path}" for path in outside))) <= {
         errno.EROFS,
         errno.EACCES,

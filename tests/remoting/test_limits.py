@@ -22,6 +22,7 @@ def test_limits_hold_at_above_and_far_above(tmp_path: Path) -> None:
     sources = (
         REMOTING / "fuzz" / "limits.cc",
         *sources_in("server", without="main.cc"),
+        REMOTING / "cache_quota.cc",
         *IMAGES,
         *LEDGER,
         *TRANSPORT,

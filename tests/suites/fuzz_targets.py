@@ -82,6 +82,7 @@ TARGETS = {
         (
             REMOTING / "fuzz" / "records.cc",
             *sources_in("server", without="main.cc"),
+            REMOTING / "cache_quota.cc",
             *IMAGES,
             *LEDGER,
             *TRANSPORT,
