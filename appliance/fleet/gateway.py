@@ -73,7 +73,7 @@ def open_port(options: Options) -> AgentPort:
 
 
 async def serve(options: Options) -> None:
-    """Serve agents until the controller closes the connection."""
+    """Serve agents until the controller closes the connection, then end this process."""
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=options.pipe))
     streams: dict[bytes, Stream] = {}
     samples = SampleClient(bytes.fromhex(options.samples_socket))
@@ -102,6 +102,8 @@ async def serve(options: Options) -> None:
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         task.result()
+    # Connections would take seconds to close, and the next gateway needs the port.
+    os._exit(0)
 
 
 def main() -> None:
@@ -109,7 +111,6 @@ def main() -> None:
     for s in (signal.SIGINT, signal.SIGTERM):
         signal.signal(s, signal.SIG_IGN)  # the controller decides when this process ends
     uvloop.run(serve(Options(**json.loads(sys.argv[1]))))
-    os._exit(0)
 
 
 if __name__ == "__main__":
