@@ -38,8 +38,8 @@ def processor_seconds(pids: Iterable[int]) -> float:
     return sum(time.clock_gettime(~pid << 3 | PROCESS_CLOCK) for pid in pids)
 
 
-def starve(program: subprocess.Popen[str], server: int, seconds: float) -> float:
-    """Let both processes together use 5 % of a core for some time, or until the program ends.
+def starve(program: subprocess.Popen[str], server: int, seconds: float, share: float) -> float:
+    """Let both processes together use a share of a core for some time, or until the program ends.
 
     Returns the share of a core that they used.
     """
@@ -48,7 +48,7 @@ def starve(program: subprocess.Popen[str], server: int, seconds: float) -> float
     while (elapsed := time.monotonic() - begin) < seconds and program.poll() is None:
         used = processor_seconds(pids) - before
         signal_all(pids, signal.SIGSTOP)
-        time.sleep(min(max(used / SHARE - elapsed, 0), LONGEST_PAUSE_SECONDS))
+        time.sleep(min(max(used / share - elapsed, 0), LONGEST_PAUSE_SECONDS))
         signal_all(pids, signal.SIGCONT)
         time.sleep(RUNNING_SECONDS)
     return used / elapsed
@@ -60,7 +60,7 @@ def signal_all(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float) -> list[str]:
+def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float, share: float) -> list[str]:
     """Run the program in one mode. Return the problems."""
     program = subprocess.Popen(
         [binary, "mix", f"{seconds:.0f}"],
@@ -74,13 +74,13 @@ def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float) -> list[s
         return next((s.pid for s in node.sessions() if s.client_pid == program.pid), 0)
 
     wait_for("the session", lambda: server() > 0, node.folder / "launcher.log", 30)
-    share = starve(program, server(), seconds)
+    used = starve(program, server(), seconds, share)
     try:
         out, err = program.communicate(timeout=PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         program.kill()
         out, err = program.communicate()
-    print(f"{mode}: {out.strip()}; {share:.1%} of a core", flush=True)
+    print(f"{mode}: {out.strip()}; {used:.1%} of a core", flush=True)
     found = re.search(r"longest gap (\S+) s", out)
     if not found or not out.startswith("mix: passed"):
         return [f"{mode}: the program failed: {out}{err[-2000:]}"]
@@ -89,7 +89,7 @@ def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float) -> list[s
     return []
 
 
-def soak(seconds: float) -> list[str]:
+def soak(seconds: float, share: float = SHARE) -> list[str]:
     """Run with shared memory and with TLS for half of the time each. Return the problems."""
     binary = compile_program("backpressure", Path(tempfile.mkdtemp(prefix="busbar-starved-")))
     node = LocalNode()
@@ -97,7 +97,7 @@ def soak(seconds: float) -> list[str]:
         return [
             problem
             for mode in ("shared memory", "TLS")
-            for problem in run_mode(node, binary, mode, seconds / 2)
+            for problem in run_mode(node, binary, mode, seconds / 2, share)
         ]
     finally:
         node.stop()
