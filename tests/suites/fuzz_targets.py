@@ -145,6 +145,7 @@ TARGETS = {
         (
             REMOTING / "fuzz" / "control.cc",
             REMOTING / "spawner" / "requests.cc",
+            SOFTGPU / "jit" / "limits.cc",
             SOFTGPU / "jit" / "messages.cc",
             *LEDGER,
             *TRANSPORT,

@@ -6,11 +6,12 @@ The parts are kills, counts and starvation; all by default. Kills and starvation
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from tests.suites import soak_counts, soak_kills, soak_starvation
 
 SECONDS = 600.0
-PARTS = {
+PARTS: dict[str, Callable[[float], list[str]]] = {
     "kills": soak_kills.soak,
     "counts": lambda _seconds: soak_counts.run_all(),
     "starvation": soak_starvation.soak,
