@@ -49,7 +49,7 @@ void serve(int fd, std::vector<uint8_t>& body, Grants& grants, Sessions& session
     if (!sent) return;
   }
 }
-// Where no cage hides the socket, a session server that a client controls can connect, too.
+// Without a cage, a session server that a client controls can connect, too.
 bool is_agent(int fd, Sessions& sessions) {
   ucred peer{};
   return control::peer_of(fd, peer) && (peer.uid == geteuid() || peer.uid == 0) &&

@@ -24,7 +24,7 @@ class Landlock {
   Landlock& operator=(const Landlock&) = delete;
 
   // Permits access to a file, or to what is below a folder. A path that does not exist is skipped.
-  // What is mounted on a folder later has the rights of the folder's parent.
+  // A later mount on a folder has the rights of the folder's parent.
   void permit(const std::string& path, FileAccess access);
   // Denies this process and its children all other accesses for good. False if the kernel has no
   // Landlock, or if a step has failed: then nothing is denied.

@@ -1,4 +1,4 @@
-"""What session servers write to the log of their node."""
+"""Lines of session servers in the log of their node."""
 
 from __future__ import annotations
 

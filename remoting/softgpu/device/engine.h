@@ -16,7 +16,7 @@ namespace softgpu {
 
 constexpr uint64_t kSliceNanoseconds = 2'000'000;
 
-// What a process says about its use of a device. All values but the file are its claims.
+// The use of a device as its process states it. All values but the file are unverified.
 struct ProcessUse {
   ino_t file;  // identifies the process
   pid_t pid;   // of its PID namespace

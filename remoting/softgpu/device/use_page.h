@@ -1,8 +1,8 @@
 // Pages in which processes publish their use of the software GPUs. Each page is a file of its own
 // in the folder of the devices. Only its process writes it; all others map it read-only. ADR 61.
 //
-// What a page says is the claim of its process: a reader bounds every value, waits for none without
-// a limit and follows none as an index or length.
+// A page is written by its process and is not trusted: a reader bounds every value, waits for none
+// without a limit and follows none as an index or length.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the processes of the compiler may do. The cage (spawner) decides which files they see.
+// Limits of the processes of the compiler. The cage (spawner) decides which files they see.
 //
 //   softgpu-compiler   starts the two others and writes the kernel cache. It reads no PTX.
 //   translator         reads PTX. It has its socket and memory, and no files or programs.
