@@ -66,7 +66,9 @@ Account::Account(std::vector<uint64_t> limits, std::chrono::milliseconds patienc
 
 Account::~Account() {
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    // The launcher lists the names also after the session. It releases the charges itself.
+    changed_.wait_for(lock, kLastNames, [&] { return !connection_ || !has_refused_call(); });
     stopping_ = true;
     if (connection_) connection_->shut_down();
     changed_.notify_all();
@@ -87,6 +89,12 @@ void Account::post(control::LedgerRequest message, Outcome* outcome) {
   message.sequence = ++last_sequence_;
   requests_.push_back({message, outcome});
   changed_.notify_all();
+}
+
+// True if the launcher does not have all names yet. Requires mutex_.
+bool Account::has_refused_call() const {
+  return std::ranges::any_of(
+      requests_, [](auto& r) { return r.message.op == (uint32_t)LedgerOp::refused_call; });
 }
 
 bool Account::reserve(uint32_t partition, uint64_t bytes) {
@@ -134,8 +142,10 @@ void Account::run() {
     lock.lock();
     if (answered)
       finish(answer);
-    else if (connection_ == to)
+    else if (connection_ == to) {
       connection_ = nullptr;
+      changed_.notify_all();
+    }
   }
 }
 

@@ -26,6 +26,8 @@ class Account {
  public:
   // Time that a charge waits for a launcher.
   static constexpr std::chrono::seconds kPatience{60};
+  // Time that the destructor gives a launcher to take the names of unsupported calls.
+  static constexpr std::chrono::seconds kLastNames{1};
 
   // `limits` of the partitions hold until the launcher shows its page.
   explicit Account(std::vector<uint64_t> limits, std::chrono::milliseconds patience = kPatience);
@@ -65,6 +67,7 @@ class Account {
   void post(control::LedgerRequest message, Outcome* outcome);
   void run();
   void finish(const control::LedgerAnswer& answer);
+  bool has_refused_call() const;
   std::shared_ptr<const Connection> connection() const;
 
   void abandon(const Outcome* outcome);

@@ -45,6 +45,16 @@ TEST_F(AccountTest, RequestWaitsForALauncher) {
   EXPECT_TRUE(granted.get());
 }
 
+TEST_F(AccountTest, LauncherHasTheNamesOfUnsupportedCallsWhenTheSessionEnds) {
+  for (char letter = 'a'; letter < 'a' + 20; ++letter) {
+    Account ending{{kLimit}};
+    ASSERT_TRUE(launcher.connect(ending, (uint8_t)letter));
+    ending.add_refused_call("cuFoo");
+  }
+  for (char letter = 'a'; letter < 'a' + 20; ++letter)
+    EXPECT_EQ(launcher.ledgers().refused_calls({launcher.kAllocation, {(uint8_t)letter}}), "cuFoo");
+}
+
 TEST_F(AccountTest, ChargeWithoutALauncherFailsInTheEndAndIsReleased) {
   Account impatient({kLimit}, std::chrono::milliseconds(20));
   EXPECT_FALSE(impatient.reserve(0, 600));
