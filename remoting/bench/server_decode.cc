@@ -19,6 +19,7 @@ using namespace busbar::server;
 
 namespace {
 constexpr int kLaunches = 8000, kRounds = 15;
+constexpr uint32_t kLegacy = wire::kFirstStream + 1;  // the legacy stream of the context
 double now_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -41,7 +42,7 @@ void request(Executor& executor, wire::Op op, F fields) {
 std::vector<uint8_t> launches(uint32_t function) {
   std::vector<uint8_t> out;
   for (int i = 0; i < kLaunches; ++i) {
-    wire::Encoder<> e(wire::Op::launch, 1, 2);
+    wire::Encoder<> e(wire::Op::launch, 1, kLegacy);
     e.put(function);
     for (uint32_t v : {1u, 1u, 1u, 128u, 1u, 1u, 0u, 0u, 56u, 0u}) e.put(v);
     uint8_t params[56] = {};
@@ -78,7 +79,7 @@ Bench make_bench(Driver& cu) {
   auto* account = new Account({1ull << 30});
   auto* session = new Session(cu, *link, *pinned, *bulk, *account, {{0, 0, {}}}, "");
   bench.executor = new Executor(*session);
-  request(*bench.executor, wire::Op::create_context, [](auto& e) { e.put(1u).put(0u).put(2u); });
+  request(*bench.executor, wire::Op::create_context, [](auto& e) { e.put(1u).put(0u).put(kLegacy); });
   CUmodule m;
   cu.cuCtxSetCurrent(session->context(1)->handle);
   if (cu.cuModuleLoadDataEx(&m, kKernel, 0, nullptr, nullptr) ||
