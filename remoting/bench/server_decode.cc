@@ -79,7 +79,8 @@ Bench make_bench(Driver& cu) {
   auto* account = new Account({1ull << 30});
   auto* session = new Session(cu, *link, *pinned, *bulk, *account, {{0, 0, {}}}, "");
   bench.executor = new Executor(*session);
-  request(*bench.executor, wire::Op::create_context, [](auto& e) { e.put(1u).put(0u).put(kLegacy); });
+  request(*bench.executor, wire::Op::create_context,
+          [](auto& e) { e.put(1u).put(0u).put(kLegacy); });
   CUmodule m;
   cu.cuCtxSetCurrent(session->context(1)->handle);
   if (cu.cuModuleLoadDataEx(&m, kKernel, 0, nullptr, nullptr) ||

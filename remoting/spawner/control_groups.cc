@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
@@ -14,10 +15,14 @@
 namespace busbar::spawner {
 
 namespace {
-constexpr char kPrefix[] = "busbar-cage-";  // then the pid of the spawner
+constexpr char kPrefix[] = "busbar-cage-";     // then the pid of the spawner
+constexpr char kAllCages[] = "/busbar-cages";  // the group in which all cages have theirs
 constexpr char kThreads[] = "2048";
-// Of 100 (version 2) and 1024 (version 1): launcher and agent go first.
-constexpr char kWeight[] = "50", kShares[] = "512";
+// Processor time of all cages together, beside 100 (version 2) and 1024 (version 1) of the
+// launcher: a third of each core is reserved for it, however many sessions are busy.
+constexpr char kWeight[] = "200", kShares[] = "2048";
+
+constexpr char kControllers[] = "+memory +pids +cpu";
 
 bool write_file(const std::string& path, const std::string& text) {
   int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
@@ -93,25 +98,43 @@ bool ControlGroups::use_version_2() {
     if (!has_word(controllers, name)) return false;
   std::string own = folder + "/busbar-spawner";
   mkdir(own.c_str(), 0755);
-  parents_ = {folder};
+  parents_ = {folder + kAllCages};
   return write_file(own + "/cgroup.procs", "0") &&
-         write_file(folder + "/cgroup.subtree_control", "+memory +pids +cpu") &&
-         can_create_in(folder);
+         write_file(folder + "/cgroup.subtree_control", kControllers) && can_create_cages();
 }
 
 bool ControlGroups::use_version_1() {
   parents_.clear();
   for (auto* controller : {"memory", "pids", "cpu"}) {
-    parents_.push_back(group_folder(controller));
-    if (parents_.back().empty() || !can_create_in(parents_.back())) return false;
+    std::string folder = group_folder(controller);
+    if (folder.empty()) return false;
+    parents_.push_back(folder + kAllCages);
   }
-  return true;
+  return can_create_cages();
+}
+
+bool ControlGroups::can_create_cages() const {
+  return create_parents() && std::ranges::all_of(parents_, can_create_in);
+}
+
+// Another spawner may have removed the groups, because its last cage had ended.
+bool ControlGroups::create_parents() const {
+  bool version_2 = parents_.size() == 1;
+  for (auto& parent : parents_) mkdir(parent.c_str(), 0755);
+  return version_2 ? write_file(parents_[0] + "/cgroup.subtree_control", kControllers) &&
+                         write_file(parents_[0] + "/cpu.weight", kWeight)
+                   : write_file(parents_[2] + "/cpu.shares", kShares);
+}
+
+void ControlGroups::remove_parents() const {
+  remove_empty();
+  for (auto& parent : parents_) rmdir(parent.c_str());  // fails while there are cages
 }
 
 std::vector<int> ControlGroups::create(const std::string& name) const {
   const std::string bytes = std::to_string(memory_bytes_);
   std::vector<int> entries;
-  bool limited = true;
+  bool limited = create_parents();
   for (size_t i = 0; i < parents_.size(); ++i) {
     std::string folder = parents_[i] + "/" + own_prefix() + name;
     mkdir(folder.c_str(), 0755);
@@ -119,10 +142,6 @@ std::vector<int> ControlGroups::create(const std::string& name) const {
     if (version_2 || i == 0)
       limited &= write_file(folder + (version_2 ? "/memory.max" : "/memory.limit_in_bytes"), bytes);
     if (version_2 || i == 1) limited &= write_file(folder + "/pids.max", kThreads);
-    if (version_2)
-      limited &= write_file(folder + "/cpu.weight", kWeight);
-    else if (i == 2)
-      limited &= write_file(folder + "/cpu.shares", kShares);
     int fd = open((folder + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC);
     limited &= fd >= 0;
     if (fd >= 0) entries.push_back(fd);

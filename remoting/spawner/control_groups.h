@@ -13,6 +13,8 @@ class ControlGroups {
  public:
   // `memory_bytes` is the limit of one cage.
   explicit ControlGroups(uint64_t memory_bytes);
+  ~ControlGroups() { remove_parents(); }
+  ControlGroups(const ControlGroups&) = delete;
 
   // True if all three limits are in force for cages.
   bool available() const { return !parents_.empty(); }
@@ -25,7 +27,11 @@ class ControlGroups {
  private:
   bool use_version_2();
   bool use_version_1();
-  std::vector<std::string> parents_;  // folders in which groups are made; one for each hierarchy
+  bool can_create_cages() const;
+  bool create_parents() const;
+  void remove_parents() const;
+  std::vector<std::string>
+      parents_;  // groups in which those of cages are made; one for each hierarchy
   const uint64_t memory_bytes_;
 };
 

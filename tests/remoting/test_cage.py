@@ -228,6 +228,20 @@ def test_session_cannot_use_all_threads_of_the_machine(small_cages: Attacker) ->
     assert small_cages.results("use_threads 3000") == [errno.EAGAIN]
 
 
+def cpu_group(pid: int) -> str:
+    """Return the control group that decides on the processor time of a process."""
+    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    groups = dict(line.split(":", 2)[1:] for line in lines)
+    return next((group for names, group in groups.items() if "cpu" in names.split(",")), groups[""])
+
+
+def test_all_cages_together_have_one_weight(small_cages: Attacker) -> None:
+    """Many busy sessions leave the launcher as much processor time as one does."""
+    with small_cages.paused_session() as first, small_cages.paused_session() as second:
+        parents = {cpu_group(s.pid).rpartition("/")[0] for s in (first, second)}
+    assert [Path(p).name for p in parents] == ["busbar-cages"]
+
+
 @pytest.mark.skipif(LANDLOCK_VERSION < 1, reason="the kernel has no Landlock")
 def test_landlock_denies_what_mounts_permit(attacker: Attacker) -> None:
     """Mounts let a session write in the folder of sockets and in its own /proc."""
