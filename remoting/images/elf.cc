@@ -12,7 +12,9 @@ namespace busbar::images {
 
 namespace {
 constexpr uint16_t kGpuMachine = 190;           // EM_CUDA
-constexpr uint64_t kSectionAlignment = 1 << 8;  // bytes
+constexpr uint64_t kSectionAlignment = 1 << 8;  // bytes; a file may ask for more
+// Shared memory of a thread block is smaller on every GPU, with room to grow.
+constexpr uint64_t kMaxSharedBytes = 1 << 20;
 
 using Sections = std::vector<Elf64_Shdr>;
 using Segments = std::vector<Elf64_Phdr>;
@@ -102,10 +104,18 @@ bool occupies_memory(const Elf64_Shdr& s) {
   return s.sh_type == SHT_NOBITS || (has_bytes(s) && (s.sh_flags & SHF_ALLOC));
 }
 
-// Shared memory is on the chip.
+// Shared memory is on the chip. A section that is too large for it counts, whatever its name says.
 bool is_shared(std::string_view file, const Elf64_Shdr& names, const Elf64_Shdr& s) {
   std::string_view name = file.substr(names.sh_offset, names.sh_size).substr(s.sh_name);
-  return name.starts_with(".nv.shared.");
+  return name.starts_with(".nv.shared.") && s.sh_size <= kMaxSharedBytes;
+}
+
+// Return the memory of a part that begins at a multiple of `align` at any place between others.
+// Without a power of two it does not fit.
+CheckedSize padded(uint64_t bytes, uint64_t align) {
+  if (align & (align - 1)) return UINT64_MAX;
+  uint64_t padding = std::max(align, kSectionAlignment) - kSectionAlignment;
+  return CheckedSize(bytes).rounded_up(kSectionAlignment) + padding;
 }
 
 // The bytes of all sections are checked before the contents of any: they refer to each other.
@@ -149,8 +159,8 @@ uint64_t elf_memory_bytes(std::string_view file) {
   CheckedSize of_sections = 0, of_segments = 0;
   for (auto& s : sections)
     if (occupies_memory(s) && !is_shared(file, sections[names], s))
-      of_sections = of_sections.rounded_up(kSectionAlignment) + s.sh_size;
-  for (auto& s : segments) of_segments = of_segments.rounded_up(kSectionAlignment) + s.p_memsz;
+      of_sections = of_sections + padded(s.sh_size, s.sh_addralign);
+  for (auto& s : segments) of_segments = of_segments + padded(s.p_memsz, s.p_align);
   return std::max(of_sections.value(), of_segments.value());
 }
 

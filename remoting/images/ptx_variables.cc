@@ -30,8 +30,8 @@ class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
   Token next();
-  // True if a string ends with \", which may also stand for a quote inside of it.
-  bool ambiguous() const { return ambiguous_; }
+  // Null, or why compilers may read the text differently.
+  const char* ambiguity() const { return ambiguity_; }
 
  private:
   char at(size_t i) const { return i < text_.size() ? text_[i] : '\0'; }
@@ -40,6 +40,7 @@ class Lexer {
     at_ = found == text_.npos ? text_.size() : found + end.size();
   }
   void skip_blanks();
+  void skip_line_comment();
   std::string_view take_word() {
     size_t from = at_;
     while (is_word_part(at(at_))) ++at_;
@@ -47,22 +48,29 @@ class Lexer {
   }
   std::string_view text_;
   size_t at_ = 0;
-  bool ambiguous_ = false;
+  const char* ambiguity_ = nullptr;
 };
+
+void Lexer::skip_line_comment() {
+  at_ = std::min(text_.find_first_of("\r\n\f\v", at_), text_.size());
+  if (at_ < text_.size() && at(at_) != '\n' && at(at_ + 1) != '\n')
+    ambiguity_ = "a comment of the PTX contains a control character";
+}
 
 void Lexer::skip_blanks() {
   while (at_ < text_.size()) {
     if (std::isspace((unsigned char)text_[at_])) {
       ++at_;
     } else if (at(at_) == '/' && at(at_ + 1) == '/') {
-      at_ = std::min(text_.find_first_of("\r\n\f\v", at_), text_.size());
+      skip_line_comment();
     } else if (at(at_) == '/' && at(at_ + 1) == '*') {
       at_ += 2;
       skip_past("*/");
     } else if (at(at_) == '"') {
       ++at_;
       skip_past("\"");
-      ambiguous_ |= text_[at_ - 1] == '"' && text_[at_ - 2] == '\\';
+      if (text_[at_ - 1] == '"' && text_[at_ - 2] == '\\')
+        ambiguity_ = "a string of the PTX ends with \\\"";
     } else {
       return;
     }
@@ -139,10 +147,17 @@ class Measure {
     error_ = why;
     return false;
   }
+  bool is_counted_space() const {
+    return now_.kind == Kind::directive && (now_.text == "global" || now_.text == "const");
+  }
   bool read_number(uint64_t& value, const char* close);
   void pass_token();
+  // A state space of an instruction: only functions have instructions.
+  bool in_instruction() const { return braces_ > 0 && kInstructions.count(word_); }
   bool read_space();
   bool read_attributes(Element& e);
+  bool read_alignment(Element& e);
+  bool skip_parentheses();
   bool read_variables(const Element& e);
   bool read_dimensions(CheckedSize& elements, bool& unsized);
   uint64_t skip_initializer();
@@ -151,19 +166,19 @@ class Measure {
   Token now_, before_;
   std::string_view word_;  // the newest token that is no directive, if it is a word
   bool is_extern_ = false;
+  int braces_ = 0, parentheses_ = 0;  // open ones
   CheckedSize total_ = 0;
   const char* error_ = nullptr;
 };
 
 bool Measure::run(uint64_t& bytes, const char*& error) {
   while (now_.kind != Kind::end && !error_) {
-    if (now_.kind == Kind::directive && (now_.text == "global" || now_.text == "const") &&
-        !kInstructions.count(word_))
+    if (is_counted_space() && !in_instruction())
       read_space();
     else
       pass_token();
   }
-  if (lexer_.ambiguous()) fail("a string of the PTX ends with \\\"");
+  if (lexer_.ambiguity()) fail(lexer_.ambiguity());
   CheckedSize rounded = total_.rounded_up(kUnitBytes);
   if (!error_ && !rounded.valid()) fail("the variables of the module are too large");
   bytes = rounded.value();
@@ -174,6 +189,8 @@ bool Measure::run(uint64_t& bytes, const char*& error) {
 // Notes what a following state space belongs to.
 void Measure::pass_token() {
   if (is("#")) fail("PTX with lines of a preprocessor is not supported");
+  braces_ += is("{") - is("}");
+  parentheses_ += is("(") - is(")");
   if (now_.kind != Kind::directive) {
     word_ = now_.kind == Kind::word ? now_.text : "";
     is_extern_ = false;
@@ -185,7 +202,7 @@ void Measure::pass_token() {
 
 // A state space, and the variables in it. `.ptr .global` describes a parameter.
 bool Measure::read_space() {
-  bool is_pointer = before_.kind == Kind::directive && before_.text == "ptr";
+  bool is_pointer = parentheses_ > 0 && before_.kind == Kind::directive && before_.text == "ptr";
   advance();
   Element e;
   if (is_pointer) return true;
@@ -196,7 +213,8 @@ bool Measure::read_space() {
   }
   if (!read_attributes(e)) return false;
   if (!e.bytes) e.bytes = kLargestElement;
-  return now_.kind != Kind::word || read_variables(e);
+  if (now_.kind == Kind::word) return read_variables(e);
+  return braces_ > 0 || fail("a variable has no name");
 }
 
 bool Measure::read_number(uint64_t& value, const char* close) {
@@ -208,25 +226,42 @@ bool Measure::read_number(uint64_t& value, const char* close) {
   return true;
 }
 
-// .align 8 .v2 .f32 .attribute(.managed)
+// .align 8 .v2 .f32 .attribute(.managed). Of several the largest counts.
 bool Measure::read_attributes(Element& e) {
   while (now_.kind == Kind::directive) {
     std::string_view d = now_.text;
     advance();
-    if (uint64_t bytes = bytes_of_type(d)) e.bytes = bytes;
+    e.bytes = std::max(e.bytes, bytes_of_type(d));
     if (d.size() == 2 && d[0] == 'v' && std::isdigit((unsigned char)d[1]))
-      e.count = (uint64_t)(d[1] - '0');
-    if (d == "align" && !read_number(e.align, nullptr)) return false;
-    if (d == "attribute")
-      while (now_.kind != Kind::end && !is(";") && before_.text != ")") advance();
+      e.count = std::max(e.count, (uint64_t)(d[1] - '0'));
+    if (d == "align" && !read_alignment(e)) return false;
+    if (d == "attribute" && !skip_parentheses()) return false;
   }
-  if (e.align > kMaxAlignment || (e.align & (e.align - 1)))
-    return fail("the alignment of a variable is not supported");
-  e.align = std::max(e.align, kMinAlignment);
   return true;
 }
 
-// name, name[4][5], name<3>, name[] = {1, 2};
+bool Measure::read_alignment(Element& e) {
+  uint64_t align = 0;
+  if (!read_number(align, nullptr)) return false;
+  if (align > kMaxAlignment || (align & (align - 1)))
+    return fail("the alignment of a variable is not supported");
+  e.align = std::max(e.align, align);
+  return true;
+}
+
+// (.unified(1, 2))
+bool Measure::skip_parentheses() {
+  int open = 0;
+  do {
+    if (now_.kind == Kind::end || is(";") || is("{") || is("}"))
+      return fail("an attribute has no closing parenthesis");
+    open += is("(") - is(")");
+    advance();
+  } while (open > 0);
+  return true;
+}
+
+// name, name[4][5], name<3>, name[] = {1, 2}, name[0] = {1, 2};
 bool Measure::read_variables(const Element& e) {
   while (now_.kind == Kind::word) {
     advance();
@@ -235,7 +270,9 @@ bool Measure::read_variables(const Element& e) {
     if (!read_dimensions(elements, unsized)) return false;
     uint64_t values = is("=") ? skip_initializer() : 0;
     if (unsized) elements = elements * values;
-    if (!is_extern_) total_ = total_.rounded_up(e.align) + elements * e.bytes;
+    // A compiler may place the variables in another order, so each has its own padding.
+    if (!is_extern_)
+      total_ = total_ + (elements * e.bytes).rounded_up(kMinAlignment) + (e.align - kMinAlignment);
     if (!is(",")) return true;
     advance();
   }
@@ -253,7 +290,10 @@ bool Measure::read_dimensions(CheckedSize& elements, bool& unsized) {
     }
     uint64_t n = 0;
     if (!read_number(n, close)) return false;
-    elements = elements * n;
+    if (n)
+      elements = elements * n;
+    else
+      unsized = true;
   }
   return true;
 }
@@ -263,9 +303,9 @@ uint64_t Measure::skip_initializer() {
   uint64_t values = 1;
   int depth = 0;
   for (advance(); now_.kind != Kind::end && !is(";"); advance()) {
-    if (is("{")) ++depth;
-    if (is("}")) --depth;
-    if (is(",") && depth <= 0) break;
+    depth += is("{") - is("}");
+    if (depth < 0 || is_counted_space()) fail("the initial value of a variable is malformed");
+    if (is(",") && depth == 0) break;
     if (is(",")) ++values;
   }
   return values;

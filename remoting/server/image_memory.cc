@@ -24,13 +24,6 @@ CUresult measure_entry(const images::FatbinEntry& entry, uint64_t& bytes, const 
   return CUDA_SUCCESS;
 }
 
-// Leaves the entry that the software GPU loads.
-void keep_best_ptx(std::vector<images::FatbinEntry>& entries) {
-  std::erase_if(entries, [](auto& e) { return e.kind != EntryKind::ptx; });
-  auto best = std::max_element(entries.begin(), entries.end(),
-                               [](auto& a, auto& b) { return a.arch < b.arch; });
-  if (best != entries.end()) entries = {*best};
-}
 }  // namespace
 
 CUresult measure_image(std::string_view packed, bool software_gpu, uint64_t& bytes,
@@ -43,7 +36,7 @@ CUresult measure_image(std::string_view packed, bool software_gpu, uint64_t& byt
   if (!images::is_fatbin(packed)) return measure_text(packed, bytes, error);
   std::vector<images::FatbinEntry> entries;
   if (!images::read_fatbin(packed, entries)) return CUDA_ERROR_INVALID_IMAGE;
-  if (software_gpu) keep_best_ptx(entries);
+  if (software_gpu) std::erase_if(entries, [](auto& e) { return e.kind != EntryKind::ptx; });
   for (auto& entry : entries) {
     uint64_t needed = 0;
     if (CUresult r = measure_entry(entry, needed, error)) return r;

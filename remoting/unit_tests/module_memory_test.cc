@@ -48,23 +48,33 @@ TEST(PtxVariables, SizesAreThoseOfTheDeclarations) {
       {".entry k() { ld.global.u32 %r1, [x]; st.const.u8 [x], %r1; cvta.to.global.u64 %rd1, x; }",
        0},
       {"// .global .b8 a[1048576];\n/* .global .b8 b[1048576]; */", 0},
-      {"// x\r.global .b8 a[1048576];", kMiB},
+      {"// x\r\n.global .b8 a[1048576];", kMiB},
+      {".target ld\n.global .b8 a[1048576];", kMiB},
+      {".file .ptr\n.global .b8 a[1048576];", kMiB},
+      {".global .attribute(.unified(1, 2)) .b8 a[1048576];", kMiB},
+      {".global .align 1048576 .ptr .align 8 .b8 a[16];", kMiB},
+      {".global .b128 .b8 a[65536];", kMiB},
+      {".global .b8 a[0] = {1, 2}; .global .b8 b[4090];", 8192},
+      {".global .b8 a; .global .align 4096 .b8 b[4096]; .global .b8 c;", 12288},
       {".file 1 \".global .b8 a[9999];\"", 0},
   };
   for (auto& [text, bytes] : kCases) EXPECT_EQ(variables_of(text), bytes) << text;
 }
 
 TEST(PtxVariables, UnknownSizesAreRefused) {
-  for (const char* text : {".global .b8 a[N];", ".global .b8 a[4*1024];", ".global .b8 a[4 1024];",
-                           ".global .b8 a[-1];", ".global .b8 a[99999999999999999999];",
-                           ".global .b8 a[0xffffffffffffffff]; .global .b8 b[4096];",
-                           ".global .u64 a[0x2000000000000000];", ".global .align 3 .b8 a[4];",
-                           "#define N 4\n", ".pragma \"a\\\"; .global .b8 a[4];"})
+  for (const char* text :
+       {".global .b8 a[N];", ".global .b8 a[4*1024];", ".global .b8 a[4 1024];",
+        ".global .b8 a[-1];", ".global .b8 a[99999999999999999999];",
+        ".global .b8 a[0xffffffffffffffff]; .global .b8 b[4096];",
+        ".global .u64 a[0x2000000000000000];", ".global .align 3 .b8 a[4];", "#define N 4\n",
+        ".pragma \"a\\\"; .global .b8 a[4];", "// \r/*\n.global .b8 a[4];\n// */",
+        ".global .attribute(;) .b8 a[4];", ".global .b8 = 4;",
+        ".section s { .global .b8 x = } .global .b8 a[4];", ".global .b8 a = .global .b8 b[4];"})
     EXPECT_EQ(variables_of(text), kFailed) << text;
 }
 
 // A cubin with variables, code, and shared memory.
-std::string cubin(uint64_t variable_bytes) {
+std::string cubin(uint64_t variable_bytes, uint64_t align = 4, uint64_t shared_bytes = 48 << 10) {
   const std::string names("\0.nv.global\0.text.k\0.nv.shared.k\0", 33);
   Elf64_Ehdr h{};
   std::memcpy(h.e_ident, ELFMAG, SELFMAG);
@@ -78,9 +88,9 @@ std::string cubin(uint64_t variable_bytes) {
   h.e_shstrndx = 4;
   uint64_t end = sizeof h + 5 * sizeof(Elf64_Shdr);
   Elf64_Shdr sections[5]{};
-  sections[1] = {1, SHT_NOBITS, SHF_ALLOC | SHF_WRITE, 0, 0, variable_bytes, 0, 0, 4, 0};
+  sections[1] = {1, SHT_NOBITS, SHF_ALLOC | SHF_WRITE, 0, 0, variable_bytes, 0, 0, align, 0};
   sections[2] = {12, SHT_PROGBITS, SHF_ALLOC, 0, end, 16, 0, 0, 4, 0};
-  sections[3] = {20, SHT_NOBITS, SHF_ALLOC, 0, 0, 48 << 10, 0, 0, 4, 0};
+  sections[3] = {20, SHT_NOBITS, SHF_ALLOC, 0, 0, shared_bytes, 0, 0, 4, 0};
   sections[4] = {0, SHT_STRTAB, 0, 0, end + 16, names.size(), 0, 0, 1, 0};
   return std::string((char*)&h, sizeof h) + std::string((char*)sections, sizeof sections) +
          std::string(16, 'c') + names;
@@ -89,8 +99,17 @@ std::string cubin(uint64_t variable_bytes) {
 TEST(CubinMemory, VariablesAndCodeCountAndSharedMemoryDoesNot) {
   std::string file = cubin(kMiB);
   ASSERT_TRUE(images::valid_elf(file, images::Machine::gpu));
-  EXPECT_EQ(images::elf_memory_bytes(file), kMiB + 16);
+  EXPECT_EQ(images::elf_memory_bytes(file), kMiB + 256);
   EXPECT_EQ(images::elf_memory_bytes(cubin(UINT64_MAX)), UINT64_MAX);
+}
+
+TEST(CubinMemory, AlignmentOfASectionCounts) {
+  EXPECT_EQ(images::elf_memory_bytes(cubin(1, 2 * kMiB)), 2 * kMiB + 256);
+  EXPECT_EQ(images::elf_memory_bytes(cubin(1, 3)), UINT64_MAX);
+}
+
+TEST(CubinMemory, SectionThatIsTooLargeForSharedMemoryCounts) {
+  EXPECT_EQ(images::elf_memory_bytes(cubin(256, 4, 2 * kMiB)), 2 * kMiB + 512);
 }
 
 std::string entry(images::EntryKind kind, uint32_t arch, const std::string& content) {
@@ -116,9 +135,9 @@ TEST(ImageMemory, LargestEntryOfAFatBinaryCounts) {
   uint64_t bytes = 0;
   const char* error = nullptr;
   EXPECT_EQ(measure_image(image, false, bytes, error), CUDA_SUCCESS);
-  EXPECT_EQ(bytes, kMiB + 16);
+  EXPECT_EQ(bytes, kMiB + 256);
   EXPECT_EQ(measure_image(image, true, bytes, error), CUDA_SUCCESS);
-  EXPECT_EQ(bytes, 4096u);
+  EXPECT_EQ(bytes, 8192u);
 }
 
 // A driver with two devices that notes where memory is allocated.

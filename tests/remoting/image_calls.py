@@ -1,6 +1,6 @@
 """Code images through the client library. A child process loads one and prints the error code.
 
-`python -m tests.remoting.image_calls load|run|link FILE`
+`python -m tests.remoting.image_calls load|run|find_big|link FILE`
 """
 
 from __future__ import annotations
@@ -47,6 +47,15 @@ def run(cuda: Library, image: bytes) -> int:
     )
 
 
+def find_big(cuda: Library, image: bytes) -> int:
+    """Load an image and look up its variable `big`."""
+    code, module = load(cuda, image)
+    p, size = ctypes.c_uint64(), ctypes.c_size_t()
+    return code or cuda.call(
+        "cuModuleGetGlobal_v2", ctypes.byref(p), ctypes.byref(size), module, b"big"
+    )
+
+
 def link(cuda: Library, image: bytes) -> int:
     """Link text with an image."""
     state, out, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
@@ -62,8 +71,9 @@ def link(cuda: Library, image: bytes) -> int:
 
 def main() -> None:
     cuda, image = Library(), Path(sys.argv[2]).read_bytes()
-    actions = {"load": lambda: load(cuda, image)[0], "run": lambda: run(cuda, image)}
-    print(actions.get(sys.argv[1], lambda: link(cuda, image))())
+    actions = {"run": run, "find_big": find_big, "link": link}
+    action = sys.argv[1]
+    print(load(cuda, image)[0] if action == "load" else actions[action](cuda, image))
 
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ TARGETS = {
             *sources_in("softgpu/ptx"),
             *sources_in("softgpu/emit"),
             GENERATED / "softgpu_runtime_text.cc",
+            REMOTING / "images" / "ptx_variables.cc",
         ),
         (SOFTGPU / "ptx" / "lexer.cc", SOFTGPU / "ptx" / "parser.cc"),
         ptx_seeds,

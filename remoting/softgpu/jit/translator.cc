@@ -45,7 +45,8 @@ ModuleDescription describe(const ptx::Module& m) {
     d.kernels.push_back(std::move(k));
   }
   for (auto& v : m.variables) {
-    if (v.space != ptx::Space::global && v.space != ptx::Space::constant) continue;
+    bool is_placed = v.space == ptx::Space::global || v.space == ptx::Space::constant;
+    if (!is_placed || v.external) continue;  // another module has the memory of an external one
     GlobalDescription g{
         v.name, v.bytes, v.align, std::string(v.initial.begin(), v.initial.end()), {}};
     place_functions(m, v, g.initial);

@@ -38,8 +38,7 @@ void ModuleParser::top_level() {
   if (d == "version") {
     version();
   } else if (d == "target") {
-    cursor_.take();
-    module_.target = cursor_.current().text;
+    module_.target = cursor_.next().text;
     cursor_.skip_line();
   } else if (d == "address_size" || d == "file" || d == "alias" || d == "pragma" || d == "loc") {
     cursor_.skip_line();

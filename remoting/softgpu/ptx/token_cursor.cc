@@ -44,13 +44,18 @@ std::vector<std::string> TokenCursor::labels_of_block() const {
 }
 
 void TokenCursor::skip_line() {
-  int line = current().line;
-  while (!at_end() && current().line == line) take();
+  int line = take().line;
+  while (!at_end() && current().line == line && !accept(";")) {
+    bool is_plain = !is_kind(TokenKind::directive) &&
+                    (!is_kind(TokenKind::punctuation) || is(",") || is("+") || is("-"));
+    if (!is_plain) refuse("unexpected '" + current().text + "' behind a directive");
+    take();
+  }
 }
 
 void TokenCursor::skip_past(const char* until, const std::string& what) {
   while (!accept(until)) {
-    if (at_end()) refuse("unfinished " + what);
+    if (at_end() || is("{") || is("}")) refuse("unfinished " + what);
     take();
   }
 }

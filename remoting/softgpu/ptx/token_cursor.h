@@ -35,8 +35,11 @@ class TokenCursor {
   // Return the labels of the block that begins at the cursor, without those of nested blocks.
   std::vector<std::string> labels_of_block() const;
 
+  // Advance over a directive with plain arguments: to the end of its line or behind its `;`. Throw
+  // Refusal if something else is on the line.
   void skip_line();
-  // Advance over `until`. Throw Refusal if the text ends first; `what` is unfinished.
+  // Advance over `until`. Throw Refusal if the text ends or a brace comes first; `what` is
+  // unfinished.
   void skip_past(const char* until, const std::string& what);
 
   // Throw Refusal at the current line.
