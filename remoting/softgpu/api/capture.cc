@@ -14,7 +14,8 @@ API CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNod
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_STREAM_REF(s, h, c);
   if (s->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !dependencies) || (g && !is_live(g)))
+  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !dependencies) ||
+      (g && !is_live((GraphState*)g)))
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(c->mutex);
   if (s->capture) return CUDA_ERROR_ILLEGAL_STATE;
@@ -44,8 +45,8 @@ API CUresult cuStreamEndCapture(CUstream h, CUgraph* out) {
   CUresult r = end_capture(*capture);
   if (r == CUDA_SUCCESS)
     *out = (CUgraph)capture->graph;
-  else if (!capture->caller_owned)
-    destroy_graph(capture->graph);
+  else
+    discard_graph(*capture);
   return r;
 }
 

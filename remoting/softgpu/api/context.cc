@@ -130,10 +130,11 @@ static CUresult limit_heap(DeviceState* d, uint64_t bytes) {
   std::lock_guard lock(mutex);
   if (extra > d->heap_bytes && !d->engine->charge(extra - d->heap_bytes))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  if (extra < d->heap_bytes) d->engine->refund(d->heap_bytes - extra);
-  d->heap_bytes = extra;
-  d->runner->heap().limit(bytes);
-  return CUDA_SUCCESS;
+  bool fits = d->runner->heap().limit(bytes);
+  uint64_t charged = std::max(extra, d->heap_bytes), needed = fits ? extra : d->heap_bytes;
+  d->engine->refund(charged - needed);
+  d->heap_bytes = needed;
+  return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 API CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   REQUIRE_CURRENT_CONTEXT(c);

@@ -17,6 +17,7 @@ API CUresult cuGraphCreate(CUgraph* out, unsigned flags) {
 }
 API CUresult cuGraphDestroy(CUgraph h) {
   REQUIRE_LIVE(GraphState, g, h);
+  if (g->in_node || is_captured(g)) return CUDA_ERROR_INVALID_VALUE;
   destroy_graph(g);
   return CUDA_SUCCESS;
 }
@@ -128,6 +129,7 @@ API CUresult cuGraphRemoveDependencies(CUgraph h, const CUgraphNode* from, const
 
 API CUresult cuGraphDestroyNode(CUgraphNode h) {
   REQUIRE_LIVE(GraphNode, n, h);
+  if (is_captured(n)) return CUDA_ERROR_INVALID_VALUE;
   GraphState* g = n->graph;
   for (auto& other : g->nodes) std::erase(other->dependencies, n);
   remove_handle(n);

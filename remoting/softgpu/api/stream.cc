@@ -34,6 +34,10 @@ API CUresult cuStreamDestroy(CUstream h) {
   if (!h || h == CU_STREAM_LEGACY || h == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
   REQUIRE_STREAM_REF(s, h, c);
   std::lock_guard lock(c->mutex);
+  if (auto capture = s->capture; capture && capture->origin == s) {
+    end_capture(*capture);
+    discard_graph(*capture);
+  }
   s->closing = true;  // its operations complete; the legacy stream still waits for them
   if (s->completed == s->enqueued) std::erase(c->streams, s);
   std::erase_if(c->streams, [&](auto& o) { return o->closing && o->completed == o->enqueued; });

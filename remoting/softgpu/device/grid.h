@@ -5,6 +5,7 @@
 // called from any thread.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct CompiledKernel {
 };
 
 struct Launch {
-  const CompiledKernel* kernel = nullptr;
+  std::shared_ptr<const CompiledKernel> kernel;  // the module may be unloaded before the launch
   std::string name;
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   uint32_t dynamic_shared_bytes = 0;

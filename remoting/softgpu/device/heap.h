@@ -1,6 +1,6 @@
 // The heap of malloc and free in kernels: one for each device and process, in device memory.
 //
-// Thread safety: allocate and release may be called from any thread; limit before the first launch.
+// Thread safety: any thread.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -11,8 +11,13 @@ namespace softgpu {
 class KernelHeap {
  public:
   static constexpr uint64_t kDefaultBytes = 8 << 20;
-  // CU_LIMIT_MALLOC_HEAP_SIZE. Has no effect after the first allocation.
-  void limit(uint64_t bytes) { limit_ = bytes; }
+  // CU_LIMIT_MALLOC_HEAP_SIZE. Return false if kernels use the heap, whose size is then fixed.
+  bool limit(uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    if (base_ && bytes != limit_) return false;
+    limit_ = bytes;
+    return true;
+  }
   // Return an address with an alignment of 16 bytes; 0 if the heap is full.
   uint64_t allocate(uint64_t bytes);
   // Ignores addresses that are not allocated.

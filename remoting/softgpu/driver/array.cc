@@ -23,7 +23,8 @@ unsigned ArrayState::channel_bytes() const {
 }
 
 const ArrayState* array_of(CUarray a) {
-  return a && is_live(a) ? (const ArrayState*)a : nullptr;
+  auto* array = (const ArrayState*)a;
+  return a && is_live(array) ? array : nullptr;
 }
 
 }  // namespace softgpu

@@ -39,6 +39,7 @@ void begin_capture(const StreamRef& s, GraphState* graph, std::vector<GraphNode*
   capture->thread = std::this_thread::get_id();
   capture->caller_owned = graph != nullptr;
   capture->graph = graph ? graph : make_graph();
+  ++capture->graph->captures;
   capture->origin = s;
   capture->streams = {s};
   s->capture = capture;
@@ -57,9 +58,14 @@ CUresult end_capture(Capture& capture) {
     s->tail.clear();
   }
   capture.ended = true;
+  --capture.graph->captures;
   std::lock_guard lock(g_captures_mutex);
   g_captures->erase(&capture);
   return r;
+}
+
+void discard_graph(Capture& capture) {
+  if (!capture.caller_owned) destroy_graph(capture.graph);
 }
 
 void capture_call(StreamState& s, NodeParams params, std::function<CUresult()> run) {

@@ -37,6 +37,8 @@ void begin_capture(const StreamRef& s, GraphState* graph, std::vector<GraphNode*
 // End a capture. Return an error if the graph is not valid: a forbidden call was made, or a forked
 // stream has not joined the origin again. The caller holds Context::mutex.
 CUresult end_capture(Capture& capture);
+// Destroy the graph of a capture that has ended, unless it is the program's own.
+void discard_graph(Capture& capture);
 // Append a call as a node at the end of the stream; nothing runs. The caller holds Context::mutex.
 void capture_call(StreamState& s, NodeParams params, std::function<CUresult()> run);
 void invalidate(Capture& capture);

@@ -5,6 +5,7 @@
 
 #include "softgpu/driver/context.h"
 #include "softgpu/driver/driver.h"
+#include "softgpu/driver/handles.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream_queue.h"
 #include "softgpu/driver/texture.h"
@@ -27,7 +28,7 @@ Context* create_context(DeviceState* d, unsigned flags, bool primary) {
     d->runner = std::make_unique<GridRunner>(
         d->engine, std::clamp(std::thread::hardware_concurrency(), 1u, 64u),
         GridRunner::HostMemory{registered_memory, sample_texture});
-  dr->handles.insert(c);
+  dr->handles[c] = kind_of<Context>();
   return c;
 }
 

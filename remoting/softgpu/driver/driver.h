@@ -41,7 +41,7 @@ struct Driver {
   DeviceConfig config;
   std::vector<std::unique_ptr<DeviceState>> devices;
   jit::Compiler compiler;
-  std::set<const void*> handles;                 // live objects of every kind but memory
+  std::map<const void*, const void*> handles;    // live objects to their type; see handles.h
   std::map<uint64_t, Allocation> allocations;    // by base address
   std::map<uint64_t, PhysicalMemory*> mappings;  // by mapped address
   std::map<uint64_t, uint64_t> mapping_bytes;    // by mapped address

@@ -29,6 +29,16 @@ void destroy_graph(GraphState* g) {
   delete g;
 }
 
+bool is_captured(const GraphState* g) {
+  return g->captures > 0 ||
+         std::ranges::any_of(g->nodes, [](auto& n) { return is_captured(n.get()); });
+}
+
+bool is_captured(const GraphNode* n) {
+  return (n->params.child && is_captured(n->params.child)) ||
+         std::ranges::any_of(n->params.bodies, [](auto* body) { return is_captured(body); });
+}
+
 GraphNode* add_node(GraphState* g, NodeParams params, std::function<CUresult()> run,
                     std::vector<GraphNode*> dependencies) {
   auto node = std::make_unique<GraphNode>();
@@ -37,6 +47,8 @@ GraphNode* add_node(GraphState* g, NodeParams params, std::function<CUresult()> 
   node->run = std::move(run);
   node->dependencies = std::move(dependencies);
   node->id = (unsigned)g->nodes.size();
+  if (node->params.child) node->params.child->in_node = true;
+  for (auto* body : node->params.bodies) body->in_node = true;
   add_handle(node.get());
   g->nodes.push_back(std::move(node));
   return g->nodes.back().get();

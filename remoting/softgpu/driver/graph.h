@@ -29,10 +29,15 @@ struct GraphState {
   };
   std::vector<Condition> conditions;
   std::map<const GraphNode*, GraphNode*> copies;  // of a clone: original node to its copy
+  bool in_node = false;                           // a node owns the graph
+  int captures = 0;                               // that append nodes to it
 };
 
 GraphState* make_graph();
 void destroy_graph(GraphState* g);
+// Return whether a capture appends nodes to the graph, or to one in its nodes.
+bool is_captured(const GraphState* g);
+bool is_captured(const GraphNode* n);
 GraphNode* add_node(GraphState* g, NodeParams params, std::function<CUresult()> run,
                     std::vector<GraphNode*> dependencies);
 // Sort the nodes of a graph into `order`. Return false if it has a cycle.

@@ -4,20 +4,26 @@
 
 namespace softgpu {
 
-bool is_live(const void* h) {
+bool is_live_as(const void* kind, const void* h) {
   Driver* d = driver();
   std::lock_guard lock(d->mutex);
-  return d->handles.count(h) > 0;
+  auto it = d->handles.find(h);
+  return it != d->handles.end() && it->second == kind;
 }
-void add_handle(const void* h) {
+
+void add_handle_as(const void* kind, const void* h) {
   Driver* d = driver();
   std::lock_guard lock(d->mutex);
-  d->handles.insert(h);
+  d->handles[h] = kind;
 }
-bool remove_handle(const void* h) {
+
+bool remove_handle_as(const void* kind, const void* h) {
   Driver* d = driver();
   std::lock_guard lock(d->mutex);
-  return d->handles.erase(h) > 0;
+  auto it = d->handles.find(h);
+  if (it == d->handles.end() || it->second != kind) return false;
+  d->handles.erase(it);
+  return true;
 }
 
 }  // namespace softgpu

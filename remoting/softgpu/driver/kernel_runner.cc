@@ -117,7 +117,7 @@ CUresult kernel_runner(Context* c, NodeParams& node, bool cooperative, bool keep
   launch->block[2] = p.blockDimZ;
   launch->dynamic_shared_bytes = p.sharedMemBytes;
   if (CUresult r = compile_kernel(k, nullptr)) return r;
-  launch->kernel = k->compiled.get();
+  launch->kernel = k->compiled;
   launch->cooperative = cooperative;
   if (cooperative)
     if (CUresult r = check_cooperative(c, k, *launch)) return r;

@@ -140,7 +140,7 @@ CUresult compile_kernel(KernelState* k, std::string* log) {
     return error_of(s);
   }
   void* library = dlopen(c.library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  auto compiled = std::make_unique<CompiledKernel>();
+  auto compiled = std::make_shared<CompiledKernel>();
   if (library) {
     compiled->run = (int (*)(Cta*))dlsym(library, "softgpu_kernel");
     compiled->frame_bytes = (uint64_t (*)(uint32_t))dlsym(library, "softgpu_frame_bytes");

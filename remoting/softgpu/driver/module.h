@@ -23,8 +23,8 @@ struct KernelState {
   ModuleState* module = nullptr;
   jit::KernelDescription description;
   std::mutex mutex;
-  std::unique_ptr<CompiledKernel> compiled;  // null until it is first needed
-  int dynamic_shared_limit = 48 << 10;       // bytes
+  std::shared_ptr<const CompiledKernel> compiled;  // null until it is first needed
+  int dynamic_shared_limit = 48 << 10;             // bytes
 };
 
 struct GlobalState {
