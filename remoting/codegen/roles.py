@@ -127,8 +127,7 @@ def wire_order(roles: list[Role]) -> list[int]:
 def owner(created: Role, roles: list[Role], objects: str) -> str:
     """Return the C++ expression for the object that owns a new object.
 
-    A node is owned by its graph, the graph in a node by the graph of that node, a level by its
-    mipmap.
+    A node is owned by its graph, the graph in a node by that node, a level by its mipmap.
     """
     given = [(i, r) for i, r in enumerate(roles) if not r.verb and not r.count]
     whole = {"node": ("graph",), "condition": ("graph",), "array": ("mipmap", "array")}.get(
@@ -138,6 +137,8 @@ def owner(created: Role, roles: list[Role], objects: str) -> str:
         if r.word in whole:
             return f"(uint64_t)a{i}"
     for i, r in given:
-        if r.word == "node" and created.word in {"node", "graph"}:
+        if r.word == "node" and created.word == "graph":
+            return f"(uint64_t)a{i}"
+        if r.word == "node" and created.word == "node":
             return f"{objects}.owner(ObjectKind::node, (uint64_t)a{i})"
     return "0"

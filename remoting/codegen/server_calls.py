@@ -76,10 +76,14 @@ def validate(i: int, role: Role) -> Lines:
             f" return invalid_object_error(ObjectKind::{role.word});\n",
         ]
     unless = f"a{i} && " if role.optional else ""
-    return [
+    lines = [
         f"  if ({unless}!s.objects.contains(ObjectKind::{role.word}, (uint64_t)a{i}))",
         f" return invalid_object_error(ObjectKind::{role.word});\n",
     ]
+    if role.verb == "free" and role.word == "graph":  # of a node, or of a capture
+        lines.append(f"  if (s.objects.owner(ObjectKind::graph, (uint64_t)a{i}))")
+        lines.append(" return CUDA_ERROR_INVALID_VALUE;\n")
+    return lines
 
 
 def encode_result(i: int, role: Role, belongs: str) -> Lines:

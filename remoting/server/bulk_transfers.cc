@@ -13,12 +13,13 @@ constexpr int kPollMs = 1000;
 constexpr uint64_t kHeldBytes = wire::kMaxImageBytes + 2 * wire::kBulkCreditBytes;
 }  // namespace
 
-bool BulkTransfers::read_exactly(void* p, size_t n) {
+bool BulkTransfers::read_exactly(uint64_t connection, void* p, size_t n) {
   auto* at = (uint8_t*)p;
   while (n) {
     ssize_t k;
     {
       std::lock_guard lock(connection_mutex_);
+      if (connection != newest_) return false;
       k = connection_.read_some(at, n);
     }
     if (k < 0) return false;
@@ -33,12 +34,14 @@ bool BulkTransfers::read_exactly(void* p, size_t n) {
   return true;
 }
 
-bool BulkTransfers::read_chunk() {
+bool BulkTransfers::read_chunk(uint64_t connection) {
   wire::BulkHeader h;
-  if (!read_exactly(&h, sizeof h) || h.bytes == 0 || h.bytes > wire::kMaxChunkBytes) return false;
+  if (!read_exactly(connection, &h, sizeof h) || h.bytes == 0 || h.bytes > wire::kMaxChunkBytes)
+    return false;
   if (!wait_for_budget(h.bytes)) return false;
   Chunk chunk(pool_.acquire_idle(h.bytes), h.bytes);
-  return read_exactly(chunk.data(), chunk.size()) && add(h.transfer, h.offset, std::move(chunk));
+  return read_exactly(connection, chunk.data(), chunk.size()) &&
+         add(h.transfer, h.offset, std::move(chunk));
 }
 
 // The budget exceeds what the credit of the client permits, so only a client that ignores its
@@ -64,13 +67,15 @@ bool BulkTransfers::add(uint64_t transfer, uint64_t offset, Chunk chunk) {
 
 void BulkTransfers::receive(transport::Tls tls) {
   tls.batch_writes();
+  uint64_t connection = 0;
   {
     std::lock_guard lock(connection_mutex_);
     connection_ = std::move(tls);
+    connection = ++newest_;
   }
-  while (read_chunk()) arrived_();
+  while (read_chunk(connection)) arrived_();
   std::lock_guard lock(connection_mutex_);
-  connection_.close();
+  if (connection == newest_) connection_.close();
 }
 
 bool BulkTransfers::has(uint64_t transfer, uint64_t bytes) {

@@ -40,7 +40,7 @@ class BulkTransfers {
   BulkTransfers(PinnedPool& pool, std::function<void()> arrived)
       : pool_(pool), arrived_(std::move(arrived)) {}
 
-  // Reads chunks until the connection ends or breaks the protocol.
+  // Reads chunks until the connection ends, breaks the protocol, or is replaced by a newer one.
   void receive(transport::Tls tls);
 
   // Takes a chunk that has arrived. False when it is not the next one of its transfer, or when too
@@ -67,9 +67,9 @@ class BulkTransfers {
     std::vector<Chunk> chunks;
     uint64_t bytes = 0;
   };
-  bool read_chunk();
+  bool read_chunk(uint64_t connection);
   bool wait_for_budget(uint64_t bytes);
-  bool read_exactly(void* p, size_t n);
+  bool read_exactly(uint64_t connection, void* p, size_t n);
   // With `connection_mutex_` held; each releases it while the socket has no room.
   bool wait_for_room();
   bool write_exactly(const void* p, size_t n);
@@ -81,8 +81,9 @@ class BulkTransfers {
   std::condition_variable changed_;
   std::map<uint64_t, Incoming> incoming_;
   uint64_t held_bytes_ = 0;
-  std::mutex connection_mutex_;  // guards connection_ and sent_bytes_
+  std::mutex connection_mutex_;  // guards connection_, newest_ and sent_bytes_
   transport::Tls connection_;
+  uint64_t newest_ = 0;  // number of the connection
   uint64_t sent_bytes_ = 0;
   std::atomic<bool> closed_{false};
 };

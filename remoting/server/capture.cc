@@ -1,5 +1,7 @@
 #include "server/capture.h"
 
+#include <utility>
+
 #include "server/handlers.h"
 #include "server/pipeline.h"
 #include "server/reply.h"
@@ -12,7 +14,32 @@ void update_capturing(Session& s, StreamState& st) {
   st.capturing = status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+void forget_captured_graph(Session& s, StreamState& st) {
+  auto graph = (uint64_t)std::exchange(st.captured_graph, nullptr);
+  if (graph && st.captures_new_graph)
+    s.objects.remove(ObjectKind::graph, graph);
+  else if (graph)
+    s.objects.set_owner(ObjectKind::graph, graph, 0);
+}
+
 namespace {
+
+// While the capture appends nodes to its graph, that must not be destroyed.
+void own_captured_graph(Session& s, StreamState& st, CUgraph given) {
+  CUstreamCaptureStatus status;
+  cuuint64_t id = 0;
+  const CUgraphNode* nodes = nullptr;
+  const CUgraphEdgeData* edges = nullptr;
+  size_t count = 0;
+  CUgraph graph = given;
+  if (!graph && s.cu.cuStreamGetCaptureInfo)
+    s.cu.cuStreamGetCaptureInfo(st.handle, &status, &id, &graph, &nodes, &edges, &count);
+  if (!graph || s.objects.owner(ObjectKind::graph, (uint64_t)graph)) return;
+  st.captured_graph = graph;
+  st.captures_new_graph = !given;
+  s.objects.add(ObjectKind::graph, (uint64_t)graph);
+  s.objects.set_owner(ObjectKind::graph, (uint64_t)graph, (uint64_t)st.handle);
+}
 
 bool known_nodes(const Session& s, const std::vector<CUgraphNode>& nodes) {
   for (auto n : nodes)
@@ -64,6 +91,7 @@ Outcome handlers::begin_capture(Pipeline& p, Record& r, StreamState& st) {
     st.capturing = true;
     st.capture_error = CUDA_SUCCESS;
     ++s.active_captures;
+    own_captured_graph(s, st, start.graph);
   }
   s.reply(reply, error);
   return Outcome::done;
@@ -84,6 +112,8 @@ Outcome handlers::end_capture(Pipeline& p, Record& r, StreamState& st) {
     if (!other.capturing && other.capture_error && !error) error = other.capture_error;
   }
   if (s.active_captures) --s.active_captures;
+  if (g == st.captured_graph && !error && !invalid) st.captures_new_graph = false;  // it stays
+  if (!st.capturing) forget_captured_graph(s, st);
   if (g && (invalid || error) && !given) {
     s.cu.cuGraphDestroy(g);
     g = nullptr;

@@ -11,4 +11,7 @@ namespace busbar::server {
 // by waiting for one of its events, and leaves when the capture ends.
 void update_capturing(Session& s, StreamState& st);
 
+// Forgets the graph of a capture of this stream, which ends without a graph.
+void forget_captured_graph(Session& s, StreamState& st);
+
 }  // namespace busbar::server

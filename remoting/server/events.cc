@@ -5,6 +5,7 @@
 #include "server/handlers.h"
 #include "server/pipeline.h"
 #include "server/reply.h"
+#include "server/submit.h"
 
 namespace busbar::server {
 
@@ -73,7 +74,7 @@ bool handlers::elapsed_time(Pipeline& p, const Record& r) {
     return true;
   };
   // Their fences have completed, so the events are next.
-  if (!measure(false)) p.workers.synchronize.post(s.current, [measure] { measure(true); });
+  if (!measure(false)) post(p, p.workers.synchronize, 0, [measure] { measure(true); });
   return true;
 }
 

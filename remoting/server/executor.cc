@@ -45,7 +45,7 @@ void Executor::advance() {
     queues_.run_ready();
     fences_.record_all();
   } while (completions_.poll() && !queues_.idle());
-  limit_held_records();
+  holds_too_much_ |= !limit_held_records();
 }
 
 // Tells the client to pause while too many bytes of records wait here, and to go on later. Reading
@@ -141,7 +141,7 @@ bool Executor::process(const uint8_t* p, uint64_t n, uint64_t& used) {
     ReadResult result = reader_.next(p + used, n - used, r);
     if (result == ReadResult::malformed) return false;
     if (result == ReadResult::incomplete) break;
-    if (!handle(r) || malformed_) return false;
+    if (holds_too_much_ || !handle(r) || malformed_) return false;
     used += r.head.bytes;
   }
   return true;

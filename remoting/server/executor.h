@@ -64,7 +64,8 @@ class Executor {
   FenceRecorder fences_;
   Workers workers_;
   Pipeline pipeline_;
-  bool malformed_ = false;  // a parked record was malformed
+  bool malformed_ = false;       // a parked record was malformed
+  bool holds_too_much_ = false;  // the client sends on although it is paused
   uint64_t launches_flushed_ = 0;
   uint64_t published_ = 0;  // fences published before the newest run of parked records
 };

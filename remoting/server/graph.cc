@@ -110,6 +110,7 @@ void* graph_callback_data(Session& s, uint64_t id) {
   auto f = std::make_shared<ProgramFunction>(ProgramFunction{&s, id, {}});
   s.work_waits = true;
   std::lock_guard lock(s.graph_functions.mutex);
+  if (s.graph_functions.known.size() >= wire::kMaxListElements) return nullptr;
   s.graph_functions.known[f.get()] = f;
   return f.get();
 }

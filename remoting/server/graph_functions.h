@@ -32,7 +32,8 @@ struct GraphFunctions {
   std::unordered_map<const void*, std::shared_ptr<ProgramFunction>> known;  // by callback data
 };
 
-// The callback of every host function of the program, and the data for the function `id`.
+// The callback of every host function of the program, and the data for the function `id`; null if
+// the session has kMaxListElements.
 CUhostFn graph_callback();
 void* graph_callback_data(Session& s, uint64_t id);
 

@@ -111,6 +111,7 @@ void handlers::host_node(Session& s, wire::Decoder in) {
   uint64_t id = in.get<uint64_t>();
   if (!in.ok()) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   CUDA_HOST_NODE_PARAMS p{graph_callback(), graph_callback_data(s, id)};
+  if (!p.userData) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   apply(s, reply, target, s.cu.cuGraphAddHostNode, s.cu.cuGraphHostNodeSetParams,
         s.cu.cuGraphExecHostNodeSetParams, &p);
 }

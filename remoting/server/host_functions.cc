@@ -36,7 +36,9 @@ Outcome handlers::capture_host_function(Pipeline& p, Record& r, StreamState& st)
   Session& s = p.session;
   if (!st.capturing || !s.cu.cuLaunchHostFunc) return Outcome::done;
   void* data = graph_callback_data(s, r.decoder().get<uint64_t>());
-  p.fences.check(s.cu.cuLaunchHostFunc(st.handle, graph_callback(), data), st);
+  p.fences.check(
+      data ? s.cu.cuLaunchHostFunc(st.handle, graph_callback(), data) : CUDA_ERROR_OUT_OF_MEMORY,
+      st);
   return Outcome::done;
 }
 

@@ -58,14 +58,14 @@ void handlers::ipc_export(Session& s, wire::Decoder in) {
   t.offset = address - it->first;
   std::array<uint8_t, 16> secret;
   std::lock_guard lock(s.shared_mutex);
-  for (auto& [secret_of, handle] : s.shared)
-    if (handle == it->second.handle) {
+  for (auto& [secret_of, lease] : s.shared)
+    if (lease.handle == it->second.handle) {
       std::memcpy(t.secret, secret_of.data(), sizeof t.secret);
       return s.reply(reply, CUDA_SUCCESS, std::string((const char*)&t, sizeof t));
     }
   if (s.shared.size() >= kMaxShared || RAND_bytes(secret.data(), (int)secret.size()) != 1)
     return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
-  s.shared[secret] = it->second.handle;
+  s.shared[secret] = {it->second.handle, it->second.bytes};
   std::memcpy(t.secret, secret.data(), sizeof t.secret);
   s.reply(reply, CUDA_SUCCESS, std::string((const char*)&t, sizeof t));
 }
@@ -79,9 +79,9 @@ int export_shared_memory(Session& s, const wire::IpcToken& token, pid_t requeste
   // A requester outside of this PID namespace has no pid here. It reached the socket through the
   // folder of the allocation.
   bool is_sibling = requester == 0 || s.account.has_session(requester);
-  if (it == s.shared.end() || !is_sibling ||
-      s.cu.cuMemExportToShareableHandle(&fd, it->second, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                        0))
+  if (it == s.shared.end() || it->second.bytes != token.bytes || !is_sibling ||
+      s.cu.cuMemExportToShareableHandle(&fd, it->second.handle,
+                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0))
     return -1;
   return fd;
 }

@@ -9,6 +9,7 @@
 
 #include "server/handlers.h"
 #include "server/pipeline.h"
+#include "server/submit.h"
 
 namespace busbar::server {
 
@@ -25,12 +26,17 @@ KernelOutput::KernelOutput(Link& link) : link_(link) {
   read_end_ = ends[0];
   std::thread([this] {
     pollfd p{read_end_, POLLIN, 0};
-    while (poll(&p, 1, -1) >= 0) flush();
+    while (poll(&p, 1, -1) >= 0) send_written();
   }).detach();
 }
 
 void KernelOutput::flush() {
   std::fflush(stdout);
+  send_written();
+}
+
+// Takes no lock of the C library: a thread that waits for room in the pipe holds it.
+void KernelOutput::send_written() {
   std::lock_guard lock(mutex_);
   char bytes[kReadBytes];
   for (ssize_t n; read_end_ >= 0 && (n = read(read_end_, bytes, sizeof bytes)) > 0;)
@@ -46,7 +52,7 @@ bool handlers::flush_output(Pipeline& p, const Record& r) {
     s.reply(reply, CUDA_SUCCESS);
     return true;
   }
-  p.workers.synchronize.post(s.current, [&s, reply] {
+  post(p, p.workers.synchronize, 0, [&s, reply] {
     CUresult status = s.cu.cuCtxSynchronize();
     if (s.output) s.output->flush();
     s.reply(reply, status);

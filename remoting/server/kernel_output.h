@@ -12,9 +12,11 @@ namespace busbar::server {
 class KernelOutput {
  public:
   explicit KernelOutput(Link& link);  // replaces descriptor 1 by a pipe
-  void flush();                       // sends everything that has been written
+  // Sends everything that has been written. May wait until the pipe has room.
+  void flush();
 
  private:
+  void send_written();
   Link& link_;
   int read_end_ = -1;
   std::mutex mutex_;  // keeps the order of the bytes

@@ -21,7 +21,10 @@ class LoadedModule {
   LoadedModule(Driver& driver, CUmodule module, MemoryCharge charge)
       : handle(module), cu_(driver), charge_(std::move(charge)) {}
   LoadedModule(const LoadedModule&) = delete;
-  ~LoadedModule() { cu_.cuModuleUnload(handle); }  // and then releases the charge
+  // Releases the charge if the driver has unloaded the module, which it refuses after a fault.
+  ~LoadedModule() {
+    if (cu_.cuModuleUnload(handle)) charge_.keep();
+  }
   const CUmodule handle;
 
   // Adds a function to the table, unless remove_functions() was called before.
@@ -41,7 +44,7 @@ class LoadedModule {
 
  private:
   Driver& cu_;
-  const MemoryCharge charge_;
+  MemoryCharge charge_;
   std::mutex mutex_;
   std::vector<uint32_t> functions_;
   bool removed_ = false;

@@ -26,6 +26,12 @@ struct MemoryLease {
   bool outside_arena = false;  // allocated by the driver at an address of its choice
 };
 
+// Memory that other sessions may open, as a whole: they are charged for what they map.
+struct SharedLease {
+  CUmemGenericAllocationHandle handle = 0;
+  uint64_t bytes = 0;
+};
+
 // Physical memory that the program created with cuMemCreate. It is charged until it is released and
 // no mapping is left.
 struct PhysicalMemory {

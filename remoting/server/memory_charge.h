@@ -29,6 +29,7 @@ class MemoryCharge {
   }
 
   bool granted() const { return granted_; }
+  void keep() { granted_ = false; }  // for ever: the driver did not free the memory
   uint64_t bytes() const { return bytes_; }
 
  private:

@@ -97,13 +97,13 @@ void handlers::return_memory(Session& s, wire::Decoder in) {
   if (!in.ok() || it == s.leases.end() || it->second.outside_arena) return;
   DeviceScope scope(s.cu, s.devices[it->second.device].device);
   s.cu.cuCtxSynchronize();
-  s.cu.cuMemUnmap(it->first, it->second.bytes);
+  if (s.cu.cuMemUnmap(it->first, it->second.bytes)) return;
   {
     std::lock_guard lock(s.shared_mutex);
-    std::erase_if(s.shared, [&](auto& e) { return e.second == it->second.handle; });
+    std::erase_if(s.shared, [&](auto& e) { return e.second.handle == it->second.handle; });
   }
-  s.cu.cuMemRelease(it->second.handle);
-  s.account.release(s.devices[it->second.device].partition, it->second.bytes);
+  if (!s.cu.cuMemRelease(it->second.handle))
+    s.account.release(s.devices[it->second.device].partition, it->second.bytes);
   s.leases.erase(it);
 }
 
@@ -132,7 +132,7 @@ void handlers::release(Session& s, wire::Decoder in) {
   auto it = s.leases.find(in.get<uint64_t>());
   if (!in.ok() || it == s.leases.end() || !it->second.outside_arena) return;
   DeviceScope scope(s.cu, s.devices[it->second.device].device);
-  s.cu.cuMemFree(it->first);
+  if (s.cu.cuMemFree(it->first)) return;  // as after a fault: it stays charged
   s.account.release(s.devices[it->second.device].partition, it->second.bytes);
   s.leases.erase(it);
 }

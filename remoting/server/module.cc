@@ -10,6 +10,7 @@
 #include "server/pipeline.h"
 #include "server/reply.h"
 #include "server/session.h"
+#include "server/submit.h"
 
 namespace busbar::server {
 
@@ -91,7 +92,7 @@ bool handlers::unload_module(Pipeline& p, const Record& r) {
     else
       it->second->remove_functions(s.functions);
   }
-  p.workers.code.post(s.current, [&s, id] { drop_module(s, id); });
+  post(p, p.workers.code, 0, [&s, id] { drop_module(s, id); });
   return true;
 }
 

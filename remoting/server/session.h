@@ -77,8 +77,7 @@ struct Session {
   std::map<uint64_t, Mapping> mapped;           // mappings of the program, by address
   std::map<uint64_t, PhysicalMemory> physical;  // by handle
   std::mutex shared_mutex;
-  // Memory that other sessions may open, by the secret of its token.
-  std::map<std::array<uint8_t, 16>, CUmemGenericAllocationHandle> shared;
+  std::map<std::array<uint8_t, 16>, SharedLease> shared;  // by the secret of its token
 
   std::array<uint8_t, 16> id{};
   std::string socket_folder;  // holds the control sockets of all sessions

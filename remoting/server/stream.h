@@ -21,6 +21,9 @@ struct StreamState {
   // While a stream is captured its calls become graph nodes, and no completion fence is recorded.
   bool capturing = false;
   CUresult capture_error = CUDA_SUCCESS;  // first error of the capture
+  // The graph of the capture that began on this stream. The stream owns it until the capture ends.
+  CUgraph captured_graph = nullptr;
+  bool captures_new_graph = false;  // which ends with the capture unless that succeeds
   std::shared_ptr<StreamUse> use = std::make_shared<StreamUse>();
 };
 

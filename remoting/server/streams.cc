@@ -1,4 +1,5 @@
 // Contexts and streams of the program.
+#include "server/capture.h"
 #include "server/handlers.h"
 #include "server/pipeline.h"
 #include "server/staging.h"
@@ -37,9 +38,9 @@ bool handlers::create_context(Pipeline& p, const Record& r) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t id = in.get<uint32_t>(), device = in.get<uint32_t>(), legacy = in.get<uint32_t>();
   CUresult result = CUDA_ERROR_INVALID_DEVICE;
+  bool is_new = valid_stream_id(legacy) && !s.stream(legacy) && !s.context(id);
   if (in.ok() && device < s.devices.size() && s.contexts.size() < kMaxContexts)
-    result =
-        valid_stream_id(legacy) ? make_context(s, id, device, legacy) : CUDA_ERROR_INVALID_VALUE;
+    result = is_new ? make_context(s, id, device, legacy) : CUDA_ERROR_INVALID_VALUE;
   s.reply(reply, result);
   if (!result && s.contexts.size() == 1 && s.pinned.begin_growth() == Growth::begin)
     grow_pool(p);  // for the first copies
@@ -50,8 +51,11 @@ bool handlers::create_context(Pipeline& p, const Record& r) {
 bool handlers::destroy_context(Pipeline& p, const Record& r) {
   Session& s = p.session;
   uint32_t context = r.head.context;
-  for (auto& [id, st] : s.streams)
-    if (st.context == context) p.fences.record_last(st);
+  for (auto& [id, st] : s.streams) {
+    if (st.context != context) continue;
+    p.fences.record_last(st);
+    forget_captured_graph(s, st);
+  }
   s.streams.erase_if([&](auto& entry) {
     if (entry.second.context != context) return false;
     if (!entry.second.legacy) s.cu.cuStreamDestroy(entry.second.handle);
@@ -82,7 +86,9 @@ bool handlers::create_stream(Pipeline& p, const Record& r) {
   st.id = in.get<uint32_t>();
   uint32_t flags = in.get<uint32_t>();
   int32_t priority = in.get<int32_t>();
-  if (!in.ok() || !valid_stream_id(st.id) || s.streams.size() >= wire::kMaxObjects) return false;
+  if (!in.ok() || !valid_stream_id(st.id) || s.stream(st.id) ||
+      s.streams.size() >= wire::kMaxObjects)
+    return false;
   st.context = r.head.context;
   st.blocking = !(flags & CU_STREAM_NON_BLOCKING);
   p.fences.check(s.cu.cuStreamCreateWithPriority(&st.handle, flags, priority));
@@ -95,6 +101,7 @@ bool handlers::destroy_stream(Pipeline& p, const Record& r) {
   StreamState* st = p.session.stream(r.decoder().get<uint32_t>());
   if (!st || st->legacy) return true;
   p.fences.record_last(*st);
+  forget_captured_graph(p.session, *st);
   p.session.cu.cuStreamDestroy(st->handle);
   p.session.streams.erase(st->id);
   return true;

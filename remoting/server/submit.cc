@@ -69,10 +69,18 @@ void run_in_session(Pipeline& p, const Record& r) {
   if (r.operation->thread == wire::Thread::executor)
     return call_in_session(s, *r.operation, r.decoder());
   auto payload = std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.payload_bytes());
-  uint64_t cost = kPostedBytes + r.payload_bytes();
+  post(p, p.workers.of(r.operation->thread), r.payload_bytes(),
+       [&s, payload, operation = r.operation] {
+         call_in_session(s, *operation, wire::Decoder(payload->data(), payload->size()));
+       });
+}
+
+void post(Pipeline& p, Worker& worker, uint64_t bytes, std::function<void()> work) {
+  Session& s = p.session;
+  uint64_t cost = kPostedBytes + bytes;
   s.posted_bytes += cost;
-  p.workers.of(r.operation->thread).post(s.current, [&s, payload, cost, operation = r.operation] {
-    call_in_session(s, *operation, wire::Decoder(payload->data(), payload->size()));
+  worker.post(s.current, [&s, cost, work = std::move(work)] {
+    work();
     s.posted_bytes -= cost;
     if (s.all_paused) s.link.wake();
   });

@@ -51,6 +51,15 @@ class Objects {
     auto it = m.find(value);
     return it == m.end() ? std::nullopt : std::optional(it->second);
   }
+  // Gives a known object another owner (0: none).
+  void set_owner(ObjectKind kind, uint64_t value, uint64_t owner) {
+    std::lock_guard lock(mutex_);
+    auto it = map(kind).find(value);
+    if (it == map(kind).end()) return;
+    leave_owner(it->second.owner, kind, value);
+    it->second.owner = owner;
+    if (owner) owned_[owner].insert({kind, value});
+  }
   // Removes an object and its owned objects. Returns the object first; empty when it is unknown.
   // Call it before the driver destroys the object: afterwards the driver may reuse the value.
   Removed remove(ObjectKind kind, uint64_t value) {
@@ -72,13 +81,16 @@ class Objects {
     auto [it, added] = map(object.kind).try_emplace(object.value, std::move(object.entry));
     if (added && it->second.owner) owned_[it->second.owner].insert({object.kind, object.value});
   }
+  void leave_owner(uint64_t owner, ObjectKind kind, uint64_t value) {
+    auto siblings = owned_.find(owner);
+    if (siblings == owned_.end()) return;
+    siblings->second.erase({kind, value});
+    if (siblings->second.empty()) owned_.erase(siblings);
+  }
   void extract(ObjectKind kind, uint64_t value, Removed& removed) {
     auto it = map(kind).find(value);
     if (it == map(kind).end()) return;
-    if (auto siblings = owned_.find(it->second.owner); siblings != owned_.end()) {
-      siblings->second.erase({kind, value});
-      if (siblings->second.empty()) owned_.erase(siblings);
-    }
+    leave_owner(it->second.owner, kind, value);
     removed.push_back({kind, value, std::move(it->second)});
     map(kind).erase(it);
     auto owned = owned_.extract(value);
