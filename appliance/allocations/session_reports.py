@@ -1,11 +1,15 @@
-"""Reports of nodes about all their sessions, applied in short transactions."""
+"""Reports of nodes about all their sessions, applied in short transactions.
+
+Each transaction continues where the one before it ended, so a session is compared once per report.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -19,67 +23,125 @@ from appliance.db.writer import write_transaction
 from appliance.inventory.models import Node
 from appliance.telemetry import series
 
-MAX_ROWS = 64
-"""Rows that one transaction writes, so that a large report does not delay other writes."""
+MAX_ROWS, MAX_COMPARED = 64, 256
+"""Rows that one transaction writes and sessions that it compares, so that a large report does not
+delay other writes."""
+SLICE, CLOSED_TOGETHER = 64, 16
+"""Sessions that are loaded together to be compared or closed."""
 OPEN_SESSIONS = Select(
-    lambda node_id: Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED)
+    lambda ids, node_id: Session.objects.filter(pk__in=ids, node_id=node_id).exclude(
+        state=SessionState.CLOSED
+    )
+)
+OPEN_IDS = Select(
+    lambda node_id: (
+        Session.objects.filter(node_id=node_id).exclude(state=SessionState.CLOSED).values_list("pk")
+    )
+)
+STORED_IDS = Select(lambda ids: Session.objects.filter(pk__in=ids).values_list("pk"))
+GRANTED = Select(
+    lambda node_id: (
+        Partition.objects.filter(gpu__node_id=node_id)
+        .order_by("position")
+        .values_list("allocation_id", "pk")
+    )
 )
 _ignored: dict[UUID, frozenset[UUID]] = {}
 """Sessions in each node's newest report that are of no allocation of the node."""
 
 
-@write_transaction
-def record_sessions(*, node_id: UUID, reported: Sequence[ReportedSession]) -> tuple[int, bool]:
-    """Record all sessions of a node. Open sessions that are not in the report are closed.
+class Progress(NamedTuple):
+    """What one transaction has done of a report."""
 
-    Sessions of allocations without a partition on the node are counted and not stored. Return the
-    number of written rows, and whether another call must apply the rest.
+    rows: int
+    """Rows that it has written."""
+    compared: int
+    """Sessions that it has compared."""
+    position: int
+    """Number of sessions of the report that are applied."""
+    more: bool
+    """Whether another transaction must continue."""
+
+
+def padded(ids: Collection[UUID]) -> list[UUID]:
+    """Repeat the last id up to a power of two: each length has a prepared statement of its own."""
+    listed = list(ids)
+    return listed + listed[-1:] * ((1 << (len(listed) - 1).bit_length()) - len(listed))
+
+
+@write_transaction
+def record_sessions(
+    *, node_id: UUID, reported: Sequence[ReportedSession], position: int = 0
+) -> Progress:
+    """Record all sessions of a node, from a position. Open ones that are not reported are closed.
+
+    Sessions of allocations without a partition on the node are counted and not stored.
     """
-    rows = 0
-    for written in apply_report(node_id, reported):
-        rows += written
+    begin = position
+    rows = 0 if position else count_ignored(node_id, ignored_sessions(node_id, reported))
+    while position < len(reported):
+        for written in apply_slice(node_id, reported[position : position + SLICE]):
+            position, rows = position + 1, rows + written
+            if rows >= MAX_ROWS:
+                return Progress(rows, position - begin, position, True)
+        if position - begin >= MAX_COMPARED and position < len(reported):
+            return Progress(rows, position - begin, position, True)
+    for session in missing_sessions(node_id, reported):
         if rows >= MAX_ROWS:
-            return rows, True
+            return Progress(rows, position - begin, position, True)
+        rows += sessions.close_session(session, "the node no longer reports it")
     if reported:
         sample_partitions(node_id, reported)
-    return rows, False
+    return Progress(rows, position - begin, position, False)
 
 
-def apply_report(node_id: UUID, reported: Sequence[ReportedSession]) -> Iterator[int]:
-    """Apply a report and yield the number of written rows after each step."""
-    open_sessions = {s.pk: s for s in OPEN_SESSIONS.objects(node_id=node_id)}
-    new, ignored = split_unknown(
-        [r for r in reported if r.session_id not in open_sessions], node_id
-    )
-    yield count_ignored(node_id, ignored)
+def apply_slice(node_id: UUID, reported: Sequence[ReportedSession]) -> Iterator[int]:
+    """Apply some sessions of a report and yield the number of written rows after each."""
+    ids = [r.session_id for r in reported]
+    open_sessions = {s.pk: s for s in OPEN_SESSIONS.objects(ids=padded(ids), node_id=node_id)}
+    new = new_sessions([r for r in reported if r.session_id not in open_sessions], node_id)
     for report in reported:
-        if session := open_sessions.pop(report.session_id, None):
+        if session := open_sessions.get(report.session_id):
             yield sessions.apply_session_report(session, report)
-    for report in new:
-        session = sessions.open_session(node_id, report)
-        yield sessions.CHANGE_ROWS + sessions.apply_session_report(session, report)
-    for missing in open_sessions.values():
-        yield sessions.close_session(missing, "the node no longer reports it")
+        elif report.session_id in new:
+            session = sessions.open_session(node_id, report)
+            yield sessions.CHANGE_ROWS + sessions.apply_session_report(session, report)
+        else:
+            yield 0
 
 
-def split_unknown(
-    unknown: Sequence[ReportedSession], node_id: UUID
-) -> tuple[list[ReportedSession], frozenset[UUID]]:
-    """Return the new sessions of the node's allocations, and the ids of other nodes' sessions.
-
-    Sessions that have a row are neither: they are closed, or of another node.
-    """
+def new_sessions(unknown: Sequence[ReportedSession], node_id: UUID) -> set[UUID]:
+    """Return the ids of the sessions of the node's allocations that have no row."""
     if not unknown:
-        return [], frozenset()
-    ours = set(
-        Partition.objects.filter(gpu__node_id=node_id).values_list("allocation_id", flat=True)
-    )
-    stored = set(
-        Session.objects.filter(pk__in=[r.session_id for r in unknown]).values_list("pk", flat=True)
-    )
-    without_row = [r for r in unknown if r.session_id not in stored]
-    new = [r for r in without_row if r.allocation_id in ours]
-    return new, frozenset(r.session_id for r in without_row if r.allocation_id not in ours)
+        return set()
+    ours = granted_allocations(node_id)
+    ids = {r.session_id for r in unknown if r.allocation_id in ours}
+    return ids - stored_sessions(ids)
+
+
+def granted_allocations(node_id: UUID) -> set[UUID]:
+    return {allocation_id for allocation_id, _ in GRANTED.rows(node_id=node_id)}
+
+
+def stored_sessions(ids: Collection[UUID]) -> set[UUID]:
+    """Return the ids that have a row: the session is closed, or of another node."""
+    return {pk for (pk,) in STORED_IDS.rows(ids=padded(ids))} if ids else set()
+
+
+def ignored_sessions(node_id: UUID, reported: Iterable[ReportedSession]) -> frozenset[UUID]:
+    """Return the ids of the sessions that have no row and are of no allocation of the node."""
+    ours = granted_allocations(node_id)
+    foreign = frozenset(r.session_id for r in reported if r.allocation_id not in ours)
+    return foreign - stored_sessions(foreign - _ignored.get(node_id, frozenset()))
+
+
+def missing_sessions(node_id: UUID, reported: Iterable[ReportedSession]) -> Iterator[Session]:
+    """Yield the open sessions of a node that it does not report."""
+    ids = {r.session_id for r in reported}
+    missing = [pk for (pk,) in OPEN_IDS.rows(node_id=node_id) if pk not in ids]
+    for begin in range(0, len(missing), CLOSED_TOGETHER):
+        chunk = missing[begin : begin + CLOSED_TOGETHER]
+        yield from OPEN_SESSIONS.objects(ids=padded(chunk), node_id=node_id)
 
 
 def count_ignored(node_id: UUID, ignored: frozenset[UUID]) -> int:
@@ -107,11 +169,7 @@ def sample_partitions(node_id: UUID, reported: Iterable[ReportedSession]) -> Non
         by_allocation.setdefault(report.allocation_id, []).append(report)
     samples: dict[UUID, list[float]] = {}
     position: Counter[UUID] = Counter()
-    for partition_id, allocation_id in (
-        Partition.objects.filter(gpu__node_id=node_id)
-        .order_by("position")
-        .values_list("pk", "allocation_id")
-    ):
+    for allocation_id, partition_id in GRANTED.rows(node_id=node_id):
         here = by_allocation.get(allocation_id, [])
         index, position[allocation_id] = position[allocation_id], position[allocation_id] + 1
         used = sum(r.partition_bytes[index] for r in here if index < len(r.partition_bytes))

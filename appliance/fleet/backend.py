@@ -190,12 +190,13 @@ class FleetBackend:
         rows = inventory_reports.record_node_report(
             node_id=node_id, report=reports.parse_inventory(fleet_pb2.AgentMessage.FromString(body))
         )
-        return frames.PROGRESS.pack(rows, False)
+        return frames.ROWS.pack(rows)
 
     def _report(self, node_id: UUID, body: bytes) -> bytes:
         reachability.publish_heartbeat(node_id)
-        rows, more = reports.process_report(node_id, fleet_pb2.Report.FromString(body))
-        return frames.PROGRESS.pack(rows, more)
+        (position,) = frames.POSITION.unpack_from(body)
+        report = fleet_pb2.Report.FromString(body[frames.POSITION.size :])
+        return frames.PROGRESS.pack(*reports.process_report(node_id, report, position))
 
     def _state(self, node_id: UUID, body: bytes) -> bytes:
         encoded: bytes = build_desired_state(node_id).SerializeToString()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import overload
 from uuid import UUID
 
 from appliance.allocations import services as allocations
-from appliance.allocations import session_reports, sessions
+from appliance.allocations import session_reports
 from appliance.allocations.models import SessionState
+from appliance.allocations.session_reports import Progress
+from appliance.allocations.sessions import ReportedSession
 from appliance.db.prepared import Select, Update
 from appliance.db.writer import write_transaction
 from appliance.inventory import reports as inventory
@@ -16,15 +19,37 @@ from appliance.pools.isolation import level_of
 from nodes.protocol import fleet_pb2
 
 
-def process_report(node_id: UUID, report: fleet_pb2.Report) -> tuple[int, bool]:
-    """Process a report of a node, which the gateway has checked. Writes only if something changed.
+class ReportedSessions(Sequence[ReportedSession]):
+    """Sessions of a report, each parsed once, when it is needed."""
 
-    Return the number of written rows, and whether another call must apply the rest.
+    def __init__(self, messages: Sequence[fleet_pb2.Session]) -> None:
+        self._messages = messages
+        self._parsed: list[ReportedSession | None] = [None] * len(messages)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> ReportedSession: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[ReportedSession]: ...
+    def __getitem__(self, index: int | slice) -> ReportedSession | list[ReportedSession]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if (parsed := self._parsed[index]) is None:
+            parsed = self._parsed[index] = parse_session(self._messages[index])
+        return parsed
+
+
+def process_report(node_id: UUID, report: fleet_pb2.Report, position: int = 0) -> Progress:
+    """Process a report, which the gateway has checked, from a position of its sessions.
+
+    Writes only if something changed.
     """
     unchanged = not report.sessions and applied_generation(node_id) == report.generation
-    if not unchanged or session_reports.OPEN_SESSIONS.rows(node_id=node_id):
-        return record_report(node_id, report)
-    return 0, False
+    if not unchanged or session_reports.OPEN_IDS.rows(node_id=node_id):
+        return record_report(node_id, report, position)
+    return Progress(0, 0, 0, False)
 
 
 SET_APPLIED = Update(
@@ -42,15 +67,14 @@ def applied_generation(node_id: UUID) -> int | None:
 
 
 @write_transaction
-def record_report(node_id: UUID, report: fleet_pb2.Report) -> tuple[int, bool]:
-    reported = [parse_session(s) for s in report.sessions]
-    recorded = session_reports.record_sessions(node_id=node_id, reported=reported)
-    record_applied(
-        node_id,
-        report.generation,
-        {s.allocation_id for s in reported if s.state != SessionState.CLOSED},
+def record_report(node_id: UUID, report: fleet_pb2.Report, position: int) -> Progress:
+    progress = session_reports.record_sessions(
+        node_id=node_id, reported=ReportedSessions(report.sessions), position=position
     )
-    return recorded
+    if not progress.more:
+        alive = {s.allocation_id for s in report.sessions if s.state != SessionState.CLOSED}
+        record_applied(node_id, report.generation, {UUID(bytes=a) for a in alive})
+    return progress
 
 
 @write_transaction
@@ -93,8 +117,8 @@ def parse_gpu(g: fleet_pb2.Gpu) -> inventory.ReportedGpu:
     )
 
 
-def parse_session(s: fleet_pb2.Session) -> sessions.ReportedSession:
-    return sessions.ReportedSession(
+def parse_session(s: fleet_pb2.Session) -> ReportedSession:
+    return ReportedSession(
         session_id=UUID(bytes=s.id),
         allocation_id=UUID(bytes=s.allocation_id),
         state=s.state,

@@ -18,13 +18,12 @@ from appliance.fleet.controller_connection import REVOKED, Controller, RequestEr
 from appliance.fleet.message_budget import (
     CONNECTION_SECONDS,
     REFUSAL_SECONDS,
-    ROW_SECONDS,
     MessageBudget,
     MessageBudgets,
-    work_of,
+    work_of_part,
 )
 from appliance.fleet.message_check import InvalidMessageError, check_message
-from appliance.ipc.frames import PROGRESS, Frame, Kind
+from appliance.ipc.frames import POSITION, PROGRESS, ROWS, Frame, Kind
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
 
 log = logging.getLogger("appliance.gateway")
@@ -153,7 +152,7 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
         try:
             async for m in messages:
                 check_message(m)
-                await asyncio.sleep(budget.charge(work_of(m)))
+                await budget.receive(m, self.heartbeat_seconds)
                 if not stream.boot_id:
                     await self._begin_boot(stream, m.boot_id)
                 if m.boot_id != stream.boot_id or m.sequence <= stream.last_sequence:
@@ -200,9 +199,9 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
         body = m.WhichOneof("body")
         encoded = m.report.SerializeToString(deterministic=True) if body == "report" else b""
         if body == "inventory":
-            await self._apply(Kind.INVENTORY, stream, m.SerializeToString(), budget)
+            await self._apply_inventory(stream, m.SerializeToString(), budget)
         elif body == "report" and encoded != stream.last_report:
-            await self._apply(Kind.REPORT, stream, encoded, budget)
+            await self._apply_report(stream, encoded, len(m.report.sessions), budget)
             stream.last_report = encoded
         elif body == "samples":
             if await self._controller.record_heartbeat(stream.node, m.samples.SerializeToString()):
@@ -211,11 +210,20 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
         else:
             await self._controller.record_heartbeat(stream.node)
 
-    async def _apply(
-        self, kind: Kind, stream: Stream, encoded: bytes, budget: MessageBudget
+    async def _apply_inventory(self, stream: Stream, encoded: bytes, budget: MessageBudget) -> None:
+        await budget.enter()
+        reply = await self._controller.request(Kind.INVENTORY, stream.node, encoded)
+        await budget.leave(work_of_part(*ROWS.unpack(reply)))
+
+    async def _apply_report(
+        self, stream: Stream, encoded: bytes, sessions: int, budget: MessageBudget
     ) -> None:
-        """Apply a message in parts, each a short transaction, and charge the written rows."""
-        more = True
+        """Apply a report in parts, each a short transaction, and charge the work of each part."""
+        position, more = 0, True
         while more:
-            rows, more = PROGRESS.unpack(await self._controller.request(kind, stream.node, encoded))
-            await asyncio.sleep(budget.charge(ROW_SECONDS * rows))
+            await budget.enter()
+            body = POSITION.pack(position) + encoded
+            reply = await self._controller.request(Kind.REPORT, stream.node, body)
+            rows, compared, position, more = PROGRESS.unpack(reply)
+            reads_all = position in (compared, sessions)  # the first part, and those at the end
+            await budget.leave(work_of_part(rows, compared, sessions if reads_all else 0))

@@ -62,11 +62,13 @@ def emit_held(node: Node, reported: Sequence[ReportedGpu]) -> None:
     )
 
 
-def forget_held(node: Node, reported: Sequence[UUID]) -> None:
-    """Delete held GPUs that the node no longer reports: nothing ever used them."""
-    for gpu in Gpu.objects.filter(node=node, held=True).exclude(uuid__in=reported):
+def forget_held(node: Node, reported: Sequence[UUID]) -> int:
+    """Delete held GPUs that the node no longer reports: nothing ever used them. Return how many."""
+    forgotten = list(Gpu.objects.filter(node=node, held=True).exclude(uuid__in=reported))
+    for gpu in forgotten:
         change_log.record(Topic.GPU, gpu.pk, Removal("inventory.manage"))
         Gpu.objects.filter(pk=gpu.pk).delete()
+    return len(forgotten)
 
 
 @write_transaction

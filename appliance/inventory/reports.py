@@ -16,8 +16,9 @@ from appliance.inventory import gpu_admission
 from appliance.inventory.models import DEFAULT_NETWORK, Endpoint, Gpu, Node, NodeState
 from appliance.pools.isolation import LAYERS, IsolationLevel, satisfies
 
-INVENTORY_ROWS, GPU_ROWS = 100, 4
-"""Work of a changed inventory, in rows that are written. Inventories change seldom."""
+UNCHANGED_ROWS, INVENTORY_ROWS, GPU_ROWS, PRESENCE_ROWS = 6, 15, 1, 3
+"""Work of an inventory without changes, of a changed one, of each of its GPUs, and of each that
+disappears or returns, in rows that are written."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,12 @@ def record_node_report(*, node_id: UUID, report: ReportedNode) -> int:
 
     After a restart of the appliance all nodes report at once, mostly without changes; these
     reports cost no write. GPUs that are no longer reported stay, marked as not present. Return the
-    number of rows that were written, about.
+    work, in rows that are written.
     """
     if is_unchanged(node_id, report):
-        return 0
-    apply_node_report(node_id=node_id, report=report)
-    return INVENTORY_ROWS + GPU_ROWS * len(report.gpus)
+        return UNCHANGED_ROWS
+    moved = apply_node_report(node_id=node_id, report=report)
+    return INVENTORY_ROWS + GPU_ROWS * len(report.gpus) + PRESENCE_ROWS * moved
 
 
 def is_unchanged(node_id: UUID, report: ReportedNode) -> bool:
@@ -128,7 +129,8 @@ def endpoint_addresses(node: Node) -> list[tuple[str, int]]:
 
 
 @write_transaction
-def apply_node_report(*, node_id: UUID, report: ReportedNode) -> None:
+def apply_node_report(*, node_id: UUID, report: ReportedNode) -> int:
+    """Apply a changed report. Return the number of known GPUs that disappeared or returned."""
     node = Node.objects.get(pk=node_id)
     Node.objects.filter(pk=node_id).update(**report.columns())
     if Node.objects.filter(pk=node_id, state=NodeState.ENROLLING).update(
@@ -146,7 +148,7 @@ def apply_node_report(*, node_id: UUID, report: ReportedNode) -> None:
     change_log.record(Topic.NODE_CAPACITY, node_id)
     change_log.record(Topic.NODE_INVENTORY, node_id)
     replace_endpoints(node, report.endpoints)
-    apply_gpu_reports(node, report.gpus)
+    return apply_gpu_reports(node, report.gpus)
 
 
 def emit_isolation_changed(node: Node, before: IsolationLevel, now: IsolationLevel) -> None:
@@ -185,10 +187,15 @@ def replace_endpoints(node: Node, reported: Iterable[tuple[str, int]]) -> None:
     )
 
 
-def apply_gpu_reports(node: Node, reported: Sequence[ReportedGpu]) -> None:
-    """Create, update or mark as missing each GPU of a node."""
-    gpu_admission.forget_held(node, [r.uuid for r in reported])
+def apply_gpu_reports(node: Node, reported: Sequence[ReportedGpu]) -> int:
+    """Create, update or mark as missing each GPU of a node.
+
+    Return the number of known and held GPUs that disappeared or returned.
+    """
+    moved = gpu_admission.forget_held(node, [r.uuid for r in reported])
     known = {g.uuid: g for g in node.gpus.all()}
+    present_now = known.keys() & {r.uuid for r in reported}
+    moved += len(present_now ^ {g.uuid for g in known.values() if g.present})
     if reported and node.expects_gpus:
         Node.objects.filter(pk=node.pk).update(expects_gpus=False)
     if new := [r for r in reported if r.uuid not in known]:
@@ -201,6 +208,7 @@ def apply_gpu_reports(node: Node, reported: Sequence[ReportedGpu]) -> None:
             present=False, version=F("version") + 1
         ):
             emit_gpu_event(gpu, "gpu.gone", f"GPU {gpu.index} of {node.name} is missing.")
+    return moved
 
 
 def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu) -> None:

@@ -24,9 +24,9 @@ class Kind(enum.IntEnum):
     ADMIT = 1
     """Body: the certificate's serial. Reply: the node's id."""
     INVENTORY = 2
-    """Body: the AgentMessage. Reply: PROGRESS."""
+    """Body: the AgentMessage. Reply: ROWS."""
     REPORT = 3
-    """Body: the Report. Reply: PROGRESS."""
+    """Body: POSITION and the Report. Reply: PROGRESS."""
     DESIRED_STATE = 4
     """Reply: the DesiredState."""
     LOCK = 5
@@ -53,8 +53,13 @@ class Kind(enum.IntEnum):
 SEND_SECONDS = 5
 BUFFER_BYTES = 1 << 18
 HEADER = struct.Struct("<IBI16s")
-PROGRESS = struct.Struct("<I?")
-"""Number of written rows, and whether more of the message must be applied by another request."""
+ROWS = struct.Struct("<I")
+"""Number of written rows."""
+POSITION = struct.Struct("<I")
+"""Number of sessions of a report that earlier requests have applied."""
+PROGRESS = struct.Struct("<III?")
+"""Numbers of written rows and of compared sessions, the new position, and whether more of the
+report must be applied by another request."""
 NO_NODE = bytes(16)
 
 

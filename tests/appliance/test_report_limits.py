@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,33 +16,40 @@ from appliance.activity.models import Event
 from appliance.allocations import session_reports
 from appliance.allocations.models import Session
 from appliance.allocations.session_reports import record_sessions
-from appliance.fleet import message_budget, servicer
+from appliance.fleet import message_budget
 from appliance.fleet.agent_stream import Stream
 from appliance.fleet.backend import record_refusal
 from appliance.fleet.controller_connection import Controller, SampleClient
-from appliance.fleet.message_budget import MessageBudget, MessageBudgets, work_of
+from appliance.fleet.message_budget import (
+    CommonBudget,
+    MessageBudget,
+    MessageBudgets,
+    work_of,
+    work_of_part,
+)
 from appliance.fleet.servicer import FleetServicer
 from appliance.inventory.models import Node
 from appliance.ipc import frames
-from appliance.ipc.frames import PROGRESS, Frame, Kind
+from appliance.ipc.frames import POSITION, PROGRESS, Frame, Kind
 from nodes.protocol import fleet_pb2, limits
 from tests.appliance.conftest import Cast, applied, body
 from tests.appliance.test_allocations import session_of
 from tests.appliance.test_gateway_errors import unused_port
+from tests.appliance.virtual_clock import VirtualClock
 
 Clients = Callable[..., Any]
 AddNode = Callable[..., Node]
 TIMEOUT_SECONDS = 20.0
-MAX_MESSAGES = 2000
-"""More than the budget permits."""
+BUSY_SESSIONS = 350
 
 
 def record_all(node: Node, reported: list[Any]) -> list[int]:
     """Apply a report until nothing is left. Return the number of rows of each transaction."""
-    parts = []
-    more = True
+    parts, position, more = [], 0, True
     while more:
-        rows, more = record_sessions(node_id=node.pk, reported=reported)
+        rows, _, position, more = record_sessions(
+            node_id=node.pk, reported=reported, position=position
+        )
         parts.append(rows)
     return parts
 
@@ -65,8 +71,8 @@ def test_invented_sessions_are_counted_once_and_not_stored(
     with pytest.raises(OSError), transaction.atomic():
         record_all(node, invented)
         raise OSError("the disk is full")
-    assert rows(invented) == [1] and rows(invented) == [0]
-    assert rows([*invented, session_of(str(uuid.uuid4()))]) == [1]
+    assert sum(rows(invented)) == 1 and sum(rows(invented)) == 0
+    assert sum(rows([*invented, session_of(str(uuid.uuid4()))])) == 1
     assert not Session.objects.exists() and Event.objects.count() == events
     shown = body(client_of(cast.vera).get(f"/api/v1/nodes/{node.pk}"))
     assert shown["ignored_sessions"] == limits.MAX_SESSIONS + 1
@@ -86,6 +92,30 @@ def test_large_report_is_applied_in_short_transactions(
     assert max(closed) <= 68 and sum(closed) == 400
     assert not Session.objects.exclude(state="closed").exists()
     assert record_all(node, [replace(s, state="closed") for s in held]) == [0]
+
+
+def test_session_is_compared_once_per_report(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = add_node()
+    allocation = body(client_of(cast.alice).post("/api/v1/allocations", {}, format="json"))
+    applied(node)
+    held = [session_of(allocation["id"]) for _ in range(3 * session_reports.SLICE)]
+    record_all(node, held)
+    loaded = 0
+    load = session_reports.OPEN_SESSIONS.objects
+
+    def count(**values: Any) -> list[Session]:
+        nonlocal loaded
+        found = load(**values)
+        loaded += len(found)
+        return found
+
+    monkeypatch.setattr(session_reports.OPEN_SESSIONS, "objects", count)
+    parts = record_all(node, [replace(s, state="suspended") for s in held])
+    assert len(parts) >= 3 and sum(parts) == len(held)
+    assert loaded <= len(held) + len(parts) * session_reports.SLICE
+    assert set(Session.objects.values_list("state", flat=True)) == {"suspended"}
 
 
 def test_session_with_the_id_of_another_nodes_session_is_not_stored(
@@ -120,15 +150,9 @@ def test_refusal_makes_an_event(cast: Cast, add_node: AddNode) -> None:
     assert "3000 elements" in Event.objects.get(kind="node.message_refused").message
 
 
-class Clock:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr(message_budget.time, "monotonic", lambda: self.now)
-
-
 def test_budget_permits_a_burst_and_then_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    budget = MessageBudget()
+    clock = VirtualClock(monkeypatch)
+    budget = MessageBudget(CommonBudget())
     assert budget.charge(message_budget.BURST_SECONDS) == 0
     assert budget.charge(0.03) == pytest.approx(0.03 / message_budget.SHARE)
     clock.now += 10
@@ -139,20 +163,21 @@ def test_budget_permits_a_burst_and_then_a_share(monkeypatch: pytest.MonkeyPatch
 
 
 def test_honest_node_is_never_paused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node with 500 open sessions reports and samples every second for an hour."""
-    clock = Clock(monkeypatch)
-    budget = MessageBudget()
-    sessions = [fleet_pb2.Session(program="x" * 400) for _ in range(500)]
+    """A node with BUSY_SESSIONS open sessions reports and samples every second for an hour."""
+    clock = VirtualClock(monkeypatch)
+    budget = MessageBudget(CommonBudget())
+    sessions = [fleet_pb2.Session(program="x" * 400) for _ in range(BUSY_SESSIONS)]
     report = fleet_pb2.AgentMessage(report=fleet_pb2.Report(sessions=sessions))
-    saved_rows = 500 / 5  # counters are saved every five seconds
+    saved_rows = BUSY_SESSIONS // 5  # counters are saved every five seconds
     for _ in range(3600):
         work = work_of(report) + work_of(fleet_pb2.AgentMessage())
-        assert budget.charge(work + message_budget.ROW_SECONDS * saved_rows) == 0
+        work += work_of_part(saved_rows, len(sessions), len(sessions))
+        assert budget.charge(work) == 0
         clock.now += 1
 
 
 def test_refusals_of_a_node_make_one_event_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
+    clock = VirtualClock(monkeypatch)
     budgets = MessageBudgets()
     made = 0
     for _ in range(600):
@@ -170,14 +195,14 @@ def test_number_of_budgets_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(budgets._budgets) == 10 and budgets.of("first") is not first
 
 
-async def pauses_of(replies: list[tuple[int, bool]]) -> list[float]:
+async def pauses_of(replies: list[tuple[int, int, int, bool]]) -> list[float]:
     """Return the pauses of the gateway while the controller applies a report in parts."""
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
     controller_reader, controller_writer = await asyncio.open_connection(sock=theirs)
     controller = Controller(reader, writer, {}, SampleClient(b""))
     reading = asyncio.create_task(controller.read())
-    budget, pauses = MessageBudget(), []
+    budget, pauses = MessageBudget(CommonBudget()), []
     charge = budget.charge
 
     def record(seconds: float) -> float:
@@ -187,12 +212,14 @@ async def pauses_of(replies: list[tuple[int, bool]]) -> list[float]:
     budget.charge = record  # type: ignore[method-assign]
     server = FleetServicer(controller, {}, 1.0, unused_port())
     applying = asyncio.create_task(
-        server._apply(Kind.REPORT, Stream(bytes(16), "serial"), b"report", budget)
+        server._apply_report(Stream(bytes(16), "serial"), b"report", 30, budget)
     )
-    for rows, more in replies:
+    begin = 0
+    for rows, compared, position, more in replies:
         request = await frames.read_frame_async(controller_reader)
-        assert request is not None and request.body == b"report"
-        reply = Frame(Kind.REPLY, request.call, body=PROGRESS.pack(rows, more))
+        assert request is not None and request.body == POSITION.pack(begin) + b"report"
+        body, begin = PROGRESS.pack(rows, compared, position, more), position
+        reply = Frame(Kind.REPLY, request.call, body=body)
         controller_writer.write(reply.encode())
     await asyncio.wait_for(applying, TIMEOUT_SECONDS)
     reading.cancel()
@@ -201,9 +228,12 @@ async def pauses_of(replies: list[tuple[int, bool]]) -> list[float]:
     return pauses
 
 
-def test_gateway_repeats_a_report_until_all_is_applied_and_charges_each_part() -> None:
-    pauses = asyncio.run(pauses_of([(3000, True), (3000, True), (1, False)]))
-    assert pauses[0] == 0 and 0 < pauses[1] < pauses[2]
+def test_gateway_continues_a_report_until_all_is_applied_and_charges_each_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replies = [(3000, 10, 10, True), (3000, 20, 30, True), (1, 0, 30, False)]
+    first, *others = VirtualClock(monkeypatch).run(pauses_of(replies))
+    assert first == 0 and len(others) == 2 and min(others) > 0
 
 
 def test_counters_of_ignored_sessions_are_forgotten_with_them(
@@ -216,49 +246,3 @@ def test_counters_of_ignored_sessions_are_forgotten_with_them(
     with django_capture_on_commit_callbacks(execute=True):
         record_all(node, [])
     assert node.pk not in session_reports._ignored
-
-
-async def applied_in(seconds: float, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return how many changed inventories of 64 GPUs a node gets applied in this time."""
-    ours, theirs = socket.socketpair()
-    reader, writer = await asyncio.open_connection(sock=ours)
-    controller_reader, controller_writer = await asyncio.open_connection(sock=theirs)
-    controller = Controller(reader, writer, {}, SampleClient(b""))
-    begin, applied_messages = clock.now, 0
-
-    async def answer() -> None:
-        nonlocal applied_messages
-        while request := await frames.read_frame_async(controller_reader):
-            applied_messages += 1
-            body = PROGRESS.pack(limits.MAX_GPUS, False)
-            controller_writer.write(Frame(Kind.REPLY, request.call, body=body).encode())
-
-    async def messages() -> AsyncIterator[fleet_pb2.AgentMessage]:
-        for sequence in range(1, MAX_MESSAGES):
-            if clock.now - begin > seconds:
-                return
-            inventory = fleet_pb2.Inventory(agent_version=str(sequence))
-            yield fleet_pb2.AgentMessage(boot_id="b", sequence=sequence, inventory=inventory)
-
-    async def sleep(pause: float) -> None:
-        clock.now += pause
-
-    tasks = [asyncio.create_task(controller.read()), asyncio.create_task(answer())]
-    with monkeypatch.context() as patched:
-        patched.setattr(servicer, "asyncio", SimpleNamespace(sleep=sleep))
-        server = FleetServicer(controller, {}, 1.0, unused_port())
-        await server._read(Stream(bytes(16), "serial"), messages())
-    for task in tasks:
-        task.cancel()
-    writer.close()
-    controller_writer.close()
-    return applied_messages
-
-
-def test_gateway_applies_the_budget_to_a_flood_of_valid_messages(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seconds, work = 60.0, message_budget.ROW_SECONDS * limits.MAX_GPUS
-    count = asyncio.run(applied_in(seconds, Clock(monkeypatch), monkeypatch))
-    permitted = message_budget.BURST_SECONDS + message_budget.SHARE * seconds
-    assert 0.5 * permitted < count * work < 1.1 * permitted
