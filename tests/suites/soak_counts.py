@@ -23,11 +23,11 @@ COUNTS = {
 SECONDS = 200
 
 
-def problem(program: Path, name: str, environment: dict[str, str]) -> str:
+def problem(program: Path, name: str, environment: dict[str, str], count: int) -> str:
     """Return why a case failed; empty for a correct result in time."""
     try:
         done = subprocess.run(
-            [program, name, str(COUNTS[name])],
+            [program, name, str(count)],
             env=environment,
             capture_output=True,
             text=True,
@@ -45,10 +45,10 @@ def run_all() -> list[str]:
     problems = []
     node = LocalNode()
     try:
-        for name in COUNTS:
+        for name, count in COUNTS.items():
             for mode, environment in MODES.items():
                 begin = time.monotonic()
-                if text := problem(program, name, node.remote_environment(**environment)):
+                if text := problem(program, name, node.remote_environment(**environment), count):
                     problems.append(f"{name}, {mode}: {text}")
                 print(f"{name}, {mode}: {time.monotonic() - begin:.1f} s {text}", flush=True)
     finally:

@@ -7,6 +7,7 @@ must complete all the time.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from deploy.supervisor import wait_for
 from tests.remoting.conftest import compile_program
@@ -60,8 +62,18 @@ def signal_all(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float, share: float) -> list[str]:
-    """Run the program in one mode. Return the problems."""
+class Run(NamedTuple):
+    """Result of the program in one mode."""
+
+    longest_gap_seconds: float
+    """Without a completion; infinite if the program failed."""
+    used_share: float
+    """Of a core."""
+    problem: str
+    """Empty for correct results in time."""
+
+
+def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float, share: float) -> Run:
     program = subprocess.Popen(
         [binary, "mix", f"{seconds:.0f}"],
         env=node.remote_environment(**MODES[mode]),
@@ -83,21 +95,25 @@ def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float, share: fl
     print(f"{mode}: {out.strip()}; {used:.1%} of a core", flush=True)
     found = re.search(r"longest gap (\S+) s", out)
     if not found or not out.startswith("mix: passed"):
-        return [f"{mode}: the program failed: {out}{err[-2000:]}"]
-    if float(found[1]) > LONGEST_GAP_SECONDS:
-        return [f"{mode}: no completion for {found[1]} s"]
-    return []
+        return Run(math.inf, used, f"{mode}: the program failed: {out}{err[-2000:]}")
+    gap = float(found[1])
+    problem = f"{mode}: no completion for {gap} s" if gap > LONGEST_GAP_SECONDS else ""
+    return Run(gap, used, problem)
 
 
-def soak(seconds: float, share: float = SHARE) -> list[str]:
-    """Run with shared memory and with TLS for half of the time each. Return the problems."""
+def run_modes(seconds: float, share: float = SHARE) -> dict[str, Run]:
+    """Run with shared memory and with TLS for half of the time each."""
     binary = compile_program("backpressure", Path(tempfile.mkdtemp(prefix="busbar-starved-")))
     node = LocalNode()
     try:
-        return [
-            problem
+        return {
+            mode: run_mode(node, binary, mode, seconds / 2, share)
             for mode in ("shared memory", "TLS")
-            for problem in run_mode(node, binary, mode, seconds / 2, share)
-        ]
+        }
     finally:
         node.stop()
+
+
+def soak(seconds: float, share: float = SHARE) -> list[str]:
+    """Return the problems of all modes."""
+    return [run.problem for run in run_modes(seconds, share).values() if run.problem]

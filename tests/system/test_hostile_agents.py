@@ -18,92 +18,17 @@ from typing import Any
 import grpc
 import pytest
 
-from nodes.enrolment import Token, new_key_and_csr
 from nodes.protocol import fleet_pb2
 from tests.system.conftest import Pool
+from tests.system.enrolled_agent import (
+    SECONDS,
+    Agent,
+    Stream,
+    acknowledgement_seconds,
+    invented_session,
+)
 
 pytestmark = pytest.mark.system
-
-CONNECT = "/busbar.fleet.v1.Fleet/Connect"
-SECONDS = 15.0
-MAX_UNSENT = 16
-
-
-class Agent:
-    """An enrolled node with its own certificate that sends raw bytes to the gateway."""
-
-    def __init__(self, pool: Pool) -> None:
-        token = pool.api.request("POST", "enrolment-tokens")["token"]
-        key, agent_csr = new_key_and_csr()
-        body = {
-            "secret": Token.parse(token).secret,
-            "hostname": f"odd-{uuid.uuid4().hex[:8]}",
-            "agent_csr": agent_csr,
-            "launcher_csr": new_key_and_csr()[1],
-        }
-        self.pool, self.enrolment, self.key = pool, pool.api.request("POST", "enrol", body), key
-        self.node_id = self.enrolment["node_id"]
-        self.address = self.enrolment["fleet_address"]
-        self.gpu = uuid.uuid4()
-        self.channels: list[grpc.Channel] = []
-
-    def connect(self, key: bytes | None = None, certificate: str | None = None) -> Stream:
-        credentials = grpc.ssl_channel_credentials(
-            self.enrolment["ca_pem"].encode(),
-            key or self.key,
-            (certificate or self.enrolment["agent_pem"]).encode(),
-        )
-        channel = grpc.secure_channel(
-            self.address,
-            credentials,
-            [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)],
-        )
-        self.channels.append(channel)
-        return Stream(channel)
-
-    def inventory(
-        self, sequence: int, boot_id: str = "b", **changes: Any
-    ) -> fleet_pb2.AgentMessage:
-        gpu: dict[str, Any] = {
-            "uuid": self.gpu.bytes,
-            "index": 0,
-            "model": "Odd GPU",
-            "memory_bytes": 1 << 30,
-            "compute_capability": "9.0",
-        } | changes
-        inventory = fleet_pb2.Inventory(
-            agent_version="odd",
-            driver_version="1",
-            endpoints=[fleet_pb2.Endpoint(address="127.0.0.1", port=1)],
-        )
-        inventory.gpus.append(fleet_pb2.Gpu(**gpu))
-        return fleet_pb2.AgentMessage(boot_id=boot_id, sequence=sequence, inventory=inventory)
-
-    def row(self) -> dict[str, Any]:
-        return self.pool.api.request("GET", f"nodes/{self.node_id}")
-
-    def models(self) -> list[str]:
-        return [
-            g["model"] for g in self.pool.api.items("gpus", node_id=self.node_id, present="true")
-        ]
-
-    def has_model(self, model: str) -> bool:
-        return self.models() == [model]
-
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        return self.pool.api.items("events", object_id=self.node_id, kind=kind)
-
-    def close(self) -> None:
-        for channel in self.channels:
-            channel.close()
-
-    def remove(self) -> None:
-        self.close()
-        self.pool.wait(
-            "the removal of the node",
-            lambda: self.pool.api.request("DELETE", f"nodes/{self.node_id}") == {},
-            60,
-        )
 
 
 def session_with_extreme_values() -> fleet_pb2.Session:
@@ -119,36 +44,6 @@ def session_with_extreme_values() -> fleet_pb2.Session:
         partition_bytes=[maximum],
         refused_calls=["x" * 1000] * 1000,
     )
-
-
-def invented_session(**changes: Any) -> fleet_pb2.Session:
-    values: dict[str, Any] = {
-        "id": uuid.uuid4().bytes,
-        "allocation_id": uuid.uuid4().bytes,
-        "state": "running",
-    }
-    return fleet_pb2.Session(**(values | changes))
-
-
-class Stream:
-    def __init__(self, channel: grpc.Channel) -> None:
-        self.sent: queue.Queue[bytes] = queue.Queue(MAX_UNSENT)
-        self.replies = channel.stream_stream(CONNECT, None, None)(
-            iter(self.sent.get, b"end"), timeout=2 * SECONDS
-        )
-
-    def send(self, *messages: fleet_pb2.AgentMessage | bytes) -> None:
-        for m in messages:
-            self.sent.put(m if isinstance(m, bytes) else m.SerializeToString(), timeout=SECONDS)
-
-    def error(self) -> grpc.StatusCode:
-        """Block until the appliance ends the stream and return its status code."""
-        try:
-            for _ in self.replies:
-                pass
-        except grpc.RpcError as error:
-            return error.code()
-        return grpc.StatusCode.OK
 
 
 @pytest.fixture
@@ -238,17 +133,6 @@ def send_flood(agent: Agent) -> list[int]:
             stream.sent.put(message.SerializeToString(), timeout=remaining)
             sent.append(message.ByteSize())
     return sent
-
-
-def acknowledgement_seconds(stream: Stream, sequence: int) -> float:
-    """Send a sample and return the seconds until the appliance acknowledges it."""
-    started = time.monotonic()
-    samples = fleet_pb2.Samples(metrics=["power_watts"])
-    stream.send(fleet_pb2.AgentMessage(boot_id="b", sequence=sequence, samples=samples))
-    for reply in stream.replies:
-        if fleet_pb2.ApplianceMessage.FromString(reply).acknowledged_sequence >= sequence:
-            return time.monotonic() - started
-    raise AssertionError("the stream ended")
 
 
 def test_repeated_or_late_message_is_ignored(agent: Agent) -> None:

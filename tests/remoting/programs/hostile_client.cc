@@ -1,5 +1,6 @@
 // A client that opens a session, prints "ready" and waits to be ended.
 //   hostile_client idle   Does nothing else.
+//   hostile_client spin   Keeps itself and its session server busy.
 //   hostile_client lie    Stops, and claims, for ever, that the stream of frames in shared memory
 //   has no room.
 #include <cuda.h>
@@ -60,5 +61,7 @@ int main(int argc, char** argv) {
   if (lies) lie(head);
   std::puts("ready");
   std::fflush(stdout);
-  for (;;) pause();
+  bool spins = !std::strcmp(argv[1], "spin") && !cuCtxSetCurrent(context);
+  while (!spins || !cuCtxSynchronize())
+    if (!spins) pause();
 }

@@ -1,0 +1,42 @@
+"""The rows of `./bench hardening` for strangers and nodes, in a short form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hardening import charges, front_door, hostile_nodes
+
+pytestmark = pytest.mark.system
+
+SECONDS = 6.0
+NODES = 20
+
+
+def missed(rows: list[dict[str, Any]]) -> list[str]:
+    return [r["name"] for r in rows if not r["met"]]
+
+
+def test_flood_of_strangers_ends_nothing(tmp_path: Path) -> None:
+    rows = front_door.measure(tmp_path, SECONDS)
+    assert len(rows) == 4 and not missed(rows), rows
+    assert sum(rows[0]["more"]["rates"].values()) > 10, "the generator must send"
+
+
+def test_hostile_nodes_do_not_delay_others(tmp_path: Path) -> None:
+    """Without the common budget all three latencies beside twenty nodes miss their limits."""
+    rows = hostile_nodes.measure(tmp_path, SECONDS, (1, NODES))
+    assert len(rows) == 9 and not missed(rows), json.dumps(rows)
+    assert rows[4]["more"]["during"]["flood"]["reports"] > NODES, "the generator must send"
+
+
+def test_reports_are_charged_for_the_time_that_they_take(tmp_path: Path) -> None:
+    rows = charges.measure(tmp_path)
+    assert not missed(rows), json.dumps(rows)
+
+
+def test_charge_of_a_quarter_is_noticed() -> None:
+    assert charges.off_by(4.0, 1.0) == charges.off_by(1.0, 4.0) == 4.0 > charges.FACTOR
