@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import ssl
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -18,10 +19,13 @@ import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
+from remoting.cli.printable import printable
+
 EXIT_ERROR, EXIT_USAGE, EXIT_NOT_FOUND, EXIT_CONFLICT, EXIT_DENIED, EXIT_TIMEOUT = 1, 2, 3, 4, 5, 6
 AUTHORITIES_HEADER = "Busbar-Authorities"
 """Response header: SHA-256 of the certificates of the trusted CAs in PEM format."""
 DEVICE_COOKIE = "__Host-busbar-device"
+SECRETS = frozenset({"password", "new_password", "private_key", "passphrase", "sudo_password"})
 TIMEOUT_SECONDS = 30.0
 STREAM_READ_TIMEOUT_SECONDS = 60.0
 """The appliance sends a keep-alive on event streams every 15 s."""
@@ -78,13 +82,18 @@ def context_path() -> Path:
 
 
 def save_context(context: Context, path: Path | None = None) -> Path:
-    """Write the context with mode 0600, because it contains a token. Return its path."""
+    """Write the context with mode 0600, because it contains a token. Return its path.
+
+    A new file replaces the old one by a rename: no reader sees a part, and no file or link that
+    another user made in the meantime is written.
+    """
     target = path or context_path()
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        target.unlink(missing_ok=True)
-        target.touch(mode=0o600)
-        target.write_text(json.dumps(asdict(context)))
+        descriptor, new = tempfile.mkstemp(prefix=f"{target.name}.", dir=target.parent)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(asdict(context), file)
+        os.replace(new, target)
     except OSError as error:
         raise ApiError(
             f"Cannot write the credentials to {target}: {error.strerror}."
@@ -154,6 +163,13 @@ def known_device(url: str) -> str:
     return context.device if context.url == url else ""
 
 
+def masked(body: object) -> object:
+    """Return a request body for the terminal, without passwords and private keys."""
+    if not isinstance(body, Mapping):
+        return body
+    return {key: "..." if key in SECRETS and value else value for key, value in body.items()}
+
+
 class Api:
     """Connection to one appliance. Methods block; they raise ApiError or ApplianceUnreachable."""
 
@@ -189,7 +205,7 @@ class Api:
         if Api.trace is not None:
             url = self._client.build_request(method, path, params=parameters or None).url
             data = (
-                f" -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}"
+                f" -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(masked(body)))}"
                 if body is not None
                 else ""
             )
@@ -223,7 +239,7 @@ class Api:
                         yield (
                             found.get("id", ""),
                             found.get("event", ""),
-                            json.loads(found.get("data", "{}")),
+                            printable(json.loads(found.get("data", "{}"))),
                         )
                         found = {}
         except httpx.TransportError as error:
@@ -256,7 +272,7 @@ class Api:
         if response.status_code >= 400:
             raise self._problem(response)
         try:
-            content: dict[str, Any] = response.json() if response.content else {}
+            content: dict[str, Any] = printable(response.json()) if response.content else {}
         except ValueError:
             raise ApiError(f"{self._client.base_url} is not an appliance.") from None
         return content
@@ -278,7 +294,7 @@ class Api:
     @staticmethod
     def _problem(response: httpx.Response) -> ApiError:
         try:
-            content = response.json()
+            content = printable(response.json())
             detail, code = str(content["detail"]), str(content.get("code", ""))
             detail += "".join(
                 f"\n  {e['pointer']}: {e['message']}" for e in content.get("errors", [])

@@ -11,6 +11,7 @@ import typer
 import yaml
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from remoting.cli import api as rest
 
@@ -71,13 +72,16 @@ def show_one(
 
 
 def table_of(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Table:
-    """Return a table. A dotted column name selects a nested field."""
+    """Return a table. A dotted column name selects a nested field.
+
+    Cells are `Text`: rich would take brackets in a string for its markup.
+    """
     table = Table(box=None, header_style="bold")
     for c in columns:
         heading = c.split(".")[-1].removesuffix("_bytes").replace("_", " ")
         table.add_column(heading, no_wrap=c in ("id", "uuid"), overflow="fold")
     for row in rows:
-        table.add_row(*(cell(row, c) for c in columns))
+        table.add_row(*(Text(cell(row, c)) for c in columns))
     return table
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
+from remoting.cli.printable import printable
 from remoting.cli.supervision import signals_blocked, sleep, supervise
 from remoting.cli.ticket_file import TicketFile
 
@@ -191,7 +192,7 @@ def run(
         if allocation_id:
             allocation = api.request("GET", f"allocations/{allocation_id}")
             return run_on_allocation(api, allocation, command, timeout_seconds)
-        name = Path(command[0]).name[:100]
+        name = printable(Path(command[0]).name)[:100]
         allocation = api.request("POST", "allocations", {"name": name} | request)
         try:
             return run_on_allocation(api, allocation, command, timeout_seconds)
