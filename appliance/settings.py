@@ -231,7 +231,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["appliance.accounts.authorization.HasPrivilege"],
     "DEFAULT_RENDERER_CLASSES": ["appliance.api.encoding.FastJSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["appliance.api.parsing.StrictJSONParser"],
     "DEFAULT_PAGINATION_CLASS": "appliance.api.pagination.CursorPagination",
     "DEFAULT_SCHEMA_CLASS": "appliance.api.openapi.DocumentedSchema",
     "EXCEPTION_HANDLER": "appliance.api.problems.problem_response",
@@ -262,6 +262,7 @@ SPECTACULAR_SETTINGS = {
 }
 
 SECURE_CONTENT_TYPE_NOSNIFF = True
+DATA_UPLOAD_MAX_MEMORY_SIZE = None  # http/request_body.py limits bodies
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -270,6 +271,10 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "httpx": {"level": "WARNING"},
-        "django.request": {"level": "ERROR"},  # strangers must not write a line per request
+        # Strangers must not write a line per request. http/application.py logs failures itself.
+        "django.request": {"level": "ERROR"},
+        "django.security": {"level": "CRITICAL"},
+        "uvicorn.error": {"level": "CRITICAL"},
+        "paramiko": {"level": "CRITICAL"},  # its errors are raised, too
     },
 }

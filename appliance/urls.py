@@ -63,6 +63,17 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonR
     return JsonResponse(body, status=404, content_type="application/problem+json")
 
 
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
+    body = {
+        "type": problem_type(Code.INVALID),
+        "title": "invalid",
+        "status": 400,
+        "code": "invalid",
+        "detail": "The request is malformed: send one Host header with a valid host name.",
+    }
+    return JsonResponse(body, status=400, content_type="application/problem+json")
+
+
 def server_error(request: HttpRequest) -> JsonResponse:
     body = {
         "type": problem_type(Code.INTERNAL),
@@ -74,6 +85,7 @@ def server_error(request: HttpRequest) -> JsonResponse:
     return JsonResponse(body, status=500, content_type="application/problem+json")
 
 
+handler400 = bad_request
 handler404 = not_found
 handler500 = server_error
 

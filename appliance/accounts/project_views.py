@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 from uuid import UUID
 
 from django.shortcuts import get_object_or_404
@@ -49,12 +49,13 @@ class ProjectChangeSerializer(serializers.Serializer[dict[str, str]]):
 
 
 class DepartmentSerializer(serializers.ModelSerializer[Department]):
+    # The service reports a duplicate name as a conflict (409) instead of a validation error.
+    name = NameField(max_length=100)
+
     class Meta:
         model = Department
         fields = ("id", "name", "version", "created_at")
         read_only_fields = ("id", "version", "created_at")
-        # The service reports a duplicate name as a conflict (409) instead of a validation error.
-        extra_kwargs: ClassVar[dict[str, Any]] = {"name": {"validators": []}}
 
 
 class ProjectListView(ApplianceView):

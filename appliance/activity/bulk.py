@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import orjson
 from django.http import Http404, HttpRequest, QueryDict
+from django.http.response import HttpResponseBase
 from django.urls import ResolverMatch, resolve
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -19,7 +20,17 @@ from appliance.api.views import UNSAFE_METHODS, ApplianceView, supports_dry_run
 from appliance.db.writer import write_transaction
 
 MAX_OPERATIONS = 100
+MAX_RESULT_BYTES = 4 << 20
+"""Of all results. Operations beyond it are not run."""
 ROOT = "/api/v1/"
+NOT_RUN = {
+    "status": 413,
+    "body": {
+        "code": str(Code.INVALID),
+        "detail": "Not run, because the results are too long. Send fewer operations, or read"
+        " smaller pages with `limit`.",
+    },
+}
 FORWARDED_META = (
     "HTTP_AUTHORIZATION",
     "HTTP_HOST",
@@ -50,7 +61,7 @@ class BulkRequestSerializer(serializers.Serializer[dict[str, Any]]):
         default=False,
         help_text=(
             "Whether all operations run in one transaction. If one fails, all are rolled back"
-            " and the response is a conflict."
+            " and the response is a conflict. Reads are not permitted in it."
         ),
     )
 
@@ -88,20 +99,24 @@ def resolve_operation(
 ) -> ResolverMatch:
     """Return the view of an operation.
 
-    Raises Http404 for an unknown path, and ApplianceError with INVALID if the operation is not
-    permitted in a bulk request.
+    Public operations are not permitted: logins would avoid the delays between failures. Raises
+    Http404 for an unknown path, and ApplianceError with INVALID if the operation is not permitted
+    in a bulk request.
     """
     match = resolve(path)
     view = getattr(match.func, "view_class", None)
-    if view is None or issubclass(view, BulkView):
+    is_public = view is not None and view.privileges.get(operation["method"]) == "public"
+    if view is None or is_public or issubclass(view, BulkView):
         raise ApplianceError(
             Code.INVALID, f"{operation['path'][:80]} is not supported in a bulk request."
         )
-    if (
-        require_rollback
-        and operation["method"] in UNSAFE_METHODS
-        and not supports_dry_run(view(), operation["method"])
-    ):
+    if require_rollback and operation["method"] not in UNSAFE_METHODS:
+        raise ApplianceError(
+            Code.INVALID,
+            "A bulk request with `atomic` or `dry_run` contains changes only: reads would hold up"
+            " the changes of others. Read before or after it.",
+        )
+    if require_rollback and not supports_dry_run(view(), operation["method"]):
         raise ApplianceError(
             Code.INVALID,
             f"{operation['method']} {operation['path'][:80]} has effects outside the database and"
@@ -128,14 +143,21 @@ def run_operation(
     response = match.func(
         build_request(outer, operation, path, query, key), *match.args, **match.kwargs
     )
-    if hasattr(response, "watch_stream"):
-        raise ApplianceError(Code.INVALID, "A stream is not supported in a bulk request.")
+    if hasattr(response, "watch_stream") or not is_json(response):
+        raise ApplianceError(
+            Code.INVALID, "Streams and downloads are not supported in a bulk request."
+        )
     if hasattr(response, "render"):
         response.render()
     return {
         "status": response.status_code,
         "body": orjson.loads(response.content) if response.content else None,
     }
+
+
+def is_json(response: HttpResponseBase) -> bool:
+    """Return whether the response has a JSON body or none."""
+    return isinstance(response, Response) or response["Content-Type"].endswith("json")
 
 
 class BulkView(ApplianceView):
@@ -157,12 +179,27 @@ class BulkView(ApplianceView):
             return idempotent(
                 request, lambda: (200, {"results": run_atomically(request, operations)})
             )
-        key = request.headers.get("Idempotency-Key", "")[:190]
-        results = [
-            run_operation(request, o, require_rollback=dry_run, key=f"{key}/{n}" if key else "")
-            for n, o in enumerate(operations)
-        ]
-        return Response({"results": results})
+        return Response({"results": run_each(request, operations, dry_run=dry_run)})
+
+
+def run_each(
+    request: Request, operations: list[dict[str, Any]], *, dry_run: bool
+) -> list[dict[str, Any]]:
+    """Run the operations one after the other, until the results are too long."""
+    key = request.headers.get("Idempotency-Key", "")[:190]
+    results: list[dict[str, Any]] = []
+    size = 0
+    for n, operation in enumerate(operations):
+        if size > MAX_RESULT_BYTES:
+            results.append(NOT_RUN)
+            continue
+        results.append(
+            run_operation(
+                request, operation, require_rollback=dry_run, key=f"{key}/{n}" if key else ""
+            )
+        )
+        size += len(orjson.dumps(results[-1]))
+    return results
 
 
 @write_transaction

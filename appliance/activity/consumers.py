@@ -29,6 +29,7 @@ from appliance.accounts.models import ApiToken, User
 from appliance.accounts.permissions import privileges_by_user, privileges_of
 from appliance.activity.feed import Scope, Subscriber, hub, samples_frame
 from appliance.api.client_connection import connection_of
+from appliance.api.parsing import parse_json
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import anonymous_pool, request_pool, run_in_thread
@@ -186,7 +187,7 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         try:
             if text_data is None or len(text_data) > MAX_FRAME_BYTES:
                 raise ValueError
-            message = json.loads(text_data)
+            message = parse_json(text_data)
             kind = message["type"]
             if kind == "hello" and self.subscriber is None:
                 await self._hello(message)
@@ -194,7 +195,7 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 await self._watch([str(g) for g in message["gpus"]])
             else:
                 raise ValueError
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             await self.close(CLOSE_INVALID)
 
     async def _hello(self, message: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from appliance.accounts.services import DEFAULT_PROJECT
 from appliance.allocations.models import Allocation, Partition
 from appliance.allocations.placement import ComputeMode
-from appliance.api.fields import NameField
+from appliance.api.fields import LabelsField, LineField, NameField
 from appliance.api.row_serializer import RowSerializer
 from appliance.pools.models import DEFAULT_POOL
 
@@ -112,7 +112,7 @@ class AllocationSerializer(RowSerializer[Allocation]):
 
 
 class AllocationRequestSerializer(serializers.Serializer[dict[str, Any]]):
-    name = serializers.CharField(max_length=100, required=False, default="", allow_blank=True)
+    name = LineField(max_length=100, required=False, default="", allow_blank=True)
     project = NameField(max_length=100, required=False, default=DEFAULT_PROJECT)
     pool = NameField(max_length=100, required=False, default=DEFAULT_POOL)
     gpu_count = serializers.IntegerField(min_value=1, max_value=16, required=False, default=1)
@@ -147,8 +147,7 @@ class AllocationRequestSerializer(serializers.Serializer[dict[str, Any]]):
         allow_blank=True,
         help_text="Substring of the GPU model, case-insensitive.",
     )
-    selector = serializers.DictField(
-        child=serializers.CharField(max_length=200),
+    selector = LabelsField(
         required=False,
         default=dict,
         help_text="Labels that each GPU or its node must have.",

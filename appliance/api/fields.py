@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.validators import RegexValidator
-from rest_framework.serializers import BooleanField, CharField
+from drf_spectacular.utils import extend_schema_field
+from rest_framework.serializers import BooleanField, CharField, DictField, ValidationError
 
-NAME = r"^[^\s\x00-\x1f\x7f-\x9f]+( [^\s\x00-\x1f\x7f-\x9f]+)*(?!\n)$"
+CONTROL = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+"""Characters that control terminals, or that change the direction of the text around them."""
+NAME = rf"^[^\s{CONTROL}]+( [^\s{CONTROL}]+)*(?!\n)$"
+LINE = rf"^[^{CONTROL}]*(?!\n)$"
+MAX_LABELS, MAX_LABEL_KEY, MAX_LABEL = 64, 60, 200
 
 
 class NameField(CharField):
@@ -22,6 +27,39 @@ class NameField(CharField):
                 "without control characters.",
             )
         )
+
+
+class LineField(CharField):
+    """A line of text given by users, without control characters."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.validators.append(
+            RegexValidator(LINE, message="A line of text has no control characters.")
+        )
+
+
+@extend_schema_field(
+    {
+        "type": "object",
+        "maxProperties": MAX_LABELS,
+        "additionalProperties": {"type": "string", "maxLength": MAX_LABEL},
+    }
+)
+class LabelsField(DictField):
+    """Labels given by users. They are in memory and in each page of a list, so they are few."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=LineField(max_length=MAX_LABEL, allow_blank=True), **kwargs)
+
+    def to_internal_value(self, data: Any) -> dict[str, str]:
+        if isinstance(data, dict) and len(data) > MAX_LABELS:
+            raise ValidationError(f"There are {len(data)} labels, at most {MAX_LABELS}.")
+        labels: dict[str, str] = super().to_internal_value(data)
+        key_field = LineField(max_length=MAX_LABEL_KEY)
+        for key in labels:
+            key_field.run_validation(key)
+        return labels
 
 
 class StrictBooleanField(BooleanField):

@@ -9,6 +9,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
+from appliance.api.fields import LineField
 from appliance.api.pagination import CursorPagination
 from appliance.api.views import UNSAFE_METHODS, ApplianceView, supports_dry_run
 
@@ -68,6 +69,12 @@ class DocumentedSchema(AutoSchema):
                     str(status), {"$ref": "#/components/responses/Problem"}
                 )
         return operation
+
+    def _insert_field_validators(self, field: Any, schema: dict[str, Any]) -> None:
+        """Omit the alternative of an empty text where the pattern permits it anyway."""
+        super()._insert_field_validators(field, schema)  # type: ignore[no-untyped-call]
+        if isinstance(field, LineField) and "oneOf" in schema:
+            schema.update(schema.pop("oneOf")[0])
 
     def get_description(self) -> str:  # type: ignore[override]  # as in AutoSchema
         """Return the docstring of the method, or of the view itself; never that of a base class."""

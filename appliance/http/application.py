@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import logging
 import os
 import tempfile
 from dataclasses import replace
@@ -22,6 +23,7 @@ django.setup()
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - needs django.setup()
 from django.urls import path, re_path  # noqa: E402
+from uvicorn.protocols.utils import ClientDisconnected  # noqa: E402
 
 from appliance.accounts import recent_tokens  # noqa: E402
 from appliance.accounts.authentication import authenticate_token  # noqa: E402
@@ -46,6 +48,8 @@ from appliance.http.request_body import (  # noqa: E402
     read_body,
 )
 from appliance.http.request_scope import Scope, address_of, read_scope, token_text_of  # noqa: E402
+
+log = logging.getLogger(__name__)
 
 BODY_IN_MEMORY_BYTES = 1 << 20
 LANES = {
@@ -165,6 +169,11 @@ class TrackedApplication:
         connection.begin_request()
         try:
             await self._inner(scope, receive, send)
+        except ClientDisconnected:
+            raise
+        except Exception:
+            log.exception("http: %s %s failed", scope.get("method", "WebSocket"), scope["path"])
+            raise
         finally:
             connection.end_request()
 

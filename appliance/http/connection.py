@@ -12,8 +12,6 @@ import math
 from collections.abc import Callable
 from typing import Any, cast
 
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-
 from appliance.runtime.connection_table import ConnectionTable
 
 HEAD_SECONDS = 10.0
@@ -94,15 +92,3 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self._protocol is not None:
             self._protocol.resume_writing()
-
-
-class WebSocket(WebSocketsSansIOProtocol):  # type: ignore[misc]  # uvicorn has no types
-    """WebSocket protocol of uvicorn without a reference cycle.
-
-    The cycle would keep the memory of closed connections until the next full garbage collection,
-    which runs once an hour (ADR 12).
-    """
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self.conn.parser.close()  # the frame of this generator refers to `conn`

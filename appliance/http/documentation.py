@@ -38,9 +38,16 @@ def page_policy(path: Path, modified_ns: int) -> str:
 
 
 def find_file(path: str) -> Path:
-    """Return the file of the site for a URL path. Raises Http404 if it lies outside the site."""
+    """Return the file of the site for a URL path.
+
+    Raises Http404 if it lies outside the site, or if no file can have this name.
+    """
     site = settings.DOCUMENTATION_DIR.resolve()
-    found = (site / path).resolve()
+    try:
+        found = (site / path).resolve()
+        found.exists()
+    except (OSError, ValueError):  # too long, or with a NUL character
+        raise Http404 from None
     if not found.is_relative_to(site):
         raise Http404
     return found

@@ -35,7 +35,7 @@ def execution_of(method: str, path: str, query_string: bytes) -> Execution:
     view = view_of(path)
     if view is None:
         return Execution.READ
-    if method in view.read_only_methods and b"dry_run" not in query_string:
+    if method in view.read_only_methods and not query_string:  # `dry_run` may be encoded
         return Execution.READ
     if method in view.login_methods:
         return Execution.LOGIN

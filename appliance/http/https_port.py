@@ -14,7 +14,8 @@ from django.conf import settings
 from appliance.activity.consumers import MAX_FRAME_BYTES
 from appliance.fleet.certificate_files import CertificateFiles
 from appliance.http.acceptor import Acceptor
-from appliance.http.connection import IDLE_SECONDS, WebSocket
+from appliance.http.connection import IDLE_SECONDS
+from appliance.http.protocols import Http, WebSocket
 from appliance.http.tls import server_context
 from appliance.runtime import descriptors
 from appliance.runtime.connection_table import ConnectionLimits, ConnectionTable
@@ -51,7 +52,7 @@ class HttpsPort:
         """Read the files `certificate` and `key`. `listening` is bound."""
         config = uvicorn.Config(
             application,
-            http="httptools",
+            http=Http,
             ws=WebSocket,
             ws_max_size=MAX_FRAME_BYTES,
             ws_per_message_deflate=False,

@@ -7,7 +7,6 @@ own. Event loop only.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -15,6 +14,7 @@ from dataclasses import replace
 from appliance.accounts import device_cookie
 from appliance.accounts.login_limits import Attempt, LoginLimits
 from appliance.api.errors import ApplianceError, Code
+from appliance.api.parsing import parse_json
 from appliance.http.handler import Response, problem_of
 from appliance.http.request_scope import Scope, address_of, header_of
 
@@ -64,8 +64,8 @@ class LoginGate:
 def username_in(body: bytes) -> str:
     """Return the username as LoginSerializer reads it; empty if the request is malformed."""
     try:
-        username = json.loads(body)["username"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        username = parse_json(body)["username"]
+    except (ValueError, KeyError, TypeError):
         return ""
     return str(username).strip()
 

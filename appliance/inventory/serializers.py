@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from appliance.api.fields import LabelsField, LineField
 from appliance.api.row_serializer import RowSerializer
 from appliance.inventory.models import MAX_NOTES, Endpoint, Gpu, Node
 from appliance.telemetry import reachability, series
@@ -131,12 +132,10 @@ class GpuSerializer(RowSerializer[Gpu]):
 
 
 class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
-    labels = serializers.DictField(
-        child=serializers.CharField(max_length=200, allow_blank=True), required=False
-    )
+    labels = LabelsField(required=False)
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
     networks = serializers.DictField(
-        child=serializers.CharField(max_length=50),
+        child=LineField(max_length=50),
         required=False,
         help_text="Address of the node to the name of its network. Pools can prefer a network.",
     )
@@ -155,9 +154,7 @@ class GpuAdmissionSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 class GpuChangeSerializer(serializers.Serializer[dict[str, Any]]):
-    labels = serializers.DictField(
-        child=serializers.CharField(max_length=200, allow_blank=True), required=False
-    )
+    labels = LabelsField(required=False)
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
     pool = serializers.CharField(
         max_length=100,

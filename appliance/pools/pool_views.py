@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Project
 from appliance.activity.idempotency import idempotent
-from appliance.api.fields import NameField
+from appliance.api.fields import LineField, NameField
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.pagination import CursorPagination
 from appliance.api.serialization import to_json_types
@@ -105,7 +105,7 @@ class PoolSettingsSerializer(serializers.Serializer[dict[str, Any]]):
         required=False,
         help_text="Time without a launch or copy until eviction; 0 for unlimited.",
     )
-    network = serializers.CharField(
+    network = LineField(
         max_length=50,
         required=False,
         allow_blank=True,

@@ -6,6 +6,7 @@ Other apps derive a view for each kind of object and check the caller's permissi
 from __future__ import annotations
 
 import math
+import re
 import time
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -28,6 +29,8 @@ from appliance.telemetry import history
 from appliance.telemetry.rollups import TIERS, Points
 
 DEFAULT_SECONDS = 3600.0
+LATEST_SECONDS = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+RESOLUTION = re.compile(r"[0-9]{1,9}")
 PARAMETERS = [
     OpenApiParameter(
         "since",
@@ -67,7 +70,10 @@ class HistorySerializer(serializers.Serializer[dict[str, Any]]):
 
 
 def parse_timestamp(name: str, text: str | None, default: float) -> float:
-    """Return the Unix time of an ISO 8601 parameter; UTC if it has no offset."""
+    """Return the Unix time of an ISO 8601 parameter; UTC if it has no offset.
+
+    Samples have times from 1970 on; the last year has no later one to calculate with.
+    """
     if text is None:
         return default
     try:
@@ -78,7 +84,8 @@ def parse_timestamp(name: str, text: str | None, default: float) -> float:
         raise ApplianceError(
             Code.INVALID, f"{name} must be a time such as 2026-11-22T12:00:00Z (was {text[:40]})."
         )
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return min(max(seconds, 0.0), LATEST_SECONDS)
 
 
 def read_history(series_id: UUID, request: Request) -> dict[str, Any]:
@@ -90,7 +97,7 @@ def read_history(series_id: UUID, request: Request) -> dict[str, Any]:
     if since >= until:
         raise ApplianceError(Code.INVALID, "since must be earlier than until.")
     wanted = request.query_params.get("resolution_seconds")
-    if wanted is not None and not (wanted.isascii() and wanted.isdigit()):
+    if wanted is not None and not RESOLUTION.fullmatch(wanted):
         raise ApplianceError(
             Code.INVALID, f"resolution_seconds must be a number (was {wanted[:40]})."
         )

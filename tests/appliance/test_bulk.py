@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from appliance.accounts.models import User
+from appliance.activity.models import IdempotencyKey
 from appliance.allocations.models import Allocation
 from appliance.inventory.models import Node
 from appliance.pools.models import Pool
@@ -138,3 +139,55 @@ def test_unsupported_path_is_rejected(cast: Cast, client_of: Clients, path: str)
         ("POST" if path == "bulk" else "GET", path, {"operations": []} if path == "bulk" else None),
     )
     assert response.status_code == 400, body(response)
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("login", {"username": "admin", "password": "guess"}),
+        ("browser-login", {"username": "admin", "password": "guess"}),
+        ("enrol", {"secret": "guess"}),
+    ],
+)
+def test_bulk_request_cannot_avoid_the_delays_between_logins(
+    cast: Cast, client_of: Clients, path: str, content: dict[str, str]
+) -> None:
+    response = bulk(client_of(cast.alice), *[("POST", path, content)] * 20)
+    assert response.status_code == 400, body(response)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_reads_cannot_hold_the_writer(cast: Cast, client_of: Clients, dry_run: bool) -> None:
+    response = bulk(
+        client_of(cast.vera),
+        *[("GET", "events?limit=500", None)] * 100,
+        query="?dry_run=true" if dry_run else "",
+        atomic=not dry_run,
+        HTTP_IDEMPOTENCY_KEY="stored",
+    )
+    assert response.status_code == 400, body(response)
+    assert not IdempotencyKey.objects.exists()
+
+
+def test_results_are_bounded(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = add_node()
+    monkeypatch.setattr("appliance.activity.bulk.MAX_RESULT_BYTES", 1000)
+    response = bulk(
+        client_of(cast.olga),
+        *[("GET", "nodes", None)] * 3,
+        ("POST", f"nodes/{node.pk}/cordon", None),
+    )
+    assert statuses(response) == [200, 200, 413, 413]
+    node.refresh_from_db()
+    assert node.state == "ready"
+
+
+def test_download_is_refused(
+    cast: Cast, client_of: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("appliance.fleet.bundle.build_tar", lambda python: b"\xff")
+    monkeypatch.setattr("appliance.fleet.bundle.digest", lambda: "0")
+    response = bulk(client_of(cast.olga), ("GET", "bundles/3.11", None))
+    assert response.status_code == 400 and "downloads" in body(response)["detail"]
