@@ -43,7 +43,7 @@ class LineField(CharField):
     {
         "type": "object",
         "maxProperties": MAX_LABELS,
-        "additionalProperties": {"type": "string", "maxLength": MAX_LABEL},
+        "additionalProperties": {"type": "string", "pattern": LINE, "maxLength": MAX_LABEL},
     }
 )
 class LabelsField(DictField):
@@ -56,7 +56,7 @@ class LabelsField(DictField):
         if isinstance(data, dict) and len(data) > MAX_LABELS:
             raise ValidationError(f"There are {len(data)} labels, at most {MAX_LABELS}.")
         labels: dict[str, str] = super().to_internal_value(data)
-        key_field = LineField(max_length=MAX_LABEL_KEY)
+        key_field = NameField(max_length=MAX_LABEL_KEY)
         for key in labels:
             key_field.run_validation(key)
         return labels

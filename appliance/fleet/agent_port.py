@@ -11,7 +11,6 @@ bound.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import math
 import secrets
@@ -134,7 +133,6 @@ class AgentPort:
         self._listening, self._path = listening, ""
         self.table = ConnectionTable(limits)
         self._connections: dict[str, AgentConnection] = {}
-        self._numbers, self._prefix = itertools.count(), f"busbar-{secrets.token_hex(8)}-"
         self._seconds = 0.0
         """Time in which this process ran. A process that gets no time closes no connection."""
 
@@ -158,7 +156,7 @@ class AgentPort:
 
     def _add(self, accepted: socket.socket, address: str) -> None:
         accepted.setblocking(False)
-        name = f"{self._prefix}{next(self._numbers)}"
+        name = f"busbar-{secrets.token_hex(16)}"  # others cannot bind it before us
         connection = AgentConnection(self, client_network(address), name)
         connection.expires_at = self._seconds + STREAM_SECONDS
         if not self.table.add(connection):

@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import Certificate
 from django.conf import settings
@@ -189,7 +191,7 @@ def issue_certificates(
     for purpose, csr in (("agent", agent_csr), ("launcher", launcher_csr)):
         try:
             certificate = sign_node_certificate(trusted[0], csr, node.pk, purpose, lifetime)
-        except ValueError as error:
+        except (ValueError, x509.InvalidVersion, UnsupportedAlgorithm) as error:
             raise ApplianceError(Code.INVALID, f"Invalid {purpose} CSR: {error}.") from None
         record_certificate(node, purpose, certificate, generation, digest_of(trusted))
         out[f"{purpose}_pem"] = certificate.public_bytes(serialization.Encoding.PEM).decode()

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from django.conf import settings
 from django.db.models import Count, Max
 from django.utils import timezone
 
@@ -29,6 +30,8 @@ from nodes.protocol.renewal import signed_content
 
 GRACE = timedelta(days=30)
 """An expired certificate can be renewed for this time."""
+MAX_RENEWALS, RENEWAL_PERIODS = 20, 24
+"""Renewals of one node in each of so many parts of the lifetime: 20 an hour."""
 MIN_ATTEMPT_SECONDS, MAX_ATTEMPT_SECONDS = 4, 3600
 """Time between renewals of one certificate. It doubles with each one that was never used."""
 
@@ -57,7 +60,7 @@ def parse_certificate(pem: str) -> x509.Certificate:
     """Return a certificate that the appliance issued. Raises ApplianceError UNAUTHENTICATED."""
     try:
         certificate = x509.load_pem_x509_certificate(pem.encode())
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise ApplianceError(Code.INVALID, "The certificate cannot be read.") from None
     if not any(is_issued_by(authority, certificate) for authority in authorities()):
         raise ApplianceError(Code.UNAUTHENTICATED, auth.UNKNOWN)
@@ -79,11 +82,33 @@ def verify_signature(certificate: x509.Certificate, signature: str, content: byt
 def issue_next_generation(
     current: NodeCertificate, agent_csr: str, launcher_csr: str
 ) -> dict[str, Any]:
-    """Issue certificates. Raises ApplianceError TOO_MANY_ATTEMPTS after attempts that were lost."""
+    """Issue certificates.
+
+    Raises ApplianceError TOO_MANY_ATTEMPTS after attempts that were lost, or after many renewals.
+    """
     if current.confirmed_at is None:
         auth.confirm(current)
     limit_attempts(current)
+    limit_renewals(current)
     return issue_certificates(current.node, agent_csr, launcher_csr, current.generation + 1)
+
+
+def limit_renewals(current: NodeCertificate) -> None:
+    """Raise ApplianceError TOO_MANY_ATTEMPTS if the node has many new certificates.
+
+    A node that renews each new certificate at once would otherwise fill the database.
+    """
+    seconds = settings.ENVIRONMENT.node_certificate_seconds / RENEWAL_PERIODS
+    recent = NodeCertificate.objects.filter(
+        node_id=current.node_id,
+        purpose="agent",
+        created_at__gt=timezone.now() - timedelta(seconds=seconds),
+    )
+    if recent.count() >= MAX_RENEWALS:
+        raise ApplianceError(
+            Code.TOO_MANY_ATTEMPTS,
+            f"The certificates were renewed {MAX_RENEWALS} times within {seconds:.0f} s.",
+        )
 
 
 def limit_attempts(current: NodeCertificate) -> None:

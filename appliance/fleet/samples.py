@@ -15,10 +15,13 @@ from appliance.inventory.reports import gpu_ids_by_uuid
 from appliance.ipc import frames
 from appliance.telemetry import charts, reachability
 from nodes.protocol import fleet_pb2
+from nodes.protocol.metrics import METRICS
 
 log = logging.getLogger(__name__)
 
 MAX_METRICS, MAX_NAME = 64, 64
+METRIC_NAMES = tuple(sorted(m.name for m in METRICS))
+"""In the order in which agents send them."""
 
 _gpu_ids: dict[UUID, dict[bytes, UUID]] = {}
 
@@ -80,17 +83,31 @@ def _validate_metrics(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+@lru_cache(1024)
+def _columns(names: tuple[str, ...]) -> tuple[int | None, ...]:
+    """Return the position of each known metric in `names`, or None if it is missing."""
+    return tuple(names.index(m) if m in names else None for m in METRIC_NAMES)
+
+
 def _values_by_gpu(
     samples: fleet_pb2.Samples, gpu_ids: Mapping[bytes, UUID]
 ) -> tuple[tuple[str, ...], dict[UUID, list[float]]]:
-    """Return metrics and the values of each GPU of the node; NaN where one is missing."""
-    metrics, found = _validate_metrics(tuple(samples.metrics)), {}
+    """Return the known metrics and the values of each GPU of the node; NaN where one is missing.
+
+    Other metrics are dropped. The database keeps each set of names for good, and a node could send
+    another set with each sample.
+    """
+    names, found = _validate_metrics(tuple(samples.metrics)), {}
     for gpu in samples.gpus:
-        if (gpu_id := gpu_ids.get(gpu.gpu_uuid)) is not None and len(gpu.values) == len(metrics):
-            values = list(gpu.values)
-            found[gpu_id] = (
-                values
-                if math.isfinite(sum(values))
-                else [v if math.isfinite(v) else math.nan for v in values]
-            )
-    return metrics, found
+        if (gpu_id := gpu_ids.get(gpu.gpu_uuid)) is not None and len(gpu.values) == len(names):
+            found[gpu_id] = known_values(names, list(gpu.values))
+    return METRIC_NAMES, found
+
+
+def known_values(names: tuple[str, ...], values: list[float]) -> list[float]:
+    """Return the values in the order of METRIC_NAMES; NaN where one is missing or infinite."""
+    if names != METRIC_NAMES:
+        values = [math.nan if i is None else values[i] for i in _columns(names)]
+    if math.isfinite(sum(values)):
+        return values
+    return [v if math.isfinite(v) else math.nan for v in values]

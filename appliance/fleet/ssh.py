@@ -9,7 +9,6 @@ import base64
 import contextlib
 import hashlib
 import io
-import json
 import shlex
 import time
 from collections.abc import Iterator
@@ -19,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from appliance.api.errors import ApplianceError, Code
+from appliance.api.parsing import parse_json
+from appliance.fleet.installer_messages import parse_python
 from appliance.fleet.ssh_networks import connect
 from appliance.fleet.ssh_scripts import BOOTSTRAP, FIND_PYTHON, LINE_PREFIX, SUDO
 
@@ -146,6 +147,15 @@ def sign_in_with_agent(transport: paramiko.Transport, username: str) -> None:
     raise paramiko.AuthenticationException("no accepted key in the SSH agent")
 
 
+def message_in(line: bytes) -> dict[str, Any] | None:
+    """Return the message in a line of output, or None for other output."""
+    if line.startswith(LINE_PREFIX):
+        with contextlib.suppress(ValueError):
+            content = parse_json(line[len(LINE_PREFIX) :])
+            return content if isinstance(content, dict) else None
+    return None
+
+
 class MessageReader:
     """Reads the installer's messages, lines `BUSBAR {json}`, from a command's output.
 
@@ -160,17 +170,17 @@ class MessageReader:
     def next(self, seconds: float) -> dict[str, Any] | None:
         """Return the next message, or None when the command has ended.
 
-        Raises TimeoutError after `seconds`.
+        Raises TimeoutError after `seconds`, also while other output arrives.
         """
         end = time.monotonic() + seconds
         while True:
+            if time.monotonic() > end:
+                raise TimeoutError
             line, found, rest = self._rest.partition(b"\n")
             if found:
                 self._rest = rest
-                if line.startswith(LINE_PREFIX):
-                    with contextlib.suppress(ValueError):
-                        content: dict[str, Any] = json.loads(line[len(LINE_PREFIX) :])
-                        return content
+                if (message := message_in(line)) is not None:
+                    return message
                 self._collect(line + b"\n")
                 continue
             self.channel.settimeout(max(0.01, end - time.monotonic()))
@@ -225,13 +235,14 @@ def find_python(transport: paramiko.Transport, seconds: float) -> Host:
             Code.HOST_UNREACHABLE,
             "The machine accepted the sign-in but ran no command; its shell may be restricted.",
         )
-    if not found["python"]:
+    python, version, is_root = parse_python(found)
+    if not python:
         raise ApplianceError(
             Code.PREFLIGHT_FAILED,
             "The machine has no Python from 3.10 to 3.13;"
             " install one (Debian, Ubuntu: apt-get install python3).",
         )
-    return Host(transport, found["python"], found["version"], found["uid"] == 0)
+    return Host(transport, python, version, is_root)
 
 
 @contextlib.contextmanager

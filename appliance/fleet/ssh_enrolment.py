@@ -26,6 +26,12 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
 from appliance.fleet import bundle, enrolment
 from appliance.fleet.host_keys import require_key
+from appliance.fleet.installer_messages import (
+    MAX_STEPS,
+    invalid_message,
+    parse_checks,
+    parse_step,
+)
 from appliance.fleet.models import EnrolmentToken
 from appliance.fleet.ssh import (
     Credentials,
@@ -125,8 +131,7 @@ def run_preflight(
                 Code.PREFLIGHT_FAILED,
                 f"The checks did not run: {message.get('error') or reader.last_error_line()}",
             )
-        table: list[dict[str, str]] = message["table"]
-        return table
+        return parse_checks(message)
 
 
 def refuse_failed_checks(table: list[dict[str, str]]) -> None:
@@ -177,7 +182,7 @@ def install(
             Code.HOST_UNREACHABLE,
             f"The connection broke ({error or 'connection closed'}); {ROLLBACK}.",
         ) from None
-    except (ApplianceError, task_runner.TaskCancelled):
+    except Exception:
         withdraw(token.pk)
         raise
     result["silent_endpoints"] = silent
@@ -220,7 +225,7 @@ def install_and_commit(
 
 def follow_progress(reader: MessageReader, progress: task_runner.Progress) -> None:
     """Copy the installer's progress to the task until it waits for the commit."""
-    while True:
+    for _ in range(MAX_STEPS):
         message = next_message(reader)
         if "step" not in message:
             raise ApplianceError(
@@ -231,9 +236,11 @@ def follow_progress(reader: MessageReader, progress: task_runner.Progress) -> No
                     or f"The installer ended without an error message; {ROLLBACK}."
                 ),
             )
-        progress.report(int(message["percent"]), str(message["step"]))
-        if message.get("waiting"):
+        step = parse_step(message)
+        progress.report(step.percent, step.text)
+        if step.waiting:
             return
+    raise invalid_message()
 
 
 def node_of_token(token_id: UUID) -> Node | None:

@@ -108,8 +108,9 @@ def read_history(series_id: UUID, request: Request) -> dict[str, Any]:
         "until": datetime.fromtimestamp(until, UTC),
         "resolution_seconds": tier.resolution_seconds,
         "items": [
-            {"metric": metric, "points": metric_points(points, i)}
+            {"metric": metric, "points": found}
             for i, metric in enumerate(points.metrics)
+            if (found := metric_points(points, i))
         ],
     }
 

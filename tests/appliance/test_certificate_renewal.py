@@ -19,6 +19,7 @@ from appliance.activity.models import Event
 from appliance.api.errors import ApplianceError
 from appliance.fleet import auth, enrolment
 from appliance.fleet.models import NodeCertificate
+from appliance.fleet.renewal import MAX_RENEWALS
 from appliance.inventory.models import Node
 from nodes.enrolment import NewKeys, Token
 from nodes.protocol.renewal import signed_content
@@ -277,3 +278,49 @@ def test_locked_node_gets_no_allocation_and_no_tickets(
         format="json",
     )
     assert response.status_code == 409 and body(response)["code"] == "node_locked"
+
+
+def test_renewals_of_one_node_are_limited(machine: Machine) -> None:
+    """A node that renews each new certificate at once would fill the database."""
+    while (response := machine.renew()).status_code == 201:
+        assert machine.generation < 2 * MAX_RENEWALS
+    assert body(response)["code"] == "too_many_attempts"
+    assert NodeCertificate.objects.filter(node=machine.node, purpose="agent").count() == (
+        MAX_RENEWALS
+    )
+    let_time_pass(hours=1)
+    assert machine.renew().status_code == 201
+
+
+def with_version(pem: str, version: int) -> str:
+    """Return a certificate or request with another version in its DER encoding."""
+    label = pem.partition("-----BEGIN ")[2].partition("-----")[0]
+    der = base64.b64decode("".join(pem.splitlines()[1:-1]))
+    at = der.index(b"\x02\x01") + 2
+    encoded = base64.b64encode(der[:at] + bytes([version]) + der[at + 1 :]).decode()
+    return f"-----BEGIN {label}-----\n{encoded}\n-----END {label}-----\n"
+
+
+@pytest.mark.parametrize("version", [1, 7, 127])
+def test_certificate_of_an_unknown_version_is_refused(machine: Machine, version: int) -> None:
+    changed = with_version(machine.content["agent_pem"], version)
+    response = machine.renew(certificate=changed)
+    assert response.status_code in (400, 401) and body(response)["detail"]
+
+
+def with_unknown_kind_of_key(pem: str) -> str:
+    der = base64.b64decode("".join(pem.splitlines()[1:-1]))
+    elliptic_curve = bytes.fromhex("06072a8648ce3d0201")
+    assert elliptic_curve in der
+    encoded = base64.b64encode(der.replace(elliptic_curve, elliptic_curve[:-1] + b"\x63")).decode()
+    return f"-----BEGIN CERTIFICATE REQUEST-----\n{encoded}\n-----END CERTIFICATE REQUEST-----\n"
+
+
+@pytest.mark.parametrize(
+    "change", [with_unknown_kind_of_key, lambda pem: with_version(pem, 7)], ids=["key", "version"]
+)
+def test_request_that_cannot_be_read_is_refused(
+    machine: Machine, change: Callable[[str], str]
+) -> None:
+    response = machine.renew(agent_csr=change(NewKeys().requests()["agent_csr"]))
+    assert response.status_code == 400 and "CSR" in body(response)["detail"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import math
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ from appliance.inventory.generations import increment_generations
 from appliance.inventory.models import Node
 from appliance.ipc import frames
 from appliance.ipc.frames import Frame, Kind
+from appliance.telemetry import series
+from nodes.protocol import fleet_pb2
 
 AddNode = Callable[..., Node]
 TIMEOUT_SECONDS = 10.0
@@ -153,3 +156,25 @@ def test_reply_to_an_ended_gateway_does_not_affect_the_next_one(
 def test_unknown_certificate_is_not_admitted(served: tuple[FleetBackend, Gateway]) -> None:
     _, gateway = served
     assert gateway.refusal(Frame(Kind.ADMIT, 9, body=b"x")).startswith(b"unauthenticated")
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "metrics"])
+def test_node_cannot_add_sets_of_metrics(add_node: AddNode) -> None:
+    """The database keeps each set of names for good."""
+    node = add_node()
+    gpu = node.gpus.get()
+    for n in range(3):
+        sent = fleet_pb2.Samples(
+            metrics=[f"invented_{n}", "power_watts", *["fan_percent"] * (n % 2)],
+            gpus=[
+                fleet_pb2.GpuSample(
+                    gpu_uuid=gpu.uuid.bytes, values=[7.0, 30.0 + n, *[1.0] * (n % 2)]
+                )
+            ],
+        )
+        packed = frames.pack_by_node([(node.pk.bytes, sent.SerializeToString())])
+        assert samples.store_samples(packed) == b"\1"
+    assert series.latest_metrics(gpu.pk) == {"power_watts": 32.0}
+    assert {p.metrics for p in series.unwritten_points_before(gpu.pk, math.inf)} == {
+        samples.METRIC_NAMES
+    }

@@ -25,8 +25,8 @@ from typing import Any
 import grpc
 
 from nodes.channel import retry_delays
-from nodes.metrics import METRICS
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
+from nodes.protocol.metrics import METRICS
 from tests.load.latency import reply, summarise
 
 RECORDED_GPUS = 20

@@ -43,6 +43,9 @@ OPERATIONS_WITH_CROSS_FIELD_RULES = {
         f"GET /api/v1/{kind}/{{object_id}}/metrics"
         for kind in ("gpus", "partitions", "projects", "sessions")
     ),
+    "POST /api/v1/allocations",
+    "POST /api/v1/bulk",
+    "PATCH /api/v1/gpus/{gpu_id}",
     "PATCH /api/v1/nodes/{node_id}",
     "PATCH /api/v1/projects/{project_id}",
     "PATCH /api/v1/quotas/{quota_id}",
@@ -54,7 +57,8 @@ OPERATIONS_WITH_CROSS_FIELD_RULES = {
 """Operations that may reject a body whose single fields are valid.
 
 Examples: exactly one of three credentials, an end after the start, a quota below the limit, the
-name of an existing object, or a phase in which a rotation is.
+name of an existing object, a phase in which a rotation is, an atomic request with reads, or a key
+of labels, for which OpenAPI 3.0 has no rule.
 """
 KINDS = {
     "node_id": "nodes",
