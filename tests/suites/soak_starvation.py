@@ -1,8 +1,8 @@
 """Full pools on 5 % of a core, a part of `./test --long soak`.
 
 A program copies, records events and makes streams on several threads until all pools are used up.
-It and its session server are stopped until they have used 5 % of a core. Copies of one more thread
-must complete all the time.
+It and its session server are stopped until they have used 5 % of a core. Work must complete all the
+time, also the copies of one more thread, which waits for each of them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ RUNNING_SECONDS = 0.005
 LONGEST_PAUSE_SECONDS = 0.5
 """If a busy machine gives the processes more time at once, they pay it back later."""
 LONGEST_GAP_SECONDS = 5.0
+LONGEST_ROUND_TRIP_SECONDS = 10.0
+"""A copy there and back: it waits for the records of the other threads three times."""
 PATIENCE_SECONDS = 120.0
 PROCESS_CLOCK = 2
 """Kind of the clocks that Linux has for the processor time of each process."""
@@ -67,6 +69,7 @@ class Run(NamedTuple):
 
     longest_gap_seconds: float
     """Without a completion; infinite if the program failed."""
+    longest_round_trip_seconds: float
     used_share: float
     """Of a core."""
     problem: str
@@ -93,12 +96,16 @@ def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float, share: fl
         program.kill()
         out, err = program.communicate()
     print(f"{mode}: {out.strip()}; {used:.1%} of a core", flush=True)
-    found = re.search(r"longest gap (\S+) s", out)
+    found = re.search(r"longest gap (\S+) s, longest round trip (\S+) s", out)
     if not found or not out.startswith("mix: passed"):
-        return Run(math.inf, used, f"{mode}: the program failed: {out}{err[-2000:]}")
-    gap = float(found[1])
-    problem = f"{mode}: no completion for {gap} s" if gap > LONGEST_GAP_SECONDS else ""
-    return Run(gap, used, problem)
+        return Run(math.inf, math.inf, used, f"{mode}: the program failed: {out}{err[-2000:]}")
+    gap, round_trip = float(found[1]), float(found[2])
+    problem = ""
+    if gap > LONGEST_GAP_SECONDS:
+        problem = f"{mode}: no completion for {gap} s"
+    elif round_trip > LONGEST_ROUND_TRIP_SECONDS:
+        problem = f"{mode}: a copy there and back took {round_trip} s"
+    return Run(gap, round_trip, used, problem)
 
 
 def run_modes(seconds: float, share: float = SHARE) -> dict[str, Run]:

@@ -1,6 +1,7 @@
 /* More calls than any queue or pool of the session holds: backpressure NAME COUNT. Prints
  * "NAME: passed", or the first wrong result. `backpressure mix SECONDS` runs the cases at the same
- * time and prints the longest time between two completions of one more stream. */
+ * time. It prints the longest time between two completions, and between two of one more stream,
+ * which waits for each copy. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -14,6 +15,24 @@ static double now(void) {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
+
+static pthread_mutex_t completion_lock = PTHREAD_MUTEX_INITIALIZER;
+static double last_completion, longest_pause; /* of all threads */
+
+/* Notes that the GPU has completed work of this thread. */
+static void complete(void) {
+  pthread_mutex_lock(&completion_lock);
+  double t = now();
+  if (t - last_completion > longest_pause) longest_pause = t - last_completion;
+  last_completion = t;
+  pthread_mutex_unlock(&completion_lock);
+}
+
+#define WAIT(call) \
+  do {             \
+    OK(call);      \
+    complete();    \
+  } while (0)
 
 /* Fills 64 bytes with a pattern of copy `i`. */
 static void fill(unsigned* p, unsigned i) {
@@ -45,7 +64,7 @@ static void copies_in(unsigned count) {
     fill(source, i);
     OK(cuMemcpyHtoDAsync(p + i % SLOTS * BYTES, source, BYTES, stream));
   }
-  OK(cuStreamSynchronize(stream));
+  WAIT(cuStreamSynchronize(stream));
   OK(cuMemcpyDtoH(slots, p, SLOTS * BYTES));
   check_slots(slots, count);
 }
@@ -60,7 +79,7 @@ static void blocked_stream(unsigned count) {
   OK(cuMemAlloc(&p, SLOTS * BYTES));
   OK(cuMemAlloc(&flag, BYTES));
   OK(cuMemsetD8(flag, 0, BYTES));
-  OK(cuCtxSynchronize());
+  WAIT(cuCtxSynchronize());
   OK(cuStreamWaitValue32(blocked, flag, 7, CU_STREAM_WAIT_VALUE_EQ));
   for (unsigned i = 0; i < count; ++i) {
     fill(source, i);
@@ -75,7 +94,7 @@ static void blocked_stream(unsigned count) {
     exit(1);
   }
   OK(cuStreamWriteValue32(other, flag, 7, 0));
-  OK(cuStreamSynchronize(blocked));
+  WAIT(cuStreamSynchronize(blocked));
   OK(cuMemcpyDtoH(slots, p, SLOTS * BYTES));
   check_slots(slots, count);
 }
@@ -97,8 +116,8 @@ static void both_ways(unsigned count) {
     OK(cuMemcpyHtoDAsync(p + i % SLOTS * BYTES, source, BYTES, in));
     OK(cuMemcpyDtoHAsync(back + i % SLOTS * (BYTES / 4), q + i % SLOTS * BYTES, BYTES, out));
   }
-  OK(cuStreamSynchronize(in));
-  OK(cuStreamSynchronize(out));
+  WAIT(cuStreamSynchronize(in));
+  WAIT(cuStreamSynchronize(out));
   check_slots(back, count < SLOTS ? count : SLOTS);
   OK(cuMemcpyDtoH(slots, p, SLOTS * BYTES));
   check_slots(slots, count);
@@ -119,7 +138,7 @@ static void events(unsigned count) {
   OK(cuMemsetD8(flag, 0, BYTES));
   OK(cuStreamCreate(&blocked, CU_STREAM_NON_BLOCKING));
   OK(cuStreamCreate(&waiting, CU_STREAM_NON_BLOCKING));
-  OK(cuCtxSynchronize());
+  WAIT(cuCtxSynchronize());
   OK(cuStreamWaitValue32(blocked, flag, 7, CU_STREAM_WAIT_VALUE_EQ));
   for (unsigned i = 0; i < count; ++i) {
     OK(cuEventCreate(&e[i], CU_EVENT_DISABLE_TIMING));
@@ -131,8 +150,8 @@ static void events(unsigned count) {
     exit(1);
   }
   OK(cuMemsetD32(flag, 7, 1));
-  OK(cuStreamSynchronize(waiting));
-  OK(cuEventSynchronize(e[count - 1]));
+  WAIT(cuStreamSynchronize(waiting));
+  WAIT(cuEventSynchronize(e[count - 1]));
   for (unsigned i = 0; i < count; ++i) OK(cuEventDestroy(e[i]));
   OK(cuMemFree(flag));
   OK(cuStreamDestroy(blocked));
@@ -154,7 +173,7 @@ static void streams(unsigned count) {
     OK(cuMemcpyDtoHAsync(back + (size_t)i * (BYTES / 4), p + (size_t)i * BYTES, BYTES, s[i]));
   }
   for (unsigned i = 0; i < count; ++i) {
-    OK(cuStreamSynchronize(s[i]));
+    WAIT(cuStreamSynchronize(s[i]));
     fill(source, i);
     if (memcmp(back + (size_t)i * (BYTES / 4), source, BYTES)) {
       printf("stream %u is wrong\n", i);
@@ -187,7 +206,7 @@ static void* copy_then_open_gate(void* context_of_thread) {
   for (int i = 0; i < 50; ++i) {
     OK(cuMemcpyHtoDAsync(p, large, sizeof large, other));
     OK(cuMemcpyDtoHAsync(back, p, sizeof back, other));
-    OK(cuStreamSynchronize(other));
+    WAIT(cuStreamSynchronize(other));
   }
   if (memcmp(large, back, sizeof back)) {
     printf("the other stream is wrong\n");
@@ -226,7 +245,7 @@ static void all_pools(unsigned count) {
     OK(cuEventRecord(e, blocked));
     if (i % 1024 == 0) OK(cuMemcpyDtoHAsync(large, q, LARGE, blocked));
   }
-  OK(cuStreamSynchronize(blocked));
+  WAIT(cuStreamSynchronize(blocked));
   pthread_join(thread, 0);
   OK(cuMemcpyDtoH(slots, p, SLOTS * BYTES));
   check_slots(slots, count);
@@ -248,10 +267,10 @@ static void reads_later(unsigned count) {
   OK(cuMemAlloc(&p, PIECE));
   OK(cuMemsetD8(p, 9, PIECE));
   OK(cuMemHostAlloc((void**)&back, PIECE, 0));
-  OK(cuCtxSynchronize());
+  WAIT(cuCtxSynchronize());
   for (unsigned i = 0; i < count; ++i) OK(cuMemcpyDtoHAsync(back, p, PIECE, stream));
   raise(SIGSTOP);
-  OK(cuStreamSynchronize(stream));
+  WAIT(cuStreamSynchronize(stream));
   if (back[0] != 9 || back[PIECE - 1] != 9) {
     printf("the copies are wrong\n");
     exit(1);
@@ -285,12 +304,14 @@ static void mix(unsigned seconds) {
   OK(cuMemAlloc(&p, BYTES));
   OK(cuMemHostAlloc((void**)&back, BYTES, 0));
   end = last + seconds;
+  last_completion = last;
+  longest_pause = 0;
   for (int i = 0; i < PARTS; ++i) pthread_create(&threads[i], 0, repeat, &parts[i]);
   for (; last < end; ++copies) {
     fill(data, copies);
     OK(cuMemcpyHtoDAsync(p, data, BYTES, stream));
     OK(cuMemcpyDtoHAsync(back, p, BYTES, stream));
-    OK(cuStreamSynchronize(stream));
+    WAIT(cuStreamSynchronize(stream));
     if (memcmp(back, data, BYTES)) {
       printf("copy %u is wrong\n", copies);
       exit(1);
@@ -300,7 +321,8 @@ static void mix(unsigned seconds) {
     if (gap > longest) longest = gap;
   }
   for (int i = 0; i < PARTS; ++i) pthread_join(threads[i], 0);
-  printf("mix: passed, %u copies, longest gap %.2f s\n", copies, longest);
+  printf("mix: passed, %u copies, longest gap %.2f s, longest round trip %.2f s\n", copies,
+         longest_pause, longest);
 }
 
 int main(int n, char** v) {
