@@ -69,7 +69,7 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Jso
         "title": "invalid",
         "status": 400,
         "code": "invalid",
-        "detail": "The request is malformed: send one Host header with a valid host name.",
+        "detail": "The request is malformed: check its Host header and number of parameters.",
     }
     return JsonResponse(body, status=400, content_type="application/problem+json")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from rest_framework.response import Response
 from appliance.accounts.authentication import request_user
 from appliance.allocations import defragment, forecast
 from appliance.allocations.models import Allocation
+from appliance.allocations.snapshot import SchedulerSnapshot
 from appliance.allocations.snapshot_allocations import load_active_allocations
 from appliance.allocations.snapshot_gpus import load_pool_gpus
 from appliance.allocations.snapshot_loader import load_snapshot
@@ -80,7 +82,7 @@ class AllocationExplanationView(ApplianceView):
         if pending:
             requests = [p for _, p in queued.values()]
             expected_start_at = forecast.expected_start(snapshot, requests, allocation.pk)
-            alternatives = forecast.alternatives(snapshot, pending)
+            alternatives = forecast.alternatives(usable(snapshot, allocation), pending)
         explanation = {
             "state": allocation.state,
             "rule": allocation.waiting_rule,
@@ -89,6 +91,13 @@ class AllocationExplanationView(ApplianceView):
             "alternatives": alternatives,
         }
         return Response(ExplanationSerializer(explanation).data)
+
+
+def usable(snapshot: SchedulerSnapshot, allocation: Allocation) -> SchedulerSnapshot:
+    """Return the snapshot without the pools that are restricted to other projects."""
+    hidden = set(Pool.objects.restricted_from([allocation.project_id]))
+    pools = {i: pool for i, pool in snapshot.pools.items() if i not in hidden}
+    return replace(snapshot, pools=pools)
 
 
 class PoolDefragmentationView(ApplianceView):

@@ -90,6 +90,7 @@ def admit_gpu(*, gpu_id: UUID, pool_name: str | None, actor: str) -> None:
         "gpu.admitted",
         path=gpu.path,
         object_id=gpu_id,
+        project_id=pool.event_project,
         actor=actor,
         message=f"GPU {gpu.index} of {gpu.node.name} admitted to pool {pool.name}.",
     )

@@ -233,7 +233,8 @@ def update_known_gpu(node: Node, gpu: Gpu, report: ReportedGpu) -> None:
 
 
 def emit_gpu_event(gpu: Gpu, kind: str, message: str) -> None:
-    emit(kind, path=gpu.path, object_id=gpu.pk, message=message)
+    project_id = gpu.pool.event_project if gpu.pool else None
+    emit(kind, path=gpu.path, object_id=gpu.pk, project_id=project_id, message=message)
 
 
 def gpu_ids_by_uuid(node_id: UUID) -> dict[UUID, UUID]:

@@ -129,8 +129,17 @@ def update_gpu(
         messages["gpu.noted"] = f"Notes of {name} changed."
     if changed:
         Gpu.objects.filter(pk=gpu_id).update(version=F("version") + 1, **changed)
+    pools = [pool for pool in (gpu.pool, changed.get("pool")) if pool is not None]
+    project_id = next((p.event_project for p in pools if p.event_project), None)
     for kind, message in messages.items():
-        emit(kind, path=gpu.path, object_id=gpu.pk, actor=actor, message=message)
+        emit(
+            kind,
+            path=gpu.path,
+            object_id=gpu.pk,
+            project_id=project_id,
+            actor=actor,
+            message=message,
+        )
     change_log.record(Topic.GPU_CAPACITY, gpu_id)
     gpu.refresh_from_db()
     return gpu

@@ -10,6 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from appliance.accounts.permissions import can_somewhere, projects_with
+from appliance.db.change_log import NO_ID
 from appliance.db.identifiers import uuid7
 from appliance.pools.isolation import IsolationLevel
 from appliance.pools.subject_kind import SubjectKind
@@ -86,6 +87,14 @@ class Pool(models.Model):
         """Projects whose members may view and use the pool; None: all."""
         return frozenset(map(UUID, self.project_ids)) or None
 
+    @property
+    def event_project(self) -> UUID | None:
+        """Project of events that name the pool.
+
+        Those of a restricted pool have none that exists, so only appliance-wide roles show them.
+        """
+        return NO_ID if self.project_ids else None
+
 
 class QuotaQuerySet(models.QuerySet["Quota"]):
     def visible_to(self, user: User) -> QuotaQuerySet:
@@ -124,7 +133,8 @@ class Quota(models.Model):
 
 class ReservationQuerySet(models.QuerySet["Reservation"]):
     def visible_to(self, user: User) -> ReservationQuerySet:
-        return self if can_somewhere(user, "pools.view") else self.none()
+        """Exclude reservations in pools that are restricted to projects of other users."""
+        return self.filter(pool__in=Pool.objects.visible_to(user))
 
 
 class Reservation(models.Model):

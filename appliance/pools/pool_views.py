@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -12,7 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
-from appliance.accounts.models import Project
+from appliance.accounts.models import Project, User
+from appliance.accounts.permissions import projects_with
 from appliance.activity.idempotency import idempotent
 from appliance.api.fields import LineField, NameField
 from appliance.api.filters import reject_unknown_parameters
@@ -28,15 +30,21 @@ POLICIES = ("pack", "spread", "model_affinity", "exclusive")
 MAX_SECONDS = 366 * 86400
 
 
-def pool_names() -> dict[str, str]:
-    return {str(pk): name for pk, name in Pool.objects.values_list("pk", "name")}
+def visible_names(user: User) -> dict[str, dict[str, str]]:
+    """Return the names of the pools and projects that the user may view, by id."""
+    projects = projects_with(user, "pools.view")
+    rows = Project.objects.all() if projects is None else Project.objects.filter(pk__in=projects)
+    return {
+        "pools": {str(pk): name for pk, name in named(Pool.objects.visible_to(user))},
+        "projects": {str(pk): name for pk, name in named(rows)},
+    }
 
 
-def project_names() -> dict[str, str]:
-    return {str(pk): name for pk, name in Project.objects.values_list("pk", "name")}
+def named(rows: QuerySet[Any]) -> QuerySet[Any, Any]:
+    return rows.values_list("pk", "name")
 
 
-# For lists, the context provides the names as `pools` and `projects`.
+# The context has the names that the caller may view (`visible_names`).
 class PoolSerializer(serializers.ModelSerializer[Pool]):
     policies = serializers.ListField(
         child=serializers.ChoiceField(POLICIES),
@@ -70,13 +78,11 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
         )
 
     def get_fallbacks(self, pool: Pool) -> list[str]:
-        names = self.context.get("pools") or pool_names()
+        names = self.context["pools"]
         return [names[f] for f in pool.fallbacks if f in names]
 
     def get_projects(self, pool: Pool) -> list[str]:
-        if not pool.project_ids:
-            return []
-        names = self.context.get("projects") or project_names()
+        names = self.context["projects"]
         return sorted(names[p] for p in pool.project_ids if p in names)
 
 
@@ -144,7 +150,7 @@ class PoolListView(ApplianceView):
         reject_unknown_parameters(request, [])
         page = CursorPagination()
         rows = page.paginate_queryset(Pool.objects.visible_to(request_user(request)), request)
-        names = {"pools": pool_names(), "projects": project_names()}
+        names = visible_names(request_user(request))
         return page.get_paginated_response(PoolSerializer(rows, many=True, context=names).data)
 
     @extend_schema(request=PoolRequestSerializer, responses={201: PoolSerializer})
@@ -161,7 +167,8 @@ class PoolListView(ApplianceView):
                 settings=services.PoolSettings(**values),
                 actor=request_user(request).username,
             )
-            return 201, to_json_types(PoolSerializer(pool).data)
+            names = visible_names(request_user(request))
+            return 201, to_json_types(PoolSerializer(pool, context=names).data)
 
         return idempotent(request, effect)
 
@@ -177,7 +184,9 @@ class PoolView(ApplianceView):
     def get(self, request: Request, pool_id: UUID) -> Response:
         """Return one pool."""
         pool = get_object_or_404(Pool.objects.visible_to(request_user(request)), pk=pool_id)
-        return Response(PoolSerializer(pool).data, headers={"ETag": f'"{pool.version}"'})
+        names = visible_names(request_user(request))
+        content = PoolSerializer(pool, context=names).data
+        return Response(content, headers={"ETag": f'"{pool.version}"'})
 
     @extend_schema(request=PoolSettingsSerializer, responses=PoolSerializer)
     def patch(self, request: Request, pool_id: UUID) -> Response:
@@ -191,7 +200,8 @@ class PoolView(ApplianceView):
             settings=services.PoolSettings(**form.validated_data),
             actor=request_user(request).username,
         )
-        return Response(PoolSerializer(changed).data)
+        names = visible_names(request_user(request))
+        return Response(PoolSerializer(changed, context=names).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pool_id: UUID) -> Response:

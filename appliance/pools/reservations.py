@@ -53,6 +53,7 @@ def create_reservation(
         "reservation.created",
         path=row.path,
         object_id=row.pk,
+        project_id=row.pool.event_project,
         actor=actor,
         message=f"Reservation {name} created: {gpu_count} x {percent} % of pool {pool}, {period}.",
     )
@@ -68,6 +69,7 @@ def delete_reservation(*, reservation_id: UUID, actor: str) -> None:
         "reservation.deleted",
         path=path,
         object_id=reservation_id,
+        project_id=row.pool.event_project,
         actor=actor,
         message=f"Reservation {row.name} deleted.",
     )

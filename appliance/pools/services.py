@@ -56,10 +56,9 @@ def create_pool(*, name: str, settings: PoolSettings, actor: str) -> Pool:
         raise ApplianceError(
             Code.CONFLICT, f"A pool named {name} already exists. Choose another name."
         ) from None
+    if columns := changed_columns(pool, settings):
+        save_columns(pool, columns)
     emit_pool_event(pool, "pool.created", f"Pool {name} created.", actor)
-    if changed_columns(pool, settings):
-        update_pool(pool_id=pool.pk, settings=settings, actor=actor)
-        pool.refresh_from_db()
     return pool
 
 
@@ -109,6 +108,7 @@ def delete_pool(*, pool: Pool, actor: str) -> None:
         "pool.deleted",
         path=pool.path,
         object_id=None,
+        project_id=pool.event_project,
         actor=actor,
         message=f"Pool {pool.name} deleted.",
     )
@@ -152,4 +152,11 @@ def find_pool(name: str) -> Pool:
 
 
 def emit_pool_event(pool: Pool, kind: str, message: str, actor: str) -> None:
-    emit(kind, path=pool.path, object_id=pool.pk, actor=actor, message=message)
+    emit(
+        kind,
+        path=pool.path,
+        object_id=pool.pk,
+        project_id=pool.event_project,
+        actor=actor,
+        message=message,
+    )

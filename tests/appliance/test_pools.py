@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from appliance.accounts.models import User
 from appliance.activity.consumers import scope_of
@@ -73,6 +75,40 @@ def test_restricted_pool_is_hidden_from_other_projects(
     assert scope_of(cast.alice).sees(privilege, audience) and not scope_of(cast.charlie).sees(
         privilege, audience
     )
+
+
+@pytest.mark.django_db
+def test_name_of_a_restricted_pool_is_hidden_from_other_projects(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node, olga, charlie = add_node(gpus=2), client_of(cast.olga), client_of(cast.charlie)
+    physics = create(olga, projects=["default"])
+    gpu = node.gpus.order_by("index")[0]
+    olga.patch(f"/api/v1/gpus/{gpu.pk}", {"pool": "physics", "notes": "x"}, format="json")
+    default = next(p for p in body(olga.get("/api/v1/pools"))["items"] if p["name"] == "default")
+    olga.patch(f"/api/v1/pools/{default['id']}", {"fallbacks": ["physics"]}, format="json")
+    olga.patch(f"/api/v1/pools/{physics['id']}", {"network": "fast"}, format="json")
+    reserved = {"name": "r", "pool": "physics", "project": "default", "gpu_count": 1}
+    times = {
+        f: timezone.now() + timedelta(days=n) for n, f in enumerate(("starts_at", "ends_at"), 8)
+    }
+    made = olga.post("/api/v1/reservations", reserved | times, format="json")
+    assert made.status_code == 201, body(made)
+    wanted = {"percent": 100, "project": "elsewhere"}
+    asked = [body(charlie.post("/api/v1/allocations", wanted, format="json")) for _ in range(2)]
+    assert asked[1]["state"] == "queued"
+    paths = [
+        "pools",
+        f"pools/{default['id']}",
+        "reservations",
+        "events?limit=500",
+        f"allocations/{asked[1]['id']}/explanation",
+    ]
+    shown = {p: charlie.get(f"/api/v1/{p}") for p in paths}
+    assert {p: r.status_code for p, r in shown.items()} == dict.fromkeys(paths, 200)
+    assert [p for p, r in shown.items() if b"physics" in r.content] == []
+    seen = {p: client_of(cast.vera).get(f"/api/v1/{p}").content for p in paths[:4]}
+    assert [p for p, content in seen.items() if b"physics" not in content] == []
 
 
 @pytest.mark.django_db
