@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -15,6 +14,8 @@
 namespace busbar::control {
 
 namespace {
+constexpr int kBacklog = 64;
+
 // Waits until a call on the socket can succeed. False at the deadline.
 bool wait_until_ready(int fd, short events, int64_t deadline_ms) {
   pollfd p{fd, events, 0};
@@ -57,24 +58,29 @@ bool receive_all(int fd, void* p, size_t n, int64_t deadline_ms) {
   }
   return true;
 }
-
-// Returns the first descriptor of a message; -1 if there is none. Closes all others.
-int take_descriptor(msghdr& m) {
-  int taken = -1;
-  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    for (size_t at = 0; at + sizeof(int) <= c->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(c) + at, sizeof fd);
-      if (taken < 0)
-        taken = fd;
-      else
-        ::close(fd);
-    }
-  }
-  return taken;
-}
 }  // namespace
+
+void AttachedDescriptor::attach(msghdr& m, int fd) {
+  receive_in(m);
+  cmsghdr* c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
+}
+
+void AttachedDescriptor::receive_in(msghdr& m) {
+  m.msg_control = room_;
+  m.msg_controllen = CMSG_LEN(sizeof(int));  // padding would be room for a second one
+}
+
+int AttachedDescriptor::take(msghdr& m) const {
+  cmsghdr* c = CMSG_FIRSTHDR(&m);
+  if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) return -1;
+  int fd;
+  std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
+  return fd;
+}
 
 bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attached,
                   int64_t deadline_ms) {
@@ -83,16 +89,8 @@ bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attac
   msghdr m{};
   m.msg_iov = &io;
   m.msg_iovlen = 1;
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-  if (attached >= 0) {
-    m.msg_control = room;
-    m.msg_controllen = sizeof room;
-    cmsghdr* c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(c), &attached, sizeof attached);
-  }
+  AttachedDescriptor space;
+  if (attached >= 0) space.attach(m, attached);
   ssize_t n = call_until(fd, POLLOUT, deadline_ms,
                          [&](int flags) { return sendmsg(fd, &m, flags | MSG_NOSIGNAL); });
   return n == (ssize_t)sizeof h && send_all(fd, body, bytes, deadline_ms);
@@ -104,12 +102,11 @@ bool receive_message(int fd, Header& h, void* body, uint32_t room, int* attached
   msghdr m{};
   m.msg_iov = &io;
   m.msg_iovlen = 1;
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  m.msg_control = space;
-  m.msg_controllen = sizeof space;
+  AttachedDescriptor space;
+  space.receive_in(m);
   ssize_t n = call_until(fd, POLLIN, deadline_ms,
                          [&](int flags) { return recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC); });
-  int got = n > 0 ? take_descriptor(m) : -1;
+  int got = n > 0 ? space.take(m) : -1;
   bool ok = n > 0 && receive_all(fd, (char*)&h + n, sizeof h - (size_t)n, deadline_ms) &&
             h.body_bytes <= room && receive_all(fd, body, h.body_bytes, deadline_ms);
   if (attached && ok)
@@ -119,7 +116,7 @@ bool receive_message(int fd, Header& h, void* body, uint32_t room, int* attached
   return ok;
 }
 
-static bool address_of(const char* path, sockaddr_un& a) {
+bool address_of(const char* path, sockaddr_un& a) {
   a = {};
   a.sun_family = AF_UNIX;
   if (std::strlen(path) >= sizeof a.sun_path) return false;
@@ -132,16 +129,22 @@ bool peer_of(int fd, ucred& peer) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0;
 }
 
-int listen_at(const char* path) {
+int bind_at(const char* path, int type) {
   sockaddr_un a;
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
   unlink(path);
   mode_t before = umask(0177);
-  bool ok = fd >= 0 && address_of(path, a) && bind(fd, (sockaddr*)&a, sizeof a) == 0 &&
-            listen(fd, 64) == 0;
+  bool ok = fd >= 0 && address_of(path, a) && bind(fd, (sockaddr*)&a, sizeof a) == 0;
   umask(before);
   if (ok) return fd;
   if (fd >= 0) ::close(fd);
+  return -1;
+}
+
+int listen_at(const char* path) {
+  int fd = bind_at(path, SOCK_STREAM);
+  if (fd < 0 || listen(fd, kBacklog) == 0) return fd;
+  ::close(fd);
   return -1;
 }
 

@@ -5,6 +5,7 @@
 // Thread safety: the functions are for any thread; a connection belongs to one thread at a time.
 #pragma once
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cstdint>
 
@@ -16,6 +17,8 @@ constexpr uint32_t kMaxAllocations = 1024;
 constexpr uint32_t kMaxKeys = 4;
 constexpr uint32_t kMaxMessageBytes = 4u << 20;
 constexpr uint32_t kMaxPathBytes = 512;
+// Ends of the names of a session's sockets: for requests, and for the offers of other sessions.
+constexpr char kControlSocket[] = ".sock", kOffersSocket[] = ".offers";
 
 struct Header {
   uint32_t body_bytes;
@@ -35,7 +38,7 @@ enum class Kind : uint32_t {
   attach = 201,       // empty, with the socket of a bulk connection
   status = 202,       // empty; replied to with SessionStatus
   end = 203,          // EndReason
-  share = 204,        // wire::IpcToken, between session servers; the reply carries a descriptor
+  share = 204,        // wire::IpcToken, on an offered connection; the reply carries a descriptor
   account = 205,      // empty, with the session's connection to its ledger (ledger_messages.h)
   ledger_page = 206,  // the first message on that connection: LedgerPlace, with a descriptor
   meeting = 207,      // empty, with a connection to the client's socket for shared memory
@@ -109,14 +112,16 @@ struct SessionStart {
   Partition partition[wire::kMaxDevices];
   char image_folder[kMaxPathBytes], driver[kMaxPathBytes], socket_folder[kMaxPathBytes];
 };
-// The reply to SessionStart. `shared` is 1 if the client is on this machine and was met.
+// The reply to SessionStart, sent before the server reads a byte of its client. `shared` is 1 if
+// the client is on this machine and was met. `isolation` has the server's own measures: bits of
+// Isolation.
 struct SessionReady {
-  uint32_t shared, bytes;
+  uint32_t shared, bytes, isolation, reserved;
   uint8_t description[wire::kMaxDescriptionBytes];
 };
+// Native code of a client may have changed all values.
 struct SessionStatus {
   uint64_t bytes_in, bytes_out, launches;
-  uint32_t isolation, running;
 };
 struct EndReason {
   char text[104];
@@ -124,7 +129,7 @@ struct EndReason {
 
 static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 568 && sizeof(Grants) == 200 &&
               sizeof(SessionRecord) == 696 && sizeof(KillSession) == 120 &&
-              sizeof(SessionStatus) == 32);
+              sizeof(SessionStatus) == 24);
 
 // A time of transport::now_ms(). Without a deadline the timeouts of the socket apply to each system
 // call.
@@ -137,8 +142,21 @@ bool send_message(int fd, Kind kind, const void* body, uint32_t bytes, int attac
 bool receive_message(int fd, Header& header, void* body, uint32_t room, int* attached_fd = nullptr,
                      int64_t deadline_ms = kNoDeadline);
 
-bool peer_of(int fd, ucred& peer);  // the process at the other end of a Unix socket
-int listen_at(const char* path);    // replaces a stale socket; -1 on failure
-int connect_to(const char* path);   // -1 on failure, and when the other side accepts too slowly
+// Room for the descriptor of a message.
+class AttachedDescriptor {
+ public:
+  void attach(msghdr& m, int fd);
+  void receive_in(msghdr& m);
+  int take(msghdr& m) const;  // the received descriptor; -1 if there is none
+
+ private:
+  alignas(cmsghdr) char room_[CMSG_SPACE(sizeof(int))] = {};
+};
+
+bool address_of(const char* path, sockaddr_un& a);  // false if the path is too long
+bool peer_of(int fd, ucred& peer);                  // the process at the other end of a Unix socket
+int bind_at(const char* path, int type);            // as listen_at(), without listening
+int listen_at(const char* path);                    // replaces a stale socket; -1 on failure
+int connect_to(const char* path);  // -1 on failure, and when the other side accepts too slowly
 
 }  // namespace busbar::control

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "control/descriptor_limit.h"
 #include "control/log.h"
 #include "launcher/agent_port.h"
 #include "launcher/client_port.h"
@@ -24,7 +24,6 @@ using namespace busbar;
 using namespace busbar::launcher;
 
 constexpr int kWatchMs = 500;
-constexpr rlim_t kDescriptors = 16'384;
 
 constexpr char kUsage[] =
     "usage: busbar-launcher --runtime DIR --agent-socket PATH --driver LIBRARY\n"
@@ -53,13 +52,6 @@ bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
       default: return false;
     }
   return !s.runtime.empty() && !agent_socket.empty() && !s.driver.empty();
-}
-
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= kDescriptors) return;
-  limit.rlim_cur = std::min<rlim_t>(kDescriptors, limit.rlim_max);
-  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // Returns a descriptor that becomes readable on SIGTERM and SIGINT.
@@ -101,7 +93,7 @@ int main(int argc, char** argv) {
   }
   signal(SIGPIPE, SIG_IGN);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);  // no process of this user reads the keys in memory
-  raise_descriptor_limit();
+  control::raise_descriptor_limit();
   int signals = block_stop_signals();
   static Ledgers ledgers(settings.runtime + "/ledgers");
   static LedgerPort ledger_port(ledgers);

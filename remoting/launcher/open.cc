@@ -123,7 +123,7 @@ void Sessions::add(const Session& s) {
 }
 
 // Takes over `violations`. Returns the end of the account's connection for the server, or -1.
-int Sessions::set_running(const std::string& id, int violations) {
+int Sessions::set_running(const std::string& id, uint32_t isolation, int violations) {
   std::lock_guard lock(mutex_);
   auto it = sessions_.find(id);
   if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::opening) {
@@ -132,6 +132,7 @@ int Sessions::set_running(const std::string& id, int violations) {
   }
   it->second.violations = violations;
   it->second.record.state = (uint32_t)SessionState::running;
+  it->second.record.isolation |= isolation;
   save(it->second);
   return connect_account(it->second);
 }
@@ -144,8 +145,8 @@ void Sessions::give_up(transport::Tls& tls, const Process& process, const char* 
 }
 
 // The session server has begun: sends it its account.
-void Sessions::send_account(const std::string& id, int violations, int server) {
-  int account = set_running(id, violations);
+void Sessions::send_account(const std::string& id, uint32_t isolation, int violations, int server) {
+  int account = set_running(id, isolation, violations);
   if (account < 0) return;
   control::send_message(server, control::Kind::account, nullptr, 0, account, 0);
   ::close(account);
@@ -166,7 +167,6 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     return give_up(tls, process, "no session key could be created");
   std::memcpy(start.key, key.data(), key.size());
   Session session = new_session(start, key, ticket, process.pid, request, client_address);
-  session.cage = process.cage;
   session.record.isolation = process.cage;  // until the session server reports its own measures
   session.exit_pipe = process.exit_pipe;
   add(session);
@@ -177,10 +177,10 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     ::close(process.fd);
     refuse(tls, kNotStarted,
            "the session server could not start; see the launcher's log on the node");
-    kill(process.pid, SIGKILL);
+    kill_process(session.pidfd);
     return;
   }
-  send_account(control::hex(start.id, 16), violations, process.fd);
+  send_account(control::hex(start.id, 16), ready->isolation, violations, process.fd);
   control::log_line("launcher", "session opened", control::hex(start.id, 16),
                     "pid " + std::to_string(process.pid) + ", allocation " +
                         control::hex(grant.allocation.id, 16));

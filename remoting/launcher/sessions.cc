@@ -48,10 +48,10 @@ Sessions::Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers,
   mkdir(settings.images().c_str(), 0700);
 }
 
-// The session server creates it, in a folder that all cages of the allocation have.
-std::string Sessions::socket_path(const control::SessionRecord& record) const {
+// The session server creates them, in a folder that all cages of the allocation have.
+std::string Sessions::socket_path(const control::SessionRecord& record, const char* kind) const {
   return settings_.runtime + "/sessions/" + hex(record.allocation, 16) + "/" + hex(record.id, 8) +
-         ".sock";
+         kind;
 }
 std::string Sessions::record_path(const uint8_t* id) const {
   return settings_.runtime + "/sessions/" + hex(id, 16) + ".record";
@@ -116,7 +116,8 @@ void Sessions::close_session(Session& s, const std::string& reason) {
   std::snprintf(s.record.reason, sizeof s.record.reason, "%s", reason.c_str());
   s.closed_boottime = boottime_seconds();
   unlink(record_path(s.record.id).c_str());
-  unlink(socket_path(s.record).c_str());
+  for (auto* kind : {control::kControlSocket, control::kOffersSocket})
+    unlink(socket_path(s.record, kind).c_str());
   for (int* fd : {&s.pidfd, &s.violations, &s.exit_pipe}) {
     if (*fd >= 0) ::close(*fd);
     *fd = -1;
@@ -241,7 +242,7 @@ std::vector<StatusQuery> Sessions::queries() {
 // Requires mutex_.
 void Sessions::update(const StatusQuery& answer) {
   auto it = std::find_if(sessions_.begin(), sessions_.end(), [&](auto& entry) {
-    return socket_path(entry.second.record) == answer.address.path;
+    return address_of(entry.second).path == answer.address.path;
   });
   if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::running) return;
   control::SessionRecord& record = it->second.record;
@@ -249,8 +250,6 @@ void Sessions::update(const StatusQuery& answer) {
   record.bytes_in = status.bytes_in;
   record.bytes_out = status.bytes_out;
   record.launches = status.launches;
-  record.isolation = status.isolation | it->second.cage;
-  it->second.has_reported = true;
 }
 
 std::vector<control::SessionRecord> Sessions::list() {
@@ -271,8 +270,7 @@ uint32_t Sessions::isolation() {
   std::lock_guard lock(mutex_);
   uint32_t layers = newest_layers_;
   for (auto& [id, s] : sessions_)
-    if (s.record.state == (uint32_t)SessionState::running && s.has_reported)
-      layers &= s.record.isolation;
+    if (s.record.state == (uint32_t)SessionState::running) layers &= s.record.isolation;
   return layers;
 }
 

@@ -31,15 +31,13 @@ struct Session {
   uint64_t start_time = 0;  // of the process: a pid alone may belong to a later process
   uint64_t fence_epoch = 0;
   uint64_t fence_counter = 0;
-  uint32_t cage = 0;             // measures of the spawner: bits of control::Isolation
   int32_t pidfd = -1;            // in memory only
   int32_t exit_pipe = -1;        // gets the exit status, in memory only
   int32_t violations = -1;       // descriptor of launcher/violations.h, in memory only
   uint64_t closed_boottime = 0;  // CLOCK_BOOTTIME, in seconds
   uint64_t bulk_counter = 0;     // of the newest bulk connection
   transport::Secret attach_key{};
-  int64_t kill_at_ms = 0;     // of transport::now_ms(), in memory only; 0: it may continue
-  bool has_reported = false;  // its server has told its own measures, in memory only
+  int64_t kill_at_ms = 0;  // of transport::now_ms(), in memory only; 0: it may continue
 };
 
 class Sessions {
@@ -97,9 +95,9 @@ class Sessions {
   control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request,
                                       bool caged) const;
   void add(const Session& s);
-  int set_running(const std::string& id, int violations);
+  int set_running(const std::string& id, uint32_t isolation, int violations);
   static void give_up(transport::Tls& tls, const Process& process, const char* reason);
-  void send_account(const std::string& id, int violations, int server);
+  void send_account(const std::string& id, uint32_t isolation, int violations, int server);
   void save(const Session& s) const;
   void update_charges(Session& s);
   int connect_account(const Session& s);
@@ -112,9 +110,9 @@ class Sessions {
   void update(const StatusQuery& answer);
   void adopt_record(const std::string& path, unsigned& adopted);
   SessionAddress address_of(const Session& s) const {
-    return {socket_path(s.record), (pid_t)s.record.pid};
+    return {socket_path(s.record, control::kControlSocket), (pid_t)s.record.pid};
   }
-  std::string socket_path(const control::SessionRecord& record) const;
+  std::string socket_path(const control::SessionRecord& record, const char* kind) const;
   std::string record_path(const uint8_t* id) const;
   const Settings& settings_;
   Grants& grants_;

@@ -11,6 +11,7 @@
 
 #include "control/log.h"
 #include "control/messages.h"
+#include "control/offers.h"
 #include "server/ipc.h"
 #include "transport/clock.h"
 #include "transport/session_keys.h"
@@ -33,7 +34,7 @@ int64_t message_deadline() {
 
 bool send_status(const ControlServer& c, int fd) {
   Session& s = c.session;
-  control::SessionStatus status{s.link.bytes_in(), s.link.bytes_out(), s.launches, c.isolation, 1};
+  control::SessionStatus status{s.link.bytes_in(), s.link.bytes_out(), s.launches};
   return control::send_message(fd, Kind::ok, &status, sizeof status, -1, message_deadline());
 }
 
@@ -81,14 +82,11 @@ void share_memory(const ControlServer& c, int fd, const wire::IpcToken& token) {
 }
 
 // Serves one connection until it ends or breaks the protocol.
-void serve(const ControlServer& c, int fd) {
-  union {
-    control::EndReason reason;
-    wire::IpcToken token;
-  } body{};
+void serve_requests(const ControlServer& c, int fd) {
+  control::EndReason reason{};
   control::Header h;
   int attached = -1;
-  while (control::receive_message(fd, h, &body, sizeof body, &attached, message_deadline())) {
+  while (control::receive_message(fd, h, &reason, sizeof reason, &attached, message_deadline())) {
     if (h.kind == (uint32_t)Kind::status) {
       if (!send_status(c, fd)) break;
     } else if (h.kind == (uint32_t)Kind::attach && attached >= 0) {
@@ -97,27 +95,49 @@ void serve(const ControlServer& c, int fd) {
     } else if (h.kind == (uint32_t)Kind::account && attached >= 0) {
       c.session.account.connect(attached);
       attached = -1;
-    } else if (h.kind == (uint32_t)Kind::share && h.body_bytes == sizeof body.token) {
-      share_memory(c, fd, body.token);
     } else if (h.kind == (uint32_t)Kind::end) {
-      end_session(c, body.reason);
+      end_session(c, reason);
     }
     if (attached >= 0) close(attached);
   }
 }
-}  // namespace
 
-void start_control_server(const ControlServer& server) {
-  std::thread([server] {
+// Serves one request of another session of the allocation.
+void serve_offer(const ControlServer& c, int fd) {
+  control::Header h;
+  wire::IpcToken token;
+  if (control::receive_message(fd, h, &token, sizeof token, nullptr, message_deadline()) &&
+      h.kind == (uint32_t)Kind::share && h.body_bytes == sizeof token)
+    share_memory(c, fd, token);
+}
+
+// Serves the connections that `next` returns on a thread of its own.
+void serve(const ControlServer& c, int (*next)(const ControlServer&),
+           void (*serve_connection)(const ControlServer&, int)) {
+  std::thread([=] {
     for (;;) {
-      int fd = accept4(server.listener, nullptr, nullptr, SOCK_CLOEXEC);
+      int fd = next(c);
       ucred peer{};
       if (fd < 0) continue;
-      if (control::peer_of(fd, peer) && (peer.uid == server.launcher || peer.uid == geteuid()))
-        serve(server, fd);
+      if (control::peer_of(fd, peer) && (peer.uid == c.launcher || peer.uid == geteuid()))
+        serve_connection(c, fd);
       close(fd);
     }
   }).detach();
+}
+
+int accept_connection(const ControlServer& c) {
+  return accept4(c.listener, nullptr, nullptr, SOCK_CLOEXEC);
+}
+
+int take_offer(const ControlServer& c) {
+  return control::take_offer(c.offers);
+}
+}  // namespace
+
+void start_control_server(const ControlServer& server) {
+  serve(server, accept_connection, serve_requests);
+  serve(server, take_offer, serve_offer);
 }
 
 void end_process(const std::string& reason, int code) {

@@ -1,6 +1,6 @@
-// The control socket of a session server. The launcher, this one or one that is started later,
-// reads the status, passes bulk connections and ends the session; other session servers of the
-// allocation request shared memory.
+// The sockets of a session server for requests. The launcher, this one or one that is started
+// later, reads the status, passes bulk connections and ends the session; other session servers of
+// the allocation offer connections on which they request shared memory.
 #pragma once
 #include <sys/types.h>
 
@@ -13,15 +13,14 @@
 namespace busbar::server {
 
 struct ControlServer {
-  int listener;
+  int listener, offers;
   Session& session;
   Executor& executor;
   transport::Secret key;  // of the session's TLS
-  uint32_t isolation;     // bits of control::SessionStatus
   uid_t launcher;         // its user, as this process sees it
 };
 
-// Serves the socket on a thread of its own until the process ends.
+// Serves each socket on a thread of its own until the process ends.
 void start_control_server(const ControlServer& server);
 
 // Ends the process at once: threads may still wait for the driver, and the kernel frees everything.

@@ -1,5 +1,5 @@
 // Memory of one session in another session of the same allocation. The driver exports it as a
-// descriptor, which the session servers pass through their control sockets. Each session that maps
+// descriptor, which the session servers pass through offered connections. Each session that maps
 // it is charged, because the memory exists until the last one unmaps it.
 #include "server/ipc.h"
 
@@ -10,6 +10,7 @@
 
 #include "control/hex.h"
 #include "control/messages.h"
+#include "control/offers.h"
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/session.h"
@@ -23,8 +24,9 @@ constexpr int kReplyMs = 5000;
 
 // Requests the descriptor from the session server that owns the memory; -1 if it refuses.
 int request_memory(Session& s, const wire::IpcToken& token) {
-  std::string path = s.socket_folder + "/" + control::hex(token.session, 8) + ".sock";
-  int fd = control::connect_to(path.c_str()), memory = -1;
+  std::string path =
+      s.socket_folder + "/" + control::hex(token.session, 8) + control::kOffersSocket;
+  int fd = control::offer_to(path.c_str(), kReplyMs), memory = -1;
   if (fd < 0) return -1;
   int64_t deadline_ms = transport::now_ms() + kReplyMs;
   control::Header h;

@@ -10,6 +10,7 @@
 
 #include "control/hex.h"
 #include "control/messages.h"
+#include "control/offers.h"
 #include "server/control_server.h"
 #include "server/executor.h"
 #include "server/kernel_output.h"
@@ -65,22 +66,24 @@ bool find_devices(Driver& cu, const control::SessionStart& start, std::vector<De
   return true;
 }
 
+uint32_t isolation_bits(const Isolation& i) {
+  return (i.seccomp ? control::kSeccomp : 0u) | (i.no_new_privs ? control::kNoNewPrivs : 0u) |
+         (i.resource_limits ? control::kResourceLimits : 0u);
+}
+
 // Sends the description of the devices to the launcher, which passes it to the client, and the
-// descriptor of Isolation, which only the launcher keeps.
-bool report_ready(bool shared, const std::string& description, int violations) {
+// measures with the descriptor of Isolation, which only the launcher keeps.
+bool report_ready(bool shared, const std::string& description, const Isolation& isolation) {
   static control::SessionReady ready{};
   ready.shared = shared;
+  ready.isolation = isolation_bits(isolation);
   ready.bytes = (uint32_t)description.size();
   if (description.size() > sizeof ready.description) return false;
   std::memcpy(ready.description, description.data(), description.size());
   return control::send_message(
       kStartFd, control::Kind::ok, &ready,
-      (uint32_t)(offsetof(control::SessionReady, description) + description.size()), violations);
-}
-
-uint32_t isolation_bits(const Isolation& i) {
-  return (i.seccomp ? control::kSeccomp : 0u) | (i.no_new_privs ? control::kNoNewPrivs : 0u) |
-         (i.resource_limits ? control::kResourceLimits : 0u);
+      (uint32_t)(offsetof(control::SessionReady, description) + description.size()),
+      isolation.violations);
 }
 
 // Waits for the start message. Returns the client's connection; `meeting` gets a connection to its
@@ -141,9 +144,12 @@ std::vector<uint64_t> limits_of(const control::SessionStart& start) {
   static control::SessionStart start;
   int rendezvous = -1, client = receive_start(start, rendezvous);
   uid_t launcher = user_of_launcher();
-  std::string socket = start.socket_folder + ("/" + control::hex(start.id, 8)) + ".sock";
-  int listener = control::listen_at(socket.c_str());
-  if (listener < 0) end_process("the control socket cannot be created", kStartFailed);
+  std::string sockets = start.socket_folder + ("/" + control::hex(start.id, 8));
+  std::string control_path = sockets + control::kControlSocket;
+  std::string offers_path = sockets + control::kOffersSocket;
+  int listener = control::listen_at(control_path.c_str());
+  int offers = control::receive_offers_at(offers_path.c_str());
+  if (listener < 0 || offers < 0) end_process("the control socket cannot be created", kStartFailed);
   std::vector<DeviceState> devices;
   if (!loaded || !find_devices(cu, start, devices, error)) end_process(error, kNodeFailed);
   Account account(limits_of(start));
@@ -152,8 +158,9 @@ std::vector<uint64_t> limits_of(const control::SessionStart& start) {
   std::string description = describe_devices(
       cu, account, devices, {std::begin(start.free_addresses), std::end(start.free_addresses)});
   Isolation isolation = enter_sandbox(cu.software ? DriverKind::software_gpu : DriverKind::nvidia);
-  if (!report_ready(rendezvous >= 0, description, isolation.violations))
+  if (!report_ready(rendezvous >= 0, description, isolation))
     end_process("the launcher is gone", kStartFailed);
+  if (!limit_descriptors()) end_process("the descriptors cannot be limited", kStartFailed);
   if (isolation.violations >= 0) close(isolation.violations);
 
   Link* link = connect_client(client, rendezvous, key, account);
@@ -165,9 +172,9 @@ std::vector<uint64_t> limits_of(const control::SessionStart& start) {
   KernelOutput output(*link);
   session.output = &output;
   Executor executor(session);
-  start_control_server({listener, session, executor, key, isolation_bits(isolation), launcher});
+  start_control_server({listener, offers, session, executor, key, launcher});
   std::string reason = executor.run();
-  unlink(socket.c_str());
+  for (auto& path : {control_path, offers_path}) unlink(path.c_str());
   end_process(reason.empty() ? "the client closed the session" : reason, kOk);
 }
 

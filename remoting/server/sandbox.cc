@@ -14,11 +14,11 @@ namespace {
 constexpr rlim_t kMaxFiles = 4096;
 
 bool set_limits() {
-  rlimit none{0, 0}, files{kMaxFiles, kMaxFiles};
+  rlimit none{0, 0};
   bool ok = true;
   for (auto resource : {RLIMIT_CORE, RLIMIT_MSGQUEUE, RLIMIT_MEMLOCK})
     ok = setrlimit(resource, &none) == 0 && ok;
-  return setrlimit(RLIMIT_NOFILE, &files) == 0 && ok;
+  return ok;
 }
 
 bool restrict_calls(DriverKind driver, int& violations) {
@@ -30,6 +30,11 @@ bool restrict_calls(DriverKind driver, int& violations) {
          control::install_filter(session_filter(driver, SECCOMP_RET_KILL_PROCESS), 0) == 0;
 }
 }  // namespace
+
+bool limit_descriptors() {
+  rlimit files{kMaxFiles, kMaxFiles};
+  return setrlimit(RLIMIT_NOFILE, &files) == 0;
+}
 
 Isolation enter_sandbox(DriverKind driver) {
   Isolation i;

@@ -18,4 +18,8 @@ struct Isolation {
 // once, after the driver is initialised. A measure that fails is missing in the result.
 Isolation enter_sandbox(DriverKind driver);
 
+// Called after the last message with a descriptor to the launcher: the limit also counts those on
+// their way in all sockets of the user, so a session of the same user could prevent the message.
+bool limit_descriptors();
+
 }  // namespace busbar::server

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -28,8 +29,8 @@ const int kPermitted[] = {
     SYS_recvfrom, SYS_sendto, SYS_recvmsg, SYS_sendmsg, SYS_read, SYS_write, SYS_readv, SYS_writev,
     SYS_accept4, SYS_shutdown, SYS_getsockopt, SYS_setsockopt, SYS_getpeername, SYS_getsockname,
     // memory
-    SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_memfd_create,
-    SYS_ftruncate, SYS_mincore, SYS_membarrier,
+    SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_ftruncate, SYS_mincore,
+    SYS_membarrier,
     // files: what they reach is decided by the mounts of the cage
     SYS_openat, SYS_open, SYS_close, SYS_fstat, SYS_newfstatat, SYS_stat, SYS_lstat, SYS_statx,
     SYS_lseek, SYS_pread64, SYS_pwrite64, SYS_access, SYS_faccessat, SYS_faccessat2, SYS_readlink,
@@ -52,6 +53,20 @@ void add_threads(SystemCallFilter& f) {
   f.permit_values(SYS_prlimit64, 0, {0});
 }
 
+// Without connect(): on the client's TCP connection it would reach the network of the machine. The
+// C library calls it, for example to find the name of a user.
+void add_sockets(SystemCallFilter& f) {
+  f.permit_values(SYS_socket, 0, {AF_UNIX});
+  f.permit_values(SYS_socketpair, 0, {AF_UNIX});
+  f.refuse(SYS_connect, EACCES);
+}
+
+// Without pages of HugeTLB, which the machine has reserved for other programs.
+void add_memory(SystemCallFilter& f) {
+  f.permit_masked(SYS_mmap, 3, MAP_HUGETLB, {0});
+  f.permit_masked(SYS_memfd_create, 1, MFD_HUGETLB, {0});
+}
+
 // Without F_SETOWN and F_SETSIG, which send any signal to any process of the same user.
 void add_descriptors(SystemCallFilter& f) {
   f.permit_values(SYS_fcntl, 1,
@@ -69,15 +84,14 @@ void add_nvidia_ioctls(SystemCallFilter& f) {
 std::vector<sock_filter> session_filter(DriverKind kind, unsigned otherwise) {
   SystemCallFilter f(otherwise);
   for (int call : kPermitted) f.permit(call);
+  add_memory(f);
   add_threads(f);
   add_descriptors(f);
-  f.permit_values(SYS_socket, 0, {AF_UNIX});
-  f.permit(SYS_connect);
+  add_sockets(f);
   if (kind == DriverKind::nvidia) {
     add_nvidia_ioctls(f);
-    for (int call :
-         {SYS_sched_setaffinity, SYS_mlock, SYS_munlock, SYS_set_mempolicy, SYS_mbind,
-          SYS_get_mempolicy, SYS_pipe, SYS_socketpair, SYS_fadvise64, SYS_fallocate, SYS_mkdir})
+    for (int call : {SYS_sched_setaffinity, SYS_mlock, SYS_munlock, SYS_set_mempolicy, SYS_mbind,
+                     SYS_get_mempolicy, SYS_pipe, SYS_fadvise64, SYS_fallocate, SYS_mkdir})
       f.permit(call);
   } else {
     f.refuse(SYS_ioctl, ENOTTY);  // the C library asks whether a file is a terminal

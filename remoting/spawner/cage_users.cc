@@ -73,8 +73,10 @@ CageUsers::CageUsers(const std::string& range, const std::vector<std::string>& f
   CageUser user = take();
   available_ =
       user.name_space >= 0 && std::all_of(folders.begin(), folders.end(), [&](auto& folder) {
-        int tree = copy_mount({folder, "", true, false}, user.name_space);
-        if (tree >= 0) close(tree);
+        int source = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+        int tree = copy_mount({source, "", true, false}, user.name_space);
+        for (int fd : {source, tree})
+          if (fd >= 0) close(fd);
         return tree >= 0;
       });
   if (user.name_space >= 0) close(user.name_space);

@@ -30,8 +30,9 @@ class ControlGroups {
   bool can_create_cages() const;
   bool create_parents() const;
   void remove_parents() const;
-  std::vector<std::string>
-      parents_;  // groups in which those of cages are made; one for each hierarchy
+  // Groups in which those of cages are made; one for each hierarchy.
+  std::vector<std::string> parents_;
+  const std::string prefix_;  // of the groups of this object
   const uint64_t memory_bytes_;
 };
 

@@ -92,7 +92,8 @@ void FileTree::add_memory(const std::string& path) {
 
 void FileTree::add_processes() {
   add_folder("/proc");
-  (void)mount("proc", inside("/proc").c_str(), "proc", kPlain | MS_NOEXEC, nullptr);
+  // Read-only: a process of root writes the kernel's settings in it, even without capabilities.
+  (void)mount("proc", inside("/proc").c_str(), "proc", kPlain | MS_NOEXEC | MS_RDONLY, nullptr);
 }
 
 bool FileTree::enter() {
@@ -102,8 +103,8 @@ bool FileTree::enter() {
 }
 
 int copy_mount(const LateMount& m, int user_namespace) {
-  int tree =
-      (int)syscall(SYS_open_tree, AT_FDCWD, m.source.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  int tree = (int)syscall(SYS_open_tree, m.source, "",
+                          AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   mount_attr attr{};
   attr.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (m.writable ? 0 : MOUNT_ATTR_RDONLY) |
                   (m.executable ? 0 : MOUNT_ATTR_NOEXEC);

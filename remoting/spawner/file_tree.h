@@ -34,7 +34,8 @@ class FileTree {
 
 // A folder that a running cage gets.
 struct LateMount {
-  std::string source, target;
+  int source;  // a descriptor, because others may change the path
+  std::string target;
   bool writable, executable;
 };
 

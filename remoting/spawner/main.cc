@@ -16,6 +16,7 @@
 #include <cstring>
 #include <vector>
 
+#include "control/descriptor_limit.h"
 #include "control/log.h"
 #include "control/messages.h"
 #include "spawner/cache_trimmer.h"
@@ -119,6 +120,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   signal(SIGPIPE, SIG_IGN);
+  control::raise_descriptor_limit();
   int signals = block_signals();
   // Failpoint: a test shows that a node without cages says so.
   bool can_cage = !std::getenv("BUSBAR_FAILPOINT_NO_CAGES") && gain_namespace_rights();

@@ -14,8 +14,8 @@
 #include "control/messages.h"
 #include "softgpu/device/use_page.h"
 #include "spawner/file_tree.h"
-
-extern char** environ;
+#include "spawner/folders.h"
+#include "spawner/session_environment.h"
 
 namespace busbar::spawner {
 
@@ -41,18 +41,6 @@ std::string folder_of(const std::string& path) {
 std::string variable(const char* name, const std::string& otherwise) {
   const char* value = std::getenv(name);
   return value && *value ? value : otherwise;
-}
-
-// Returns the environment of this process with other values of some variables.
-std::vector<std::string> environment_with(std::initializer_list<std::string> changed) {
-  std::vector<std::string> list(changed);
-  for (char** e = environ; *e; ++e) {
-    std::string name = std::string(*e).substr(0, std::string(*e).find('=') + 1);
-    bool other = true;
-    for (auto& c : changed) other = other && c.rfind(name, 0) != 0;
-    if (other && name != "TMPDIR=") list.emplace_back(*e);
-  }
-  return list;
 }
 
 // Of the host memory of one session with its compiler: half of the machine's by default.
@@ -99,9 +87,8 @@ Sessions::Sessions(const Settings& settings, bool can_cage)
       devices_(
           variable("BUSBAR_SOFTGPU_DIR", "/dev/shm/busbar-softgpu-" + std::to_string(getuid()))),
       users_(can_cage ? variable("BUSBAR_CAGE_USERS", kUsers) : "",
-             make_folders({settings.runtime + "/cage", kernels_, devices_})) {
+             make_folders({settings.runtime + "/cage", kernels_})) {
   if (access(compiler_program_.c_str(), X_OK)) compiler_program_.clear();
-  chmod(devices_.c_str(), 0755);  // sessions read it
 }
 
 CageSettings Sessions::cage(const Session& session, int log, const std::vector<int>& groups) const {
@@ -118,17 +105,18 @@ CagedProcess Sessions::start_compiler(int socket, CageSettings cage) const {
   append(cage.shown, kCompilerPaths);
   cage.writes_kernels = true;
   cage.shown.push_back(folder_of(compiler_program_));
-  return start_caged(cage, {compiler_program_, "3"},
-                     environment_with({std::string("BUSBAR_SOFTGPU_CACHE=") + control::kCageKernels,
-                                       kPlainLog, "LD_PRELOAD=", "LD_LIBRARY_PATH="}),
-                     {socket}, true);
+  return start_caged(
+      cage, {compiler_program_, "3"},
+      session_environment({std::string("BUSBAR_SOFTGPU_CACHE=") + control::kCageKernels, kPlainLog,
+                           "LD_LIBRARY_PATH="}),
+      {socket}, true);
 }
 
 CagedProcess Sessions::start_server(int start_socket, int compiler_socket, int use_fd,
                                     CageSettings cage) const {
   cage.shown.push_back(folder_of(settings_.session_program));
   std::vector<int> inherited = {start_socket};
-  auto environment = environment_with({"BUSBAR_SOFTGPU_DIR=" + devices_, kPlainLog});
+  auto environment = session_environment({"BUSBAR_SOFTGPU_DIR=" + devices_, kPlainLog});
   if (compiler_socket >= 0) {
     inherited.push_back(compiler_socket);
     environment.push_back(std::string("BUSBAR_SOFTGPU_COMPILER_FD=") + kCompilerFd);
@@ -149,6 +137,13 @@ CagedProcess Sessions::start_server(int start_socket, int compiler_socket, int u
 control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
   Session session;
   session.exit_pipe = exit_pipe;
+  if (!compiler_program_.empty() && !make_public_folder(devices_)) {
+    control::log_line("spawner", "session not started",
+                      "the folder of the software GPUs is a link, or others can change it",
+                      "remove " + devices_ + " or set BUSBAR_SOFTGPU_DIR to another folder");
+    end(session);
+    return {};
+  }
   if (users_.available()) session.user = users_.take();
   if (users_.available() && session.user.name_space < 0) {
     control::log_line("spawner", "session not started", "all users of cages are taken",
@@ -181,28 +176,35 @@ control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
 control::SpawnReply Sessions::open(const control::SpawnRequest& request) {
   auto it = sessions_.find((pid_t)request.pid);
   if (it == sessions_.end()) return {};
-  std::string tenant = control::hex(request.tenant, 16);
-  std::string sockets = settings_.runtime + "/sessions/" + control::hex(request.allocation, 16);
-  std::string images = settings_.images() + "/" + tenant, kernels = kernels_ + "/" + tenant;
   const Session& s = it->second;
+  control::SpawnReply reply{request.pid, s.server.isolation};
+  std::string tenant = control::hex(request.tenant, 16);
+  int sockets = open_below(settings_.runtime, "sessions/" + control::hex(request.allocation, 16),
+                           settings_.runtime);
+  int images = open_below(settings_.image_base(), "images/" + tenant, settings_.runtime);
+  int kernels = s.compiler.pid > 0 ? open_below(kernels_, tenant, settings_.runtime) : -1;
   std::vector<LateMount> mounts = {{sockets, control::kCageSockets, true, false},
                                    {images, control::kCageImages, true, false}};
-  if (s.compiler.pid > 0) mounts.push_back({kernels, control::kCageKernels, false, true});
-  for (auto& m : mounts) mkdir(m.source.c_str(), 0700);
-  control::SpawnReply reply{request.pid, s.server.isolation};
-  if (s.server.mount_namespace < 0) return reply;
-  bool shown = show_folders(s.server, s.user, mounts);
-  if (s.compiler.pid > 0)
-    shown &= show_folders(s.compiler, s.user, {{kernels, control::kCageKernels, true, true}});
+  std::vector<LateMount> of_compiler;
+  if (s.compiler.pid > 0) {
+    mounts.push_back({kernels, control::kCageKernels, false, true});
+    of_compiler.push_back({kernels, control::kCageKernels, true, true});
+  }
+  bool shown = s.server.mount_namespace < 0 ||
+               (show_folders(s.server, s.user, mounts) &&
+                (of_compiler.empty() || show_folders(s.compiler, s.user, of_compiler)));
+  close_all({sockets, images, kernels});
   if (shown) return reply;
   control::log_line("spawner", "session not opened", "the folders of its tenant cannot be shown",
-                    kernels);
+                    "make them folders of the launcher's user in " + settings_.runtime + ", " +
+                        settings_.images() + " and " + kernels_);
   return {};
 }
 
 // Ends the compiler and releases what the session had. Its server has ended or was not started.
 void Sessions::end(Session& s) {
-  if (s.compiler.pid > 0 && kill(s.compiler.pid, SIGKILL) == 0) waitpid(s.compiler.pid, nullptr, 0);
+  // The end of a large process takes long: reap() collects it.
+  if (s.compiler.pid > 0) kill(s.compiler.pid, SIGKILL);
   unlink(s.use_file.c_str());
   close_all({s.exit_pipe, s.server.mount_namespace, s.server.root, s.compiler.mount_namespace,
              s.compiler.root, s.user.name_space});

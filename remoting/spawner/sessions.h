@@ -18,7 +18,8 @@ struct Settings {
   std::string runtime, session_program, driver;
   std::string cache;  // persistent folder of module images; empty: they are kept in `runtime`
 
-  std::string images() const { return (cache.empty() ? runtime : cache) + "/images"; }
+  const std::string& image_base() const { return cache.empty() ? runtime : cache; }
+  std::string images() const { return image_base() + "/images"; }
 };
 
 class Sessions {

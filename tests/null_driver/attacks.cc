@@ -20,11 +20,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <iomanip>
 #include <map>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 namespace {
+constexpr int kMostDescriptors = 256;
+
 int result_of(long value) {
   return value < 0 ? errno : 0;
 }
@@ -163,6 +168,122 @@ int connect_tcp(const std::string& port) {
   return result;
 }
 
+bool is_tcp(int fd) {
+  int domain = 0, type = 0;
+  socklen_t n = sizeof domain;
+  return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain != AF_UNIX &&
+         getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_STREAM;
+}
+
+// Makes the client's TCP connection, which belongs to the network of the machine, one to a port of
+// this machine. The session loses its client, so the other end of the new connection tells whether
+// it worked.
+int reconnect_client(const std::string& port) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons((uint16_t)std::stoi(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr nowhere{};
+  nowhere.sa_family = AF_UNSPEC;
+  int result = ENOENT;
+  for (int fd = 0; fd < kMostDescriptors && result; ++fd) {
+    if (!is_tcp(fd)) continue;
+    (void)!connect(fd, &nowhere, sizeof nowhere);
+    result = result_of(connect(fd, (sockaddr*)&to, sizeof to));
+    // It connects, too, where a rule against connect() is in force.
+    if (result) result = result_of(sendto(fd, "x", 1, MSG_FASTOPEN, (sockaddr*)&to, sizeof to));
+  }
+  return result;
+}
+
+// Uses a page that the machine has reserved for other programs.
+int use_huge_page(const std::string&) {
+  constexpr size_t kBytes = 2 << 20;
+  void* p = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+                 -1, 0);
+  if (p == MAP_FAILED) return errno;
+  munmap(p, kBytes);
+  return 0;
+}
+
+// Searches the environment for a variable.
+int find_variable(const std::string& name) {
+  std::ifstream file("/proc/self/environ");
+  for (std::string entry; std::getline(file, entry, '\0');)
+    if (entry.starts_with(name + "=")) return 0;
+  return ENOENT;
+}
+
+int find_listener() {
+  for (int fd = 0; fd < kMostDescriptors; ++fd) {
+    int listens = 0;
+    socklen_t n = sizeof listens;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &n) == 0 && listens) return fd;
+  }
+  return -1;
+}
+
+// Answers the launcher's requests for the status in place of the session server, with bytes of
+// ones. Takes the control socket away from it.
+int lie_about_status(const std::string&) {
+  struct {
+    uint32_t bytes, kind;
+    uint64_t values[3];
+  } reply{sizeof reply.values, 100, {}};
+  std::memset(reply.values, 0xff, sizeof reply.values);
+  int listener = find_listener(), taken = dup(listener);
+  if (taken < 0 || dup2(STDIN_FILENO, listener) < 0) return errno;
+  std::thread([taken, reply] {
+    for (int fd; (fd = accept4(taken, nullptr, nullptr, SOCK_CLOEXEC)) >= 0 || errno == EINTR;)
+      (void)!send(fd, &reply, sizeof reply, MSG_NOSIGNAL);  // the socket stays open
+  }).detach();
+  return 0;
+}
+
+// Sends COUNT times standard input as a descriptor.
+int send_input(int socket, int count) {
+  std::vector<int> attached((size_t)count, STDIN_FILENO);
+  std::vector<char> room(CMSG_SPACE(attached.size() * sizeof(int)));
+  char byte = 0;
+  iovec io{&byte, 1};
+  msghdr m{nullptr, 0, &io, 1, room.data(), room.size(), 0};
+  cmsghdr* c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(attached.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(c), attached.data(), attached.size() * sizeof(int));
+  return result_of(sendmsg(socket, &m, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+// Sends COUNT descriptors to whatever is behind each socket.
+int send_descriptors(const std::string& count) {
+  for (int fd = 0; fd < kMostDescriptors; ++fd) {
+    int domain = 0;
+    socklen_t n = sizeof domain;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) || domain != AF_UNIX) continue;
+    for (int i = 0; i < std::stoi(count); ++i) send_input(fd, 1);
+  }
+  return 0;
+}
+
+// Keeps as many descriptors as its user may have on their way in sockets.
+int keep_descriptors_on_their_way(const std::string&) {
+  constexpr int kMostInMessage = 253;
+  int pair[2];
+  for (int result = 0;;) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return errno;
+    while ((result = send_input(pair[0], kMostInMessage)) == 0) continue;
+    if (result == ETOOMANYREFS) return 0;
+    if (result != EAGAIN) return result;  // this socket is full
+  }
+}
+
+// Waits until a file exists.
+int wait_for_file(const std::string& path) {
+  while (access(path.c_str(), F_OK)) poll(nullptr, 0, 10);
+  return 0;
+}
+
 int mount_at(const std::string& folder) {
   return result_of(mount("attack", folder.c_str(), "tmpfs", 0, nullptr));
 }
@@ -179,9 +300,8 @@ int fork_children(const std::string& count) {
 
 // Opens a path of the machine below every descriptor, also by way of /proc.
 int read_below_descriptors(const std::string& path) {
-  constexpr int kMost = 256;
   int result = ENOENT;
-  for (int fd = 0; fd < kMost && result; ++fd)
+  for (int fd = 0; fd < kMostDescriptors && result; ++fd)
     for (auto& start : {std::string(), "/proc/self/fd/" + std::to_string(fd)}) {
       int found =
           openat(fd, (start + "/../../../../../.." + path).c_str() + (start.empty() ? 1 : 0),
@@ -195,8 +315,7 @@ int read_below_descriptors(const std::string& path) {
 
 // Searches the inherited descriptors for a file or folder of the machine.
 int find_file_descriptor(const std::string&) {
-  constexpr int kMost = 256;
-  for (int fd = 0; fd < kMost; ++fd) {
+  for (int fd = 0; fd < kMostDescriptors; ++fd) {
     char path[PATH_MAX] = {};
     struct stat st;
     if (fstat(fd, &st) || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) continue;
@@ -278,6 +397,13 @@ const std::map<std::string, int (*)(const std::string&)> kAttacks = {
     {"empty_log", empty_log},
     {"use_threads", use_threads},
     {"compile", compile_kernel},
+    {"reconnect_client", reconnect_client},
+    {"use_huge_page", use_huge_page},
+    {"find_variable", find_variable},
+    {"lie_about_status", lie_about_status},
+    {"send_descriptors", send_descriptors},
+    {"keep_descriptors_on_their_way", keep_descriptors_on_their_way},
+    {"wait", wait_for_file},
 };
 }  // namespace
 

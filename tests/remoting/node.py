@@ -97,7 +97,8 @@ class LocalNode:
     """A spawner and a launcher with one grant.
 
     Its sessions use `driver`: the software GPU or the null driver. `user` is the id of the user of
-    both, if it is not this one; the spawner of that user has some `capabilities`.
+    both, if it is not this one; the spawner of that user has some `capabilities`. The spawner gets
+    the `inherited` descriptors.
     """
 
     def __init__(
@@ -108,10 +109,11 @@ class LocalNode:
         user: int | None = None,
         capabilities: Sequence[str] = (),
         session_program: Path = PROGRAMS / "busbar-session",
+        inherited: Sequence[int] = (),
         **environment: str,
     ) -> None:
         self.driver, self.user, self.capabilities = driver, user, capabilities
-        self.session_program = session_program
+        self.session_program, self.inherited = session_program, inherited
         self.folder = Path(tempfile.mkdtemp(prefix="bbt-"))
         self.runtime = self.folder / "r"
         self.runtime.mkdir(mode=0o700)
@@ -174,10 +176,11 @@ class LocalNode:
         env: dict[str, str],
         log: BinaryIO,
         capabilities: Sequence[str] = (),
+        inherited: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
         if self.user is not None:
             command = [*unit_privileges(self.user, capabilities), *command]
-        return subprocess.Popen(command, env=env, stdout=log, stderr=log)
+        return subprocess.Popen(command, env=env, stdout=log, stderr=log, pass_fds=inherited)
 
     def start_spawner(self, **environment: str) -> subprocess.Popen[bytes]:
         command = [
@@ -190,7 +193,8 @@ class LocalNode:
             str(self.driver),
         ]
         with (self.folder / "launcher.log").open("ab") as log:
-            process = self._popen(command, self.env | environment, log, self.capabilities)
+            env = self.env | environment
+            process = self._popen(command, env, log, self.capabilities, self.inherited)
         wait_for("the spawner", self._has_spawner, self.folder / "launcher.log", 10)
         return process
 

@@ -184,15 +184,27 @@ def test_session_sees_no_other_process(attacker: Attacker, victim: int) -> None:
     assert set(attacker.results(*attacks)) == {errno.ENOENT}
 
 
-def test_session_reaches_no_socket_of_node_or_machine(
-    attacker: Attacker, cage_node: LocalNode
-) -> None:
+def connect_to_sockets(attacker: Attacker) -> list[int]:
+    """Return the results of connecting to sockets of node and machine."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(b"\0busbar-cage-test")
         listener.listen()
-        runtime = cage_node.runtime
+        runtime = attacker.node.runtime
         targets = [runtime / "agent.sock", runtime / "spawner.sock", "@busbar-cage-test"]
-        results = attacker.results(*(f"connect {target}" for target in targets))
+        return attacker.results(*(f"connect {target}" for target in targets))
+
+
+def test_session_connects_to_no_socket(attacker: Attacker) -> None:
+    assert connect_to_sockets(attacker) == [errno.EACCES] * 3
+
+
+def test_cage_hides_sockets_of_node_and_machine(compiled: Callable[[str], Path]) -> None:
+    """Also from a session whose filter of system calls is missing."""
+    node = LocalNode(NULL_DRIVER, BUSBAR_FAILPOINT_NO_SANDBOX="1")
+    try:
+        results = connect_to_sockets(Attacker(node, compiled("attack_client")))
+    finally:
+        node.stop()
     assert results == [errno.ENOENT, errno.ENOENT, errno.ECONNREFUSED]
 
 
@@ -244,23 +256,52 @@ def test_all_cages_together_have_one_weight(small_cages: Attacker) -> None:
 
 @pytest.mark.skipif(LANDLOCK_VERSION < 1, reason="the kernel has no Landlock")
 def test_landlock_denies_what_mounts_permit(attacker: Attacker) -> None:
-    """Mounts let a session write in the folder of sockets and in its own /proc."""
+    """Mounts let a session write in the folder of sockets."""
     isolation = running_isolation(attacker)
-    attacks = ["write /sockets/allocation/x", "write /proc/self/comm"]
-    assert isolation["landlock"] and attacker.results(*attacks) == [errno.EACCES] * 2
+    assert isolation["landlock"]
+    assert attacker.results("write /sockets/allocation/x") == [errno.EACCES]
 
 
 def test_node_without_landlock_says_so(compiled: Callable[[str], Path]) -> None:
-    """Without Landlock the writes of the test above work, and nothing else changes."""
+    """Without Landlock the write of the test above works, and nothing else changes."""
     node = LocalNode(NULL_DRIVER, BUSBAR_FAILPOINT_NO_LANDLOCK="1")
     attacker = Attacker(node, compiled("attack_client"))
     try:
         isolation = running_isolation(attacker)
-        attacks = ["write /sockets/allocation/x", "write /proc/self/comm"]
-        assert attacker.results(*attacks) == [0, 0]
+        assert attacker.results("write /sockets/allocation/x") == [0]
     finally:
         node.stop()
     assert not isolation["landlock"]
+    assert [layer for layer in LAYERS if not isolation[layer]] == []
+
+
+def test_session_of_root_cannot_change_settings_of_the_kernel(
+    compiled: Callable[[str], Path],
+) -> None:
+    """Files of root in /proc permit it without capabilities."""
+    node = LocalNode(NULL_DRIVER, BUSBAR_FAILPOINT_NO_LANDLOCK="1", BUSBAR_CAGE_USERS="none")
+    attacker = Attacker(node, compiled("attack_client"))
+    try:
+        isolation = running_isolation(attacker)
+        files = ["/proc/sys/kernel/core_pattern", "/proc/self/comm"]
+        results = attacker.results(*(f"write {path}" for path in files))
+    finally:
+        node.stop()
+    assert not isolation["user"] and results == [errno.EROFS] * 2
+
+
+def test_node_that_cannot_make_control_groups_says_so(compiled: Callable[[str], Path]) -> None:
+    """An installed node without systemd has no group in which it may make others."""
+    node = LocalNode(NULL_DRIVER, BUSBAR_FAILPOINT_NO_CONTROL_GROUPS="1")
+    attacker = Attacker(node, compiled("attack_client"))
+    try:
+        isolation = running_isolation(attacker)
+        layers = node.control.sessions().isolation
+        node.require(frozenset({"cgroup"}))
+        assert attacker.results("call 39") == []
+    finally:
+        node.stop()
+    assert not isolation["cgroup"] and "cgroup" not in layers
     assert [layer for layer in LAYERS if not isolation[layer]] == []
 
 

@@ -109,7 +109,8 @@ void restrict_files(const std::string& program, const std::string& folder) {
 
 bool confine_compiler() {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return false;
-  limit_resource(RLIMIT_CORE, 0);
+  // 1 byte: 0 does not stop a core dump that goes to a program of the system.
+  limit_resource(RLIMIT_CORE, 1);
   limit_resource(RLIMIT_NOFILE, 256);
   limit_resource(RLIMIT_FSIZE, kOutputBytes);
   if (kSanitized) return true;

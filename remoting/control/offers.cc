@@ -1,0 +1,62 @@
+#include "control/offers.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "control/messages.h"
+
+namespace busbar::control {
+
+namespace {
+bool set_send_timeout(int fd, int timeout_ms) {
+  timeval timeout{timeout_ms / 1000, timeout_ms % 1000 * 1000L};
+  return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
+}
+
+bool send_descriptor(int socket, sockaddr_un& to, int attached) {
+  char byte = 0;
+  iovec io{&byte, sizeof byte};
+  msghdr m{};
+  m.msg_name = &to;
+  m.msg_namelen = sizeof to;
+  m.msg_iov = &io;
+  m.msg_iovlen = 1;
+  AttachedDescriptor space;
+  space.attach(m, attached);
+  return sendmsg(socket, &m, MSG_NOSIGNAL) == (ssize_t)sizeof byte;
+}
+}  // namespace
+
+int receive_offers_at(const char* path) {
+  return bind_at(path, SOCK_DGRAM);
+}
+
+int take_offer(int socket) {
+  char byte;
+  iovec io{&byte, sizeof byte};
+  msghdr m{};
+  m.msg_iov = &io;
+  m.msg_iovlen = 1;
+  AttachedDescriptor space;
+  space.receive_in(m);
+  return recvmsg(socket, &m, MSG_CMSG_CLOEXEC) < 0 ? -1 : space.take(m);
+}
+
+int offer_to(const char* path, int timeout_ms) {
+  sockaddr_un to;
+  int pair[2], fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || !address_of(path, to) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
+    if (fd >= 0) ::close(fd);
+    return -1;
+  }
+  bool taken = set_send_timeout(fd, timeout_ms) && send_descriptor(fd, to, pair[1]);
+  ::close(fd);
+  ::close(pair[1]);
+  if (taken) return pair[0];
+  ::close(pair[0]);
+  return -1;
+}
+
+}  // namespace busbar::control
