@@ -84,16 +84,6 @@ def shared_memory() -> Iterator[int]:
     libc.shmctl(segment, remove, None)
 
 
-@contextmanager
-def huge_pages() -> Iterator[None]:
-    """Reserve pages for programs of the machine."""
-    reserved = Path("/proc/sys/vm/nr_hugepages")
-    before = reserved.read_text()
-    reserved.write_text("4")
-    yield
-    reserved.write_text(before)
-
-
 @pytest.fixture(scope="module")
 def victim() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["/bin/sleep", "1000"]) as process:
@@ -113,7 +103,6 @@ def values(
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as listener,
         shared_memory() as key,
-        huge_pages(),
     ):
         listener.bind(f"\0{name}".encode())
         listener.listen(100)
