@@ -1,5 +1,7 @@
 #include "server/session.h"
 
+#include "server/pinned_graphs.h"
+
 namespace busbar::server {
 
 ModuleRef Session::module(uint32_t module_id) {
@@ -54,6 +56,7 @@ bool Session::accepts(const CUDA_RESOURCE_DESC& d) const {
 }
 
 void Session::reply(uint64_t reply_id, uint32_t status, const std::string& body) {
+  PinnedGraphs::release_for_reply();
   struct __attribute__((packed)) {
     uint64_t id;
     uint32_t status;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "server/operations.h"
+#include "server/pinned_graphs.h"
 
 namespace busbar::server {
 
@@ -69,9 +70,13 @@ void run_in_session(Pipeline& p, const Record& r) {
   if (r.operation->thread == wire::Thread::executor)
     return call_in_session(s, *r.operation, r.decoder());
   auto payload = std::make_shared<std::vector<uint8_t>>(r.payload, r.payload + r.payload_bytes());
+  auto graphs = std::make_shared<PinnedGraphs>(s.objects, r);
+  if (graphs->captured()) return s.reply(r.decoder().get<uint64_t>(), CUDA_ERROR_INVALID_VALUE);
   post(p, p.workers.of(r.operation->thread), r.payload_bytes(),
-       [&s, payload, operation = r.operation] {
-         call_in_session(s, *operation, wire::Decoder(payload->data(), payload->size()));
+       [&s, payload, graphs, operation = r.operation] {
+         graphs->run([&] {
+           call_in_session(s, *operation, wire::Decoder(payload->data(), payload->size()));
+         });
        });
 }
 

@@ -129,6 +129,34 @@ TEST_F(HostileRecordsTest, FloodOfWorkForAHelperThreadEndsTheSession) {
     if (!t.client->read(replies, 1 << 20)) std::this_thread::yield();
 }
 
+// A client need not wait for the reply.
+TEST_F(HostileRecordsTest, GraphThatAHelperThreadUsesIsUnknownUntilTheReply) {
+  constexpr uint64_t kGraph = 0x100, kNode = 0x200;
+  auto& objects = t.session->objects;
+  objects.add(ObjectKind::graph, kGraph);
+  objects.add(ObjectKind::node, kNode, kGraph);
+  std::promise<void> end;
+  g_may_end = end.get_future().share();
+  t.cu.cuGraphInstantiateWithParams = [](CUgraphExec* e, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS*) {
+    g_may_end.wait();
+    *e = (CUgraphExec)0x400;
+    return CUDA_SUCCESS;
+  };
+  EXPECT_TRUE(send(wire::Op::instantiate, 0, {5, 0, kGraph, 0, 0, 0}));
+  EXPECT_EQ(destroy_graph((CUgraph)kGraph), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_FALSE(objects.contains(ObjectKind::node, kNode));
+  end.set_value();
+  while (t.frames().empty()) std::this_thread::yield();
+  EXPECT_EQ(destroy_graph((CUgraph)kGraph), CUDA_SUCCESS);
+}
+
+TEST_F(HostileRecordsTest, GraphUnderCaptureCannotBeInstantiated) {
+  CUgraph g = begin_capture();
+  EXPECT_EQ(
+      call(wire::Op::instantiate, 0, {(uint32_t)(uint64_t)g, (uint32_t)((uint64_t)g >> 32), 0, 0}),
+      CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(HostileRecordsTest, HostFunctionsOfGraphsAreLimited) {
   auto& known = t.session->graph_functions.known;
   for (uint64_t i = 0; i < wire::kMaxListElements; ++i) known[(const void*)i] = nullptr;

@@ -11,12 +11,16 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "wire/format.h"
 #include "wire/object_kind.h"
 
 namespace busbar {
+
+// True on a thread to which pinned objects are known.
+inline thread_local bool t_uses_pinned_objects = false;
 
 // `Metadata` is the data that this end keeps for each object.
 template <typename Metadata>
@@ -49,7 +53,28 @@ class Objects {
     std::lock_guard lock(mutex_);
     auto& m = entries_[(size_t)kind];
     auto it = m.find(value);
-    return it == m.end() ? std::nullopt : std::optional(it->second);
+    if (it == m.end() || (!pinned_.empty() && !t_uses_pinned_objects && hidden(*it)))
+      return std::nullopt;
+    return it->second;
+  }
+  // Hides a known object, and what it owns, from threads without `t_uses_pinned_objects`, until it
+  // was unpinned as often. False if it is unknown.
+  bool pin(ObjectKind kind, uint64_t value) {
+    std::lock_guard lock(mutex_);
+    if (!map(kind).count(value)) return false;
+    ++pinned_[value];
+    return true;
+  }
+  void unpin(uint64_t value) {
+    std::lock_guard lock(mutex_);
+    auto it = pinned_.find(value);
+    if (it != pinned_.end() && !--it->second) pinned_.erase(it);
+  }
+  uint64_t owner_of_pinned(ObjectKind kind, uint64_t value) const {
+    std::lock_guard lock(mutex_);
+    auto& m = entries_[(size_t)kind];
+    auto it = m.find(value);
+    return it == m.end() ? 0 : it->second.owner;
   }
   // Gives a known object another owner (0: none).
   void set_owner(ObjectKind kind, uint64_t value, uint64_t owner) {
@@ -76,6 +101,20 @@ class Objects {
 
  private:
   using Map = std::unordered_map<uint64_t, Entry>;
+  // True if the object or one of its owners is pinned. Requires mutex_.
+  bool hidden(const std::pair<const uint64_t, Entry>& object) const {
+    constexpr int kMaxDepth = 64;
+    uint64_t value = object.first, owner = object.second.owner;
+    for (int i = 0; i < kMaxDepth; ++i) {
+      if (pinned_.count(value)) return true;
+      if (!owner) return false;
+      value = std::exchange(owner, 0);
+      for (ObjectKind kind : {ObjectKind::graph, ObjectKind::node, ObjectKind::mipmap})
+        if (auto it = entries_[(size_t)kind].find(value); it != entries_[(size_t)kind].end())
+          owner = it->second.owner;
+    }
+    return true;
+  }
   Map& map(ObjectKind kind) { return entries_[(size_t)kind]; }
   void insert(Object object) {
     auto [it, added] = map(object.kind).try_emplace(object.value, std::move(object.entry));
@@ -98,6 +137,7 @@ class Objects {
       for (auto& [k, v] : owned.mapped()) extract(k, v, removed);
   }
   mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, uint32_t> pinned_;  // how often
   std::array<Map, (size_t)ObjectKind::count> entries_;
   std::unordered_map<uint64_t, std::set<std::pair<ObjectKind, uint64_t>>> owned_;  // by owner
 };
