@@ -66,7 +66,9 @@ void FenceRecorder::record_one(StreamState& st, uint64_t position, CompletionFen
   fence.use = st.use;
   fence.submitted = st.use->submitted;
   if (!c) return completions_.discard(fence);
-  fence.event = take_event(*c, st.context);
+  // An event would become a part of the capture, and a query of it an error. Captured work does not
+  // run: the fence completes when its turn comes. Another thread of the program began the capture.
+  if (!st.capturing) fence.event = take_event(*c, st.context);
   if (fence.event) check(s_.cu.cuEventRecord(fence.event, st.handle));
   fence.context = st.context;
   fence.stream = st.id;

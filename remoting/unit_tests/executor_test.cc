@@ -73,6 +73,28 @@ TEST_F(ExecutorTest, LegacyStreamWithoutIdIsRejected) {
   EXPECT_EQ(create_context(wire::kNoStream), (uint32_t)CUDA_ERROR_INVALID_VALUE);
 }
 
+int g_recorded_events = 0;
+
+// The client begins a capture while another thread copies.
+TEST_F(ExecutorTest, CopyToACapturedStreamRecordsNoEvent) {
+  constexpr uint32_t kOther = 20;
+  g_recorded_events = 0;
+  t.cu.cuEventRecord = [](CUevent, CUstream) {
+    ++g_recorded_events;
+    return CUDA_SUCCESS;
+  };
+  t.staging(64);  // lets the pool grow
+  create_context(kLegacy);
+  send(wire::Op::create_stream, 0, {kOther, CU_STREAM_NON_BLOCKING, 0});
+  EXPECT_TRUE(send(wire::Op::begin_capture, kOther, {9, 0, 0, 0, 0, 0}));
+  EXPECT_TRUE(t.session->stream(kOther)->capturing);
+  t.frames();
+  EXPECT_TRUE(send(wire::Op::copy_in, kOther, {0x10000, 0, 8, 0, 0, 0, 1, 2}));
+  executor.advance();
+  EXPECT_EQ(g_recorded_events, 0);
+  EXPECT_EQ(t.completed_positions().size(), 1u);
+}
+
 struct GraphCall {
   char name;  // l: launch, c: change
   uint64_t exec;
