@@ -6,7 +6,7 @@
 namespace busbar::client {
 
 CUresult Call::begin_without_context() {
-  if (!session()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!has_session()) return CUDA_ERROR_NOT_INITIALIZED;
   context_ = current_context();
   if (context_ && context_->destroyed.load(std::memory_order_relaxed)) context_ = nullptr;
   if (!context_ && session()->devices.empty()) return CUDA_ERROR_NO_DEVICE;

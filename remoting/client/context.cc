@@ -16,7 +16,7 @@ Context* current_context() {
 }
 
 CUresult require_context(Context*& c) {
-  if (!session()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!has_session()) return CUDA_ERROR_NOT_INITIALIZED;
   c = current_context();
   if (!c) return CUDA_ERROR_INVALID_CONTEXT;
   if (c->destroyed.load(std::memory_order_relaxed)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;

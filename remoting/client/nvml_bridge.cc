@@ -43,11 +43,11 @@ bool sample(int index, wire::NvmlSample* out, wire::NvmlProcess* processes) {
 }
 
 int driver_version() {
-  return session() ? session()->driver_version : 13000;
+  return has_session() ? session()->driver_version : 13000;
 }
 uint64_t waits() {
   uint64_t total = 0;
-  if (session())
+  if (has_session())
     for (auto& l : session()->links) total += l->waits();
   return total;
 }

@@ -19,11 +19,11 @@ std::mutex g_opening;
 
 // The sockets belong to the parent: the child sends nothing and destroys nothing.
 void after_fork_in_child() {
-  if (withdraw_session()) g_ended = true;
+  if (end_session()) g_ended = true;
 }
 
 void at_exit() {
-  Session* s = withdraw_session();
+  Session* s = end_session();
   g_ended = true;
   if (s)
     for (auto& l : s->links) l->close();
@@ -47,7 +47,7 @@ CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
 
 CUresult open_session() {
   std::lock_guard lock(g_opening);
-  if (session()) return CUDA_SUCCESS;
+  if (has_session()) return CUDA_SUCCESS;
   if (g_ended) return CUDA_ERROR_NOT_INITIALIZED;
   SigpipeGuard no_sigpipe;
   TicketFile file;

@@ -3,6 +3,11 @@
 namespace busbar::client {
 
 static std::atomic<Session*> g_session{nullptr};
+static std::atomic<bool> g_open{false};
+
+bool has_session() {
+  return g_open.load(std::memory_order_acquire);
+}
 
 Session* session() {
   return g_session.load(std::memory_order_acquire);
@@ -10,14 +15,15 @@ Session* session() {
 
 void publish_session(Session* s) {
   g_session.store(s, std::memory_order_release);
+  g_open.store(true, std::memory_order_release);
 }
 
-Session* withdraw_session() {
-  return g_session.exchange(nullptr);
+Session* end_session() {
+  return g_open.exchange(false) ? session() : nullptr;
 }
 
 Device* find_device(int ordinal) {
-  Session* s = session();
+  Session* s = has_session() ? session() : nullptr;
   bool valid = s && ordinal >= 0 && ordinal < (int)s->devices.size();
   return valid ? s->devices[(size_t)ordinal].get() : nullptr;
 }

@@ -52,14 +52,16 @@ struct Session {
   Handles<LinkJob, HandleKind::link> link_jobs;
 };
 
-// Return the session; null before cuInit, after exit has begun, and in a forked child. A session is
-// never freed.
+// Return whether calls have a session: not before cuInit, after exit has begun, or in a forked
+// child. The others fail; a call in progress continues when another thread begins to exit.
+bool has_session();
+// Return the newest session; null before cuInit. It is never freed.
 Session* session();
 
 // Makes `s` the session of the process.
 void publish_session(Session* s);
-// Withdraws the session and returns it, or null if there is none.
-Session* withdraw_session();
+// Ends the session of the process and returns it, or null if there is none.
+Session* end_session();
 
 // Return the device of an ordinal, or null when there is no session or no such device.
 Device* find_device(int ordinal);

@@ -24,12 +24,13 @@ TRAPS = (
     "large_parameters",
     "forked_child",
     "exit_order",
+    "exit_during_calls",
     "unmapped_target",
     "hole_in_order",
 )
-ONLY_REMOTED = {"forked_child", "unmapped_target"}
-"""Not valid directly: the software GPU is in the program's process, which a forked child inherits
-and where a copy to an unmapped address faults."""
+ONLY_REMOTED = {"exit_during_calls", "forked_child", "unmapped_target"}
+"""Not valid directly: the software GPU is in the program's process, which a forked child inherits,
+whose exit ends it, and where a copy to an unmapped address faults."""
 MODES = {
     "shared memory": {},
     "TLS": {"BUSBAR_TRANSPORT": "tls"},

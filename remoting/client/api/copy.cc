@@ -26,7 +26,7 @@ static CUresult capture_copy(CUdeviceptr device, const void* host, size_t bytes,
 
 // Return whether the host side of a copy is managed memory, which lies on the device.
 static bool is_managed(const void* p) {
-  return has_host_mirrors() && session() &&
+  return has_host_mirrors() && has_session() &&
          session()->addresses.find((uint64_t)p).kind == Region::managed;
 }
 

@@ -18,7 +18,7 @@ API CUresult cuInit(unsigned flags) {
 // Before cuInit, returns 13.0, the oldest supported driver.
 API CUresult cuDriverGetVersion(int* version) {
   if (!version) return CUDA_ERROR_INVALID_VALUE;
-  *version = session() ? session()->driver_version : 13000;
+  *version = has_session() ? session()->driver_version : 13000;
   return CUDA_SUCCESS;
 }
 

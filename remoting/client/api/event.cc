@@ -28,7 +28,7 @@ API CUresult cuEventCreate(CUevent* out, unsigned flags) {
 }
 
 API CUresult cuEventDestroy(CUevent h) {
-  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  if (!has_session()) return CUDA_ERROR_DEINITIALIZED;
   Event* e = session()->events.remove(h);
   if (!e) return CUDA_ERROR_INVALID_HANDLE;
   wire::Encoder<> r(wire::Op::destroy_event, e->context->id);

@@ -23,7 +23,7 @@ API CUresult cuMemAllocHost(void** out, size_t bytes) {
 }
 
 API CUresult cuMemFreeHost(void* p) {
-  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  if (!has_session()) return CUDA_ERROR_DEINITIALIZED;
   REQUIRE_CAPTURE_SAFE;
   Region r;
   if (!session()->addresses.remove((uint64_t)p, Region::pinned, &r))
@@ -46,7 +46,7 @@ API CUresult cuMemHostRegister(void* p, size_t bytes, unsigned flags) {
 }
 
 API CUresult cuMemHostUnregister(void* p) {
-  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  if (!has_session()) return CUDA_ERROR_DEINITIALIZED;
   Region r;
   if (!session()->addresses.remove((uint64_t)p, Region::registered, &r))
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;

@@ -68,7 +68,7 @@ API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
 }
 
 API CUresult cuLinkDestroy(CUlinkState h) {
-  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  if (!has_session()) return CUDA_ERROR_DEINITIALIZED;
   LinkJob* j = session()->link_jobs.remove(h);
   if (!j) return CUDA_ERROR_INVALID_HANDLE;
   delete j;

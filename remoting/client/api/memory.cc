@@ -36,7 +36,7 @@ API CUresult cuMemAllocPitch(CUdeviceptr* out, size_t* pitch, size_t width, size
 }
 
 API CUresult cuMemFree(CUdeviceptr p) {
-  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  if (!has_session()) return CUDA_ERROR_DEINITIALIZED;
   REQUIRE_CAPTURE_SAFE;
   if (!p) return CUDA_SUCCESS;
   CUresult status;

@@ -10,7 +10,7 @@
 #include "export.h"
 
 #define REQUIRE_SESSION \
-  if (!session()) return CUDA_ERROR_NOT_INITIALIZED
+  if (!has_session()) return CUDA_ERROR_NOT_INITIALIZED
 
 // The current context, with the sticky error of its link.
 #define REQUIRE_CONTEXT(c) \

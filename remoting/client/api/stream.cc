@@ -32,7 +32,7 @@ API CUresult cuStreamCreate(CUstream* out, unsigned flags) {
 }
 
 API CUresult cuStreamDestroy(CUstream h) {
-  if (!session()) return CUDA_ERROR_DEINITIALIZED;
+  if (!has_session()) return CUDA_ERROR_DEINITIALIZED;
   if (!h || h == CU_STREAM_LEGACY || h == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
   Stream* s = session()->streams.remove(h);
   if (!s) return CUDA_ERROR_INVALID_HANDLE;

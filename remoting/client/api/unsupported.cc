@@ -19,7 +19,7 @@ API int refuse_call(const char* name, int result) {
   std::lock_guard lock(mutex);
   if (!reported->insert(name).second) return result;
   std::fprintf(stderr, "busbar: %s is not supported\n", name);
-  if (session() && !session()->links.empty()) {
+  if (has_session() && !session()->links.empty()) {
     wire::Encoder<> e(wire::Op::unsupported_call, 0);
     auto bytes = (uint32_t)std::min<size_t>(std::strlen(name), wire::kMaxCallNameBytes);
     e.put(bytes).raw(name, bytes);

@@ -215,6 +215,24 @@ static void exit_order(void) {
   OK(cuMemAlloc(&of_destructor, 4096));
 }
 
+/* The program exits while other threads make calls. */
+static atomic_int callers;
+static void* call_repeatedly(void* unused) {
+  CUdeviceptr p;
+  OK(cuCtxSetCurrent(context));
+  ++callers;
+  for (;;)
+    if (!cuMemAllocAsync(&p, 4096, CU_STREAM_PER_THREAD)) cuMemFreeAsync(p, CU_STREAM_PER_THREAD);
+  return unused;
+}
+static void exit_during_calls(void) {
+  pthread_t t;
+  for (int i = 0; i < 8; ++i) pthread_create(&t, 0, call_repeatedly, 0);
+  while (callers < 8) {
+  }
+  report(1, "");
+}
+
 /* Data arrives for memory that the program has unmapped: an error, but no crash. */
 static void unmapped_target(void) {
   CUdeviceptr p;
@@ -296,6 +314,7 @@ static const struct {
              {"large_parameters", large_parameters},
              {"forked_child", forked_child},
              {"exit_order", exit_order},
+             {"exit_during_calls", exit_during_calls},
              {"unmapped_target", unmapped_target},
              {"hole_in_order", hole_in_order},
              {"kernel_prints", kernel_prints}};
