@@ -85,7 +85,7 @@ bool has_valid_size(const KernelState* k, const CUDA_KERNEL_NODE_PARAMS& p) {
     return false;
   uint64_t max_threads = std::min<uint64_t>(1024, k->description.max_threads);
   return volume(p.blockDimX, p.blockDimY, p.blockDimZ) <= max_threads &&
-         p.sharedMemBytes <= (unsigned)k->dynamic_shared_limit;
+         p.sharedMemBytes <= (unsigned)k->dynamic_shared_limit.load(std::memory_order_relaxed);
 }
 
 // Copy packed arguments to the node and let its parameters point to them.

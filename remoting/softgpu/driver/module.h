@@ -5,6 +5,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,8 +24,8 @@ struct KernelState {
   ModuleState* module = nullptr;
   jit::KernelDescription description;
   std::mutex mutex;
-  std::shared_ptr<const CompiledKernel> compiled;  // null until it is first needed
-  int dynamic_shared_limit = 48 << 10;             // bytes
+  std::shared_ptr<const CompiledKernel> compiled;   // null until it is first needed
+  std::atomic<int> dynamic_shared_limit{48 << 10};  // bytes
 };
 
 struct GlobalState {
