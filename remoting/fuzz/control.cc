@@ -2,17 +2,15 @@
 //
 // The first byte of the input chooses the decoder, the second one the number of descriptors that go
 // with the first message.
-#include <fcntl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "control/messages.h"
+#include "fuzz/connection.h"
 #include "launcher/ledgers.h"
 #include "launcher/pidfd.h"
 #include "softgpu/jit/messages.h"
@@ -24,39 +22,15 @@ using namespace busbar;
 namespace {
 enum Decoder : uint8_t { kControlMessages, kSpawnRequest, kLedgerRequests, kCompilerReply, kCount };
 constexpr uint32_t kRoomBytes = 128;  // less than some inputs have
-constexpr size_t kMaxDescriptors = 4;
 constexpr int kDeadlineMs = 1000;
 constexpr uint64_t kLimits[] = {1 << 20, 1000};
 
-// Sends bytes with descriptors. Returns the other end of the connection, with nothing to follow.
+// Returns a connection on which these bytes arrive, and nothing after them.
 int sent(int type, const uint8_t* p, size_t n, size_t descriptors) {
-  int pair[2], attached[kMaxDescriptors];
-  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair)) abort();
-  std::fill_n(attached, kMaxDescriptors, pair[0]);
-  iovec io{const_cast<uint8_t*>(p), n};
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof attached)] = {};
-  msghdr m{};
-  m.msg_iov = &io;
-  m.msg_iovlen = 1;
-  if (descriptors) {
-    m.msg_control = room;
-    m.msg_controllen = CMSG_SPACE(descriptors * sizeof(int));
-    cmsghdr* c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(descriptors * sizeof(int));
-    std::memcpy(CMSG_DATA(c), attached, descriptors * sizeof(int));
-  }
-  (void)!sendmsg(pair[0], &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-  shutdown(pair[0], SHUT_WR);
-  close(pair[0]);
-  return pair[1];
-}
-
-int lowest_descriptor() {
-  int fd = fcntl(0, F_DUPFD_CLOEXEC, 0);
-  close(fd);
-  return fd;
+  fuzz::Connection c = fuzz::connect(type);
+  fuzz::send_with(c.there, p, n, descriptors);
+  close(c.there);
+  return c.here;
 }
 
 void read_control_messages(const uint8_t* p, size_t n, size_t descriptors) {
@@ -117,16 +91,16 @@ void read_compiler_reply(const std::string& bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   if (n < 2) return 0;
-  size_t descriptors = data[1] % (kMaxDescriptors + 1);
+  size_t descriptors = data[1] % (fuzz::kMaxDescriptors + 1);
   const uint8_t* p = data + 2;
   n -= 2;
-  int before = lowest_descriptor();
+  int before = fuzz::lowest_descriptor();
   switch (data[0] % kCount) {
     case kControlMessages: read_control_messages(p, n, descriptors); break;
     case kSpawnRequest: read_spawn_request(p, n, descriptors); break;
     case kLedgerRequests: apply_ledger_requests(p, n); return 0;  // its files stay open
     default: read_compiler_reply({(const char*)p, n});
   }
-  if (lowest_descriptor() != before) abort();  // a descriptor has leaked
+  if (fuzz::lowest_descriptor() != before) abort();  // a descriptor has leaked
   return 0;
 }

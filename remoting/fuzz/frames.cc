@@ -1,8 +1,10 @@
 // libFuzzer target: frames that a client receives from a faulty or hostile session server.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -31,10 +33,23 @@ std::vector<uint8_t> frames_of(const uint8_t* p, size_t n) {
   }
   return out;
 }
+
+// The program's memory. Nothing may be written beside it.
+struct ProgramMemory {
+  uint8_t before[4096], bytes[4096], after[4096];
+  bool intact() const {
+    auto zero = [](uint8_t b) {
+      return b == 0;
+    };
+    return std::all_of(std::begin(before), std::end(before), zero) &&
+           std::all_of(std::begin(after), std::end(after), zero);
+  }
+};
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
-  static uint8_t memory[4096];
+  static ProgramMemory program;
+  uint8_t (&memory)[sizeof program.bytes] = program.bytes;
   static const FILE* nowhere = std::freopen("/dev/null", "w", stdout);  // what kernels print
   if (n < 2 || !nowhere) return 0;
   static const AddressMap addresses;  // empty: no pinned memory
@@ -70,5 +85,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
     link.inbox_ = frames_of(data + 1, n - 1);
   link.parse_frames();
   link.shared_.release();
+  if (!program.intact()) abort();
   return 0;
 }

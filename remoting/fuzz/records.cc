@@ -22,10 +22,11 @@ const uint16_t kOpcodes[] = {
 #undef OP
 };
 
-enum Kind : uint8_t { kRow, kCudaCall, kBulkBytes };
+enum Kind : uint8_t { kRow, kCudaCall, kBulkBytes, kDriver };
 
 struct StepHeader {
-  uint8_t which;  // kRow: index in the table; kCudaCall: opcode; kBulkBytes: transfer
+  // kRow: index in the table; kCudaCall: opcode; kBulkBytes: transfer; kDriver: no event completes
+  uint8_t which;
   uint8_t place;  // bits 0-1: context; 2-3: stream; 4-5: kind
   uint16_t bytes;
   Kind kind() const { return (Kind)(place >> 4 & 3); }
@@ -61,7 +62,10 @@ void run_steps(Executor& executor, fuzz::Bulk& bulk, PinnedPool& pool, const uin
     n -= sizeof step;
     step.bytes = (uint16_t)std::min<size_t>(step.bytes, n);
     bool ok;
-    if (step.kind() == kBulkBytes) {
+    if (step.kind() == kDriver) {
+      fuzz::g_events_pending = step.which & 1;
+      ok = true;
+    } else if (step.kind() == kBulkBytes) {
       ok = arrive(bulk, pool, step, p);
     } else {
       auto record = record_of(step, p);
@@ -92,6 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
       executor.process(data + 5, n - 5, used);
     else
       run_steps(executor, bulk, world->pinned, data + 4, n - 4);
+    fuzz::g_events_pending = false;
   }
   world->release_charges(session);
   return 0;

@@ -1,6 +1,7 @@
 // A driver for fuzzers and unit tests. It computes nothing and accesses no address that it is
 // given. The bits of g_failures decide which calls fail.
 #pragma once
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -10,6 +11,7 @@ namespace busbar::fuzz {
 
 inline uint32_t g_failures = 0;  // one bit for each call, in turn
 inline uint32_t g_calls = 0;
+inline std::atomic<bool> g_events_pending{false};  // no event completes
 
 inline CUresult outcome() {
   return g_failures >> (g_calls++ % 32) & 1 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
@@ -69,7 +71,7 @@ inline void stub_streams_and_events(server::Driver& cu) {
     return CUDA_SUCCESS;
   };
   cu.cuEventQuery = [](CUevent) {
-    return CUDA_SUCCESS;
+    return g_events_pending ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
   };
   cu.cuEventSynchronize = [](CUevent) {
     return CUDA_SUCCESS;

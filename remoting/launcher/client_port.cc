@@ -10,6 +10,7 @@
 
 #include "control/hex.h"
 #include "control/log.h"
+#include "launcher/first_bytes.h"
 #include "launcher/reception.h"
 #include "launcher/work_queue.h"
 #include "transport/clock.h"
@@ -103,14 +104,10 @@ class ClientPort {
 
   // Serves a connection with complete first bytes. Sends no byte before they are valid.
   void receive(const PendingConnection& c) {
-    wire::Preamble head;
-    std::memcpy(&head, c.bytes.data(), sizeof head);
-    const uint8_t* body = c.bytes.data() + sizeof head;
-    bool taken = false;
-    if (head.purpose == (uint32_t)wire::Purpose::open)
-      taken = receive_ticket(c, body, head.bytes);
-    else if (head.purpose == (uint32_t)wire::Purpose::bulk)
-      taken = receive_bulk(c, body, head.bytes);
+    auto first = read_first_bytes(c.bytes);
+    bool taken = first && (first->purpose == wire::Purpose::open
+                               ? receive_ticket(c, first->ticket, first->ticket_bytes)
+                               : receive_bulk(c, first->bulk));
     if (!taken) close(c.fd);
   }
 
@@ -127,10 +124,7 @@ class ClientPort {
                         [this, opening] { open_session(*opening, settings_, sessions_); });
   }
 
-  bool receive_bulk(const PendingConnection& c, const uint8_t* body, size_t n) {
-    wire::BulkRequest request;
-    if (n != sizeof request) return false;
-    std::memcpy(&request, body, sizeof request);
+  bool receive_bulk(const PendingConnection& c, const wire::BulkRequest& request) {
     if (!sessions_.admit_bulk(request)) {
       log_refusal(c.client, "the proof of the bulk connection is wrong");
       return false;

@@ -14,6 +14,7 @@
 #include "control/spawn_messages.h"
 #include "launcher/own_layers.h"
 #include "launcher/pidfd.h"
+#include "launcher/session_start.h"
 #include "launcher/sessions.h"
 #include "transport/clock.h"
 #include "transport/rendezvous.h"
@@ -47,25 +48,6 @@ int meet_client(const wire::OpenRequest& request, const transport::Secret& key) 
   transport::RendezvousName name;
   std::memcpy(name.data(), request.rendezvous, name.size());
   return transport::connect_to_client(name, key);
-}
-
-// Sends the start message to a session server. Returns its reply, or null if it does not start.
-// Takes over `meeting`. `violations` gets the descriptor in the reply.
-std::unique_ptr<control::SessionReady> start_server(int fd, control::SessionStart& start,
-                                                    int client, int meeting, int& violations) {
-  start.meeting = meeting >= 0;
-  auto ready = std::make_unique<control::SessionReady>();
-  control::Header h{};
-  int64_t deadline_ms = transport::now_ms() + kStartMs;
-  bool ok =
-      control::send_message(fd, control::Kind::start, &start, sizeof start, client, deadline_ms) &&
-      (meeting < 0 ||
-       control::send_message(fd, control::Kind::meeting, nullptr, 0, meeting, deadline_ms)) &&
-      control::receive_message(fd, h, ready.get(), sizeof *ready, &violations, deadline_ms) &&
-      h.kind == (uint32_t)control::Kind::ok &&
-      h.body_bytes == offsetof(control::SessionReady, description) + ready->bytes;
-  if (meeting >= 0) ::close(meeting);
-  return ok ? std::move(ready) : nullptr;
 }
 
 void accept(transport::Tls& tls, const uint8_t* session, const control::SessionReady& ready) {
@@ -171,7 +153,10 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   session.exit_pipe = process.exit_pipe;
   add(session);
   int violations = -1;
-  auto ready = start_server(process.fd, start, tls.fd(), meet_client(request, key), violations);
+  int meeting = meet_client(request, key);
+  auto ready = start_session(process.fd, start, tls.fd(), meeting, violations,
+                             transport::now_ms() + kStartMs);
+  if (meeting >= 0) ::close(meeting);
   if (!ready) {
     if (violations >= 0) ::close(violations);
     ::close(process.fd);

@@ -7,11 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
+#include "launcher/first_bytes.h"
 #include "transport/clock.h"
 #include "transport/tcp.h"
-#include "wire/format.h"
 
 namespace busbar::launcher {
 
@@ -33,18 +32,6 @@ std::string network_of(const sockaddr_storage& a) {
   const auto& v6 = (const sockaddr_in6&)a;
   if (a.ss_family != AF_INET6 || IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) return name_of(a, false);
   return {(const char*)&v6.sin6_addr, kNetworkBytesV6};
-}
-
-// Returns the number of bytes that are still missing; 0 if the first bytes are complete, -1 if they
-// are invalid.
-ssize_t missing_bytes(const std::vector<uint8_t>& bytes) {
-  wire::Preamble head;
-  if (bytes.size() < sizeof head) return (ssize_t)(sizeof head - bytes.size());
-  std::memcpy(&head, bytes.data(), sizeof head);
-  if (std::memcmp(head.magic, wire::kMagic, sizeof head.magic) ||
-      head.bytes > wire::kMaxTicketBytes)
-    return -1;
-  return (ssize_t)(sizeof head + head.bytes - bytes.size());
 }
 }  // namespace
 

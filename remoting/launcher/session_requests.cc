@@ -1,12 +1,10 @@
 #include "launcher/session_requests.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
-
+#include "launcher/status_reply.h"
 #include "transport/clock.h"
 
 namespace busbar::launcher {
@@ -27,42 +25,9 @@ bool post_on(int fd, control::Kind kind, const void* body, uint32_t bytes, int a
   return control::send_message(fd, kind, body, bytes, attached_fd, 0);
 }
 
-// The reply to one status request, as far as it has arrived.
-struct Reply {
-  struct {
-    control::Header head;
-    control::SessionStatus status;
-  } message{};
-  size_t received = 0;
-
-  bool complete() const { return received == sizeof message; }
-  bool valid() const {
-    return complete() && message.head.kind == (uint32_t)control::Kind::ok &&
-           message.head.body_bytes == sizeof message.status;
-  }
-  // Reads what has arrived. False when nothing more will come.
-  bool read(int fd) {
-    ssize_t n = recv(fd, (char*)&message + received, sizeof message - received, MSG_DONTWAIT);
-    if (n < 0) return errno == EAGAIN || errno == EINTR;
-    received += (size_t)n;
-    return n > 0 && !complete();
-  }
-};
-
 void close_entry(pollfd& entry) {
   if (entry.fd >= 0) ::close(entry.fd);
   entry.fd = -1;  // poll() ignores it
-}
-
-// Reads the replies that poll() has reported. Returns the number of connections that are done.
-size_t read_replies(std::vector<pollfd>& entries, std::vector<Reply>& replies) {
-  size_t done = 0;
-  for (size_t i = 0; i < entries.size(); ++i)
-    if (entries[i].fd >= 0 && entries[i].revents && !replies[i].read(entries[i].fd)) {
-      close_entry(entries[i]);
-      ++done;
-    }
-  return done;
 }
 }  // namespace
 
@@ -77,7 +42,7 @@ bool post_request(const SessionAddress& to, control::Kind kind, const void* body
 void read_statuses(std::vector<StatusQuery>& queries, int timeout_ms) {
   int64_t deadline_ms = transport::now_ms() + timeout_ms;
   std::vector<pollfd> entries;
-  std::vector<Reply> replies(queries.size());
+  std::vector<StatusReply> replies(queries.size());
   size_t open = 0;
   for (auto& q : queries) {
     pollfd entry{connect_to_session(q.address), POLLIN, 0};
@@ -92,7 +57,7 @@ void read_statuses(std::vector<StatusQuery>& queries, int timeout_ms) {
   for (size_t i = 0; i < queries.size(); ++i) {
     close_entry(entries[i]);
     queries[i].has_answered = replies[i].valid();
-    queries[i].status = replies[i].message.status;
+    queries[i].status = replies[i].status();
   }
 }
 

@@ -1,4 +1,4 @@
-"""The fuzz targets: their seeds cover the decoders, and a planted fault is found."""
+"""The fuzz targets: their seeds cover the decoders, and planted faults are found."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ from pathlib import Path
 import pytest
 
 from tests.suites.fuzz import branch_coverage, run
-from tests.suites.fuzz_targets import TARGETS, build
+from tests.suites.fuzz_build import build
+from tests.suites.fuzz_faults import FAULTS
+from tests.suites.fuzz_targets import TARGETS
 
 pytestmark = pytest.mark.exhaustive
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_seeds_without_mutations_cover_the_decoder(name: str, tmp_path: Path) -> None:
-    build(name, tmp_path / "fuzz")
-    done = run(name, tmp_path / "fuzz", tmp_path, ["-runs=0"])
+    program = build(name)
+    done = run(name, program, tmp_path, ["-runs=0"])
     assert done.returncode == 0, done.stderr[-4000:]
-    assert branch_coverage(name, tmp_path / "fuzz", tmp_path) >= TARGETS[name].least_percent
+    assert branch_coverage(name, program, tmp_path) >= TARGETS[name].least_percent
 
 
-@pytest.mark.parametrize("name", ["records", "images"])
-def test_read_past_the_end_is_found(name: str, tmp_path: Path) -> None:
-    build(name, tmp_path / "fuzz", planted=True)
-    done = run(name, tmp_path / "fuzz", tmp_path, ["-max_total_time=100"])
+def test_every_target_has_a_planted_fault() -> None:
+    assert {name for name, faults in FAULTS.items() if faults} == set(TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"), [(name, fault) for name, faults in FAULTS.items() for fault in faults]
+)
+def test_planted_fault_is_found(name: str, fault: str, tmp_path: Path) -> None:
+    done = run(name, build(name, fault), tmp_path, ["-max_total_time=100"])
     assert done.returncode != 0
     assert "SUMMARY: " in done.stderr

@@ -1,4 +1,4 @@
-"""The fuzzers of the PTX translator and of the code that it emits find a planted fault."""
+"""The fuzzer of the code that the PTX translator emits finds a planted fault."""
 
 from __future__ import annotations
 
@@ -7,24 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.suites import fuzz_emitted
-from tests.suites.fuzz import run
-from tests.suites.fuzz_targets import build
 
 pytestmark = pytest.mark.exhaustive
 
 
-def test_unchecked_operand_list_is_found(tmp_path: Path) -> None:
-    build("ptx", tmp_path / "fuzz", planted=True)
-    done = run("ptx", tmp_path / "fuzz", tmp_path, ["-max_total_time=120"])
-    assert done.returncode != 0
-    assert (
-        "SUMMARY: AddressSanitizer" in done.stderr
-        or "SUMMARY: UndefinedBehaviorSanitizer" in done.stderr
-    )
-
-
 def test_emitted_access_without_its_check_is_found() -> None:
-    problem = fuzz_emitted.fuzz(100, planted=True)
+    _, problem = fuzz_emitted.fuzz(100, planted=True)
     assert "touched" in problem
 
 

@@ -49,7 +49,6 @@ RUNS = 1000
 STATEMENTS = 14
 MAX_DEPTH = 3
 MODES = ("serial", "lockstep", "called")
-DEFAULT_SECONDS = 600
 OWN_REGISTERS = """.reg .b64 %b, %t<6>; .reg .b32 %i<9>, %thread; .reg .pred %q<9>;
 .shared .align 64 .b8 s[64];
 """
@@ -297,20 +296,20 @@ def text_is_refused(answers: list[str]) -> bool:
     return len(answers) == 1 and answers[0].startswith("refused")
 
 
-def fuzz(seconds: int, *, planted: bool = False, seed: int | None = None) -> str:
-    """Run modules for a time. Print the runs; return a problem, or an empty string."""
+def fuzz(seconds: int, *, planted: bool = False, seed: int | None = None) -> tuple[int, str]:
+    """Run modules for a time. Return the number of runs, and a problem if there is one."""
     probe = build_probe()
     folder = Path(tempfile.mkdtemp(prefix="busbar-fuzz-emitted-"))
     first = random.SystemRandom().getrandbits(32) if seed is None else seed
-    end = time.monotonic() + (seconds or DEFAULT_SECONDS)
+    end = time.monotonic() + seconds
     modules = inputs = 0
     while time.monotonic() < end:
         try:
             inputs += check_module(probe, first + modules, folder, planted=planted)
         except Finding as finding:
-            return f"emitted: {finding}"
+            return inputs, f"emitted: {finding}"
         modules += 1
     print(f"emitted: {inputs} inputs, {modules * KERNELS} kernels, first seed {first}", flush=True)
     if inputs >= modules * KERNELS * RUNS // 2:
-        return ""
-    return f"emitted: only {inputs} of {modules * KERNELS * RUNS} inputs were not refused"
+        return inputs, ""
+    return inputs, f"emitted: only {inputs} of {modules * KERNELS * RUNS} inputs were not refused"

@@ -13,7 +13,7 @@ from deploy.supervisor import ROOT
 
 OPCODES = ROOT / "remoting" / "wire" / "opcodes.h"
 CUDA_CALLS_END = 0xC0  # above every opcode of remoting/spec/cuda_driver.spec
-ROW, CUDA_CALL, BULK_BYTES = range(3)  # kinds of steps
+ROW, CUDA_CALL, BULK_BYTES, DRIVER = range(4)  # kinds of steps
 
 # The streams that the target creates (remoting/fuzz/world.h), and the event.
 NONE, LEGACY, BLOCKING, INDEPENDENT = range(4)
@@ -61,6 +61,14 @@ class Steps:
         payload = u64(offset) + bytes(size)
         return self.step(transfer, BULK_BYTES, payload, stream=NONE, context=0)
 
+    def driver(self, *, events_pending: bool) -> Steps:
+        """Let no event complete from now on, or all."""
+        return self.step(int(events_pending), DRIVER, b"", stream=NONE, context=0)
+
+    def append(self, other: Steps) -> Steps:
+        self.bytes += other.bytes
+        return self
+
     def copy_in(self, stream: int, *, transfer: int, size: int = 64, inline: int = 0) -> Steps:
         payload = u64(0x10000, size, transfer) + bytes(inline)
         return self.row("copy_in", payload, stream=stream)
@@ -73,6 +81,13 @@ class Steps:
 
     def wait_event(self, stream: int, event: int = EVENT) -> Steps:
         return self.row("wait_event", u32(event), stream=stream)
+
+    def launch_graph(self, stream: int, exec_: int) -> Steps:
+        return self.row("launch_graph", u64(exec_) + u32(0, 0), stream=stream)
+
+    def change_graph(self, exec_: int, row: str = "kernel_node") -> Steps:
+        """Change a node of an executable graph."""
+        return self.row(row, u64(1) + u32(2, 0) + u64(1, exec_, 1))
 
     def host_function(self, stream: int, function: int) -> Steps:
         return self.row("host_function", u64(function), stream=stream)
@@ -200,6 +215,66 @@ def events() -> dict[str, Steps]:
     }
 
 
+def graphs() -> dict[str, Steps]:
+    """Return sessions that launch executable graphs and change them."""
+    many = Steps().copy_in(BLOCKING, transfer=5)
+    for exec_ in range(1, 100):
+        many.launch_graph(BLOCKING, exec_)
+    many.arrive(5, 0, 64)
+    for exec_ in range(1, 100):
+        many.launch_graph(INDEPENDENT, exec_)
+    return {
+        "change behind a parked launch": (
+            Steps()
+            .copy_in(BLOCKING, transfer=5)
+            .launch_graph(BLOCKING, 1)
+            .change_graph(1)
+            .change_graph(1, "copy_node")
+            .change_graph(2, "host_node")
+            .change_graph(0)
+            .row("kernel_node", u64(1))
+            .launch_graph(INDEPENDENT, 1)
+            .launch_graph(LEGACY, 2)
+            .arrive(5, 0, 64)
+            .change_graph(1)
+        ),
+        "change between launches": (
+            Steps()
+            .change_graph(1)
+            .launch_graph(BLOCKING, 1)
+            .change_graph(1)
+            .copy_in(BLOCKING, transfer=5)
+            .launch_graph(BLOCKING, 1)
+            .copy_in(INDEPENDENT, transfer=6)
+            .launch_graph(INDEPENDENT, 1)
+            .arrive(5, 0, 64)
+            .change_graph(1)
+            .launch_graph(BLOCKING, 1)
+            .arrive(6, 0, 64)
+            .launch_graph(BLOCKING, 1)
+        ),
+        "launch without a graph": Steps()
+        .launch_graph(BLOCKING, 0)
+        .row("launch_graph", bytes(2), stream=BLOCKING),
+        "many graphs": many,
+    }
+
+
+def waits() -> dict[str, Steps]:
+    """Return sessions with more work behind a wait than the driver queues."""
+    wait = u64(1) + u32(0, 0) + u64(1, 1, 1) + u32(0, 0)
+    session = Steps().row("batch_mem_op_node", wait).row("batch_mem_op_node", u64(1) + u32(2, 0))
+    for _ in range(300):
+        session.fence(BLOCKING)
+    return {
+        "more work than the driver queues": Steps()
+        .driver(events_pending=True)
+        .append(session)
+        .driver(events_pending=False)
+        .fence(BLOCKING),
+    }
+
+
 def malformed() -> dict[str, Steps]:
     return {
         "unknown stream": Steps().row("destroy_stream", u32(FIRST_STREAM + 2)).fence(BLOCKING),
@@ -240,7 +315,7 @@ def record_seeds() -> dict[str, bytes]:
     ones = u64(*[1] * 12)
     calls = {f"row {name}": Steps().row(name, ones, stream=LEGACY) for name in opcode_rows()}
     calls |= {f"call {n:02x}": Steps().cuda_call(n, ones) for n in range(CUDA_CALLS_END)}
-    sessions = copies() | orders() | events() | malformed()
+    sessions = copies() | orders() | events() | graphs() | waits() | malformed()
     seeds = {name: u32(NO_FAILURE) + steps.bytes for name, steps in calls.items()}
     for failures in (NO_FAILURE, EVERY_SECOND_FAILS, ALL_FAIL):
         for name, steps in sessions.items():

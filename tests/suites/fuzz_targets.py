@@ -1,37 +1,28 @@
-"""The fuzz targets: their sources, seeds, and build.
-
-Ninja builds the sources of a target in parallel and again only after a change. The variant with a
-planted fault shares the objects that do not differ.
-"""
+"""The fuzz targets: their sources, and the decoders that they cover."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.supervisor import BUILD, ROOT
-from tests.remoting.conftest import cuda_include
+from deploy.supervisor import BUILD
+from tests.suites.fuzz_connection_seeds import bulk_seeds, connection_seeds, reply_seeds
 from tests.suites.fuzz_control_seeds import control_seeds
+from tests.suites.fuzz_faults import REMOTING
 from tests.suites.fuzz_image_seeds import image_seeds
 from tests.suites.fuzz_record_seeds import record_seeds
 from tests.suites.fuzz_seeds import frame_seeds, ptx_seeds, ring_seeds, ticket_seeds
 
-REMOTING = ROOT / "remoting"
 SOFTGPU = REMOTING / "softgpu"
 GENERATED = BUILD / "generated"
-OBJECTS = BUILD.parent / "fuzz"
 
 
 @dataclass(frozen=True)
 class Target:
     """A fuzz target.
 
-    `sources` are compiled with the fuzzer; the branches of the files in `decoder` are counted. The
-    planted fault is in the sources `planted`, or in all if there are none.
+    `sources` are compiled with the fuzzer; the branches of the files in `decoder` are counted.
     """
 
     sources: tuple[Path, ...]
@@ -40,9 +31,10 @@ class Target:
     length: int
     libraries: tuple[str, ...] = ()
     words: Callable[[], list[str]] = list
-    planted: tuple[Path, ...] = ()
     least_percent: float = 90.0
     """Of the decoder's branches."""
+    functions: tuple[str, ...] = ()
+    """The functions of the decoder that read untrusted bytes; empty: all."""
 
 
 def ptx_words() -> list[str]:
@@ -65,6 +57,10 @@ IMAGES = sources_in("images")
 LEDGER = tuple(
     REMOTING / "launcher" / f"{n}.cc"
     for n in ("ledger", "ledger_page", "ledger_port", "ledgers", "pidfd")
+)
+LINK = tuple(
+    REMOTING / "client" / f"link{part}.cc"
+    for part in ("", "_bulk", "_frames", "_open", "_program_memory", "_shared")
 )
 SSL = ("-lssl", "-lcrypto", "-lpthread", "-ldl")
 TARGETS = {
@@ -100,25 +96,9 @@ TARGETS = {
         record_seeds,
         4096,
         SSL,
-        planted=(REMOTING / "server" / "copy.cc",),
-        least_percent=70.0,  # record_order.cc: random bytes rarely order changes of a live graph
     ),
     "frames": Target(
-        (
-            REMOTING / "fuzz" / "frames.cc",
-            *(
-                REMOTING / "client" / f"{n}.cc"
-                for n in (
-                    "link",
-                    "link_bulk",
-                    "link_frames",
-                    "link_open",
-                    "link_program_memory",
-                    "link_shared",
-                )
-            ),
-            *TRANSPORT,
-        ),
+        (REMOTING / "fuzz" / "frames.cc", *LINK, *TRANSPORT),
         (REMOTING / "client" / "link_frames.cc",),
         frame_seeds,
         2048,
@@ -133,7 +113,6 @@ TARGETS = {
         image_seeds,
         4096,
         ("-ldl",),
-        planted=(REMOTING / "images" / "elf.cc",),
         least_percent=89.0,  # the seeds alone reach 89.9
     ),
     "ring": Target(
@@ -172,59 +151,48 @@ TARGETS = {
         2048,
         SSL,
     ),
+    "connections": Target(
+        (
+            REMOTING / "fuzz" / "connections.cc",
+            *(
+                REMOTING / "launcher" / f"{n}.cc"
+                for n in ("first_bytes", "pending_connections", "reception", "signature", "ticket")
+            ),
+            *TRANSPORT,
+        ),
+        (REMOTING / "launcher" / "first_bytes.cc",),
+        connection_seeds,
+        5000,
+        SSL,
+    ),
+    "session_replies": Target(
+        (
+            REMOTING / "fuzz" / "session_replies.cc",
+            *(REMOTING / "launcher" / f"{n}.cc" for n in ("session_start", "status_reply")),
+            *TRANSPORT,
+        ),
+        tuple(REMOTING / "launcher" / f"{n}.cc" for n in ("session_start", "status_reply")),
+        reply_seeds,
+        2048,
+        SSL,
+        least_percent=85.0,  # a second message never fails, nor does a socket
+    ),
+    "bulk": Target(
+        (
+            REMOTING / "fuzz" / "bulk.cc",
+            REMOTING / "fuzz" / "plain_tls.cc",
+            *(REMOTING / "server" / f"{n}.cc" for n in ("bulk_transfers", "pinned_pool")),
+            *LINK,
+            *(source for source in TRANSPORT if source.name != "tls.cc"),
+        ),
+        (REMOTING / "server" / "bulk_transfers.cc", REMOTING / "client" / "link_bulk.cc"),
+        bulk_seeds,
+        4096,
+        SSL,
+        functions=(
+            *(f"BulkTransfers::{n}" for n in ("read_exactly", "read_chunk", "receive", "add")),
+            *(f"Link::{n}" for n in ("read_bulk", "receive_bulk_chunk")),
+        ),
+        least_percent=80.0,  # the target never waits for the socket
+    ),
 }
-
-
-FLAGS = (
-    "-std=c++20",
-    "-O1",
-    "-g1",
-    "-fsanitize=fuzzer,address,undefined",
-    "-fno-sanitize=function,alignment,vptr,enum",
-    "-fno-sanitize-recover=undefined",
-    "-fprofile-instr-generate",
-    "-fcoverage-mapping",
-    "-DBUSBAR_NVIDIA_RUNTIME",
-)
-PLANTED = "-DSOFTGPU_PLANTED_UNCHECKED -DBUSBAR_PLANTED_UNCHECKED"
-
-
-def build_rules(target: Target, output: Path, planted: bool) -> str:
-    """Return the text of a build.ninja."""
-    folders = f"-I{REMOTING} -I{GENERATED} -isystem {cuda_include()}"
-    lines = [
-        f"flags = {' '.join(FLAGS)} {folders}",
-        "rule compile",
-        "  command = clang++ $flags $fault -MMD -MF $out.d -c $in -o $out",
-        "  depfile = $out.d",
-        "rule link",
-        f"  command = clang++ $flags $in -o $out {' '.join(target.libraries)}",
-    ]
-    objects = []
-    for source in target.sources:
-        fault = planted and source in (target.planted or target.sources)
-        name = f"{'planted' if fault else 'plain'}/{source.parent.name}-{source.stem}.o"
-        objects.append(name)
-        lines += [f"build {name}: compile {source}", f"  fault = {PLANTED if fault else ''}"]
-    # The first definition of an inline function counts.
-    objects.sort(key=lambda name: not name.startswith("planted"))
-    return "\n".join([*lines, f"build {output}: link {' '.join(objects)}", ""])
-
-
-def build(name: str, output: Path, planted: bool = False) -> None:
-    """Build a target. With `planted`, the decoder lacks a check, which the fuzzer must find."""
-    folder = OBJECTS / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        (folder / "build.ninja").write_text(build_rules(TARGETS[name], output, planted))
-        ninja = ROOT / ".venv" / "bin" / "ninja"
-        done = subprocess.run(
-            [ninja, "-C", folder, "-j", str(os.cpu_count())],
-            env=os.environ | {"CCACHE_DISABLE": "1"},  # it would change the paths of the coverage
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        raise RuntimeError(f"the fuzz target {name} does not build:\n{done.stdout[-4000:]}")

@@ -33,12 +33,10 @@ struct Type {
 template <typename T>
 struct Checked : std::vector<T> {
   using std::vector<T>::vector;
-#ifndef SOFTGPU_PLANTED_UNCHECKED  // a test removes the checks: the fuzzer must find that
   T& operator[](size_t i) { return this->at(i); }
   const T& operator[](size_t i) const { return this->at(i); }
   T& back() { return this->at(this->size() - 1); }
   const T& back() const { return this->at(this->size() - 1); }
-#endif
 };
 
 enum class OperandKind {

@@ -1,0 +1,104 @@
+"""Build of the fuzz targets.
+
+One Ninja file has all targets, with and without planted faults; a build makes one of them. Targets
+share their objects, and variants with a fault share those that do not differ.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from pathlib import Path
+
+from deploy.supervisor import BUILD, ROOT
+from tests.remoting.conftest import cuda_include
+from tests.suites.fuzz_faults import FAULTS, REMOTING, Fault
+from tests.suites.fuzz_targets import GENERATED, TARGETS, Target
+
+FOLDER = BUILD.parent / "fuzz"
+FLAGS = (
+    "-std=c++20",
+    "-O1",
+    "-g1",
+    "-fsanitize=fuzzer,address,undefined",
+    "-fno-sanitize=function,alignment,vptr,enum",
+    "-fno-sanitize-recover=undefined",
+    "-fprofile-instr-generate",
+    "-fcoverage-mapping",
+    "-DBUSBAR_NVIDIA_RUNTIME",
+)
+
+
+def write_faulty(fault: Fault, folder: Path) -> Path:
+    """Write the faulty file below a folder of headers. Return its path."""
+    file = folder / fault.file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists() or file.read_text() != fault.text():
+        file.write_text(fault.text())
+    return file
+
+
+def object_rules(source: Path, output: str, headers: Path | None = None) -> list[str]:
+    return [f"build {output}: compile {source}", f"  first = {f'-I{headers}' if headers else ''}"]
+
+
+def faulty_objects(fault: Fault, folder: Path) -> tuple[dict[Path, str], list[str]]:
+    """Return the objects of the sources with the fault, and their rules."""
+    faulty = write_faulty(fault, folder)
+    objects, rules = {}, []
+    for source in fault.compiled():
+        objects[source] = f"{folder}/{source.parent.name}-{source.stem}.o"
+        compiled = faulty if source == REMOTING / fault.file else source
+        rules += object_rules(compiled, objects[source], folder)
+    return objects, rules
+
+
+def link_rules(target: Target, output: str, faulty: dict[Path, str]) -> list[str]:
+    plain = {s: f"objects/{s.parent.name}-{s.stem}.o" for s in target.sources}
+    # The first definition of an inline function counts.
+    objects = [*faulty.values(), *(o for s, o in plain.items() if s not in faulty)]
+    libraries = " ".join(target.libraries)
+    return [f"build {output}: link {' '.join(objects)}", f"  libraries = {libraries}"]
+
+
+def build_rules() -> str:
+    """Return the text of build.ninja."""
+    folders = f"-I{REMOTING} -I{GENERATED} -isystem {cuda_include()}"
+    lines = [
+        "rule compile",
+        f"  command = clang++ {' '.join(FLAGS)} $first {folders} -MMD -MF $out.d -c $in -o $out",
+        "  depfile = $out.d",
+        "rule link",
+        f"  command = clang++ {' '.join(FLAGS)} $in -o $out $libraries",
+    ]
+    for source in sorted({s for target in TARGETS.values() for s in target.sources}):
+        lines += object_rules(source, f"objects/{source.parent.name}-{source.stem}.o")
+    for name, target in TARGETS.items():
+        lines += link_rules(target, name, {})
+        for number, fault in enumerate(FAULTS[name].values()):
+            faulty, rules = faulty_objects(fault, FOLDER / f"{name}-fault{number}")
+            lines += rules + link_rules(target, f"{name}-fault{number}/program", faulty)
+    return "\n".join([*lines, ""])
+
+
+def build(name: str, fault: str = "") -> Path:
+    """Build a target, with the planted fault of that name if there is one. Return the program."""
+    output = name
+    if fault:
+        output = f"{name}-fault{list(FAULTS[name]).index(fault)}/program"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (FOLDER / "build.ninja").write_text(build_rules())
+        ninja = ROOT / ".venv" / "bin" / "ninja"
+        done = subprocess.run(
+            [ninja, "-C", FOLDER, "-j", str(os.cpu_count()), output],
+            env=os.environ | {"CCACHE_DISABLE": "1"},  # it would change the paths of the coverage
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise RuntimeError(f"the fuzz target {name} does not build:\n{done.stdout[-4000:]}")
+    return FOLDER / output
