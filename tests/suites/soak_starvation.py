@@ -95,7 +95,6 @@ def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float, share: fl
     except subprocess.TimeoutExpired:
         program.kill()
         out, err = program.communicate()
-    print(f"{mode}: {out.strip()}; {used:.1%} of a core", flush=True)
     found = re.search(r"longest gap (\S+) s, longest round trip (\S+) s", out)
     if not found or not out.startswith("mix: passed"):
         return Run(math.inf, math.inf, used, f"{mode}: the program failed: {out}{err[-2000:]}")
@@ -123,4 +122,12 @@ def run_modes(seconds: float, share: float = SHARE) -> dict[str, Run]:
 
 def soak(seconds: float, share: float = SHARE) -> list[str]:
     """Return the problems of all modes."""
-    return [run.problem for run in run_modes(seconds, share).values() if run.problem]
+    runs = run_modes(seconds, share)
+    for mode, run in runs.items():
+        gap, used = run.longest_gap_seconds, run.used_share
+        print(
+            f"{mode}: longest gap {gap} s, longest round trip {run.longest_round_trip_seconds} s;"
+            f" {used:.1%} of a core",
+            flush=True,
+        )
+    return [run.problem for run in runs.values() if run.problem]
