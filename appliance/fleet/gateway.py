@@ -37,6 +37,7 @@ DESCRIPTORS_PER_CONNECTION = 4
 """The agent's socket, both ends of the Unix socket to gRPC, and a reserve."""
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", limits.MAX_MESSAGE_BYTES),
+    ("grpc.http2.bdp_probe", 0),  # a stream that is not read has at most 64 KiB in memory
     ("grpc.server_handshake_timeout_ms", HANDSHAKE_MILLISECONDS),
     ("grpc.max_concurrent_streams", MAX_STREAMS),
 )

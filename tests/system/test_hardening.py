@@ -30,7 +30,7 @@ def test_hostile_nodes_do_not_delay_others(tmp_path: Path) -> None:
     """Without the common budget all three latencies beside twenty nodes miss their limits."""
     rows = hostile_nodes.measure(tmp_path, SECONDS, (1, NODES))
     assert len(rows) == 9 and not missed(rows), json.dumps(rows)
-    assert rows[4]["more"]["during"]["flood"]["reports"] > NODES, "the generator must send"
+    assert rows[4]["more"]["during"]["flood"]["reports"] >= NODES, "the generator must send"
 
 
 def test_reports_are_charged_for_the_time_that_they_take(tmp_path: Path) -> None:

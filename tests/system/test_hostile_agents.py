@@ -115,7 +115,7 @@ def test_flood_of_a_hostile_agent_does_not_delay_another_one(agent: Agent, pool:
         sent = flood.result()
     print(f"acknowledged in {max(before):.3f} s, under {len(sent)} messages {max(during):.3f} s")
     assert max(during) < max(2.0, 3 * max(before)), (before, during)
-    assert len(sent) > 50 and agent.row()["ignored_sessions"] >= 1500
+    assert len(sent) > 20 and agent.row()["ignored_sessions"] >= 1500
     assert {s["id"] for s in pool.sessions()} <= known
     honest.remove()
 
