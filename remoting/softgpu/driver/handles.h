@@ -13,7 +13,7 @@ inline char g_kind_of;
 // Return a value that identifies a type.
 template <typename T>
 const void* kind_of() {
-  static_assert(sizeof(T) > 0, "not CUgraph and the like, which programs see");
+  static_assert(requires { alignof(T); }, "not CUgraph and the like, which programs see");
   return &g_kind_of<std::remove_cv_t<T>>;
 }
 
