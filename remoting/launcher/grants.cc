@@ -4,9 +4,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <set>
 #include <vector>
 
 #include "control/hex.h"
@@ -158,13 +158,16 @@ bool Grants::permits(const uint8_t* allocation, uint64_t epoch, uint64_t counter
   return it != by_allocation_.end() && !older(epoch, counter, it->second.allocation);
 }
 
-size_t Grants::gpus() {
+std::map<GpuSet, size_t> Grants::expected_programs() {
   std::lock_guard lock(mutex_);
-  std::set<std::string> found;
-  for (auto& [id, grant] : by_allocation_)
-    for (uint32_t p = 0; p < grant.allocation.partitions; ++p)
-      found.insert(hex(grant.allocation.partition[p].gpu_uuid, 16));
-  return found.size();
+  std::map<GpuSet, size_t> programs;
+  for (auto& [id, grant] : by_allocation_) programs[gpus_of(grant.allocation)] = 0;
+  GpuSet counted;
+  for (auto& [gpus, count] : programs) {
+    for (auto& uuid : gpus) count += counted.insert(uuid).second ? 1 : 0;
+    count = std::max<size_t>(count, 1);
+  }
+  return programs;
 }
 
 uint64_t Grants::generation() {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "launcher/gpu_set.h"
 #include "launcher/ledgers.h"
 #include "launcher/ticket.h"
 
@@ -34,7 +35,9 @@ class Grants {
   // True if a session that was opened under this fence may continue.
   bool permits(const uint8_t* allocation, uint64_t epoch, uint64_t counter);
   uint64_t generation();
-  size_t gpus();  // the number of GPUs that are granted
+  // Returns how many programs may soon start on the GPUs of each allocation: each GPU counts for
+  // one set of GPUs, and each set for one program at least.
+  std::map<GpuSet, size_t> expected_programs();
 
  private:
   bool apply(const uint8_t* p, size_t n);

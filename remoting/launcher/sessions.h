@@ -5,8 +5,11 @@
 // than its deadline; a session that ends too slowly is killed.
 #pragma once
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,9 +57,9 @@ class Sessions {
   // Passes a bulk connection to a running session. False if there is none.
   bool attach(const uint8_t* id, int client_fd);
 
-  // Starts spare session servers, so that sessions do not wait for the driver: one for each granted
-  // GPU, and at least one. Blocks until they are started. Defined in spawn.cc, as are spawn(),
-  // take_spare() and take_process().
+  // Starts spare session servers, so that sessions do not wait for the driver: as many as
+  // Grants::expected_programs(). Ends those of other GPUs. Blocks until they are started. Defined
+  // in spawn.cc, as are spawn(), next_spare(), take_spare() and take_process().
   void start_spares();
 
   // Takes over the sessions that an earlier launcher started. A record counts only if its process
@@ -88,8 +91,9 @@ class Sessions {
     int exit_pipe = -1;  // gets its exit status
     uint32_t cage = 0;   // bits of control::Isolation
   };
-  Process spawn() const;
-  Process take_spare();
+  Process spawn(const GpuSet& gpus) const;
+  std::optional<GpuSet> next_spare();
+  Process take_spare(const GpuSet& gpus);
   // Returns a session server that sees the folders of the allocation.
   Process take_process(const Grant& grant);
   control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request,
@@ -119,9 +123,10 @@ class Sessions {
   Ledgers& ledgers_;
   LedgerPort& ledger_port_;
   std::mutex mutex_;
-  std::map<std::string, Session> sessions_;  // by id in hexadecimal
-  std::vector<Process> spares_;
-  size_t starting_ = 0;                             // spares that a thread is about to add
+  std::map<std::string, Session> sessions_;         // by id in hexadecimal
+  std::multimap<GpuSet, Process> spares_;           // by the GPUs that their cages show
+  std::condition_variable spare_started_;           // or failed to start
+  std::multiset<GpuSet> starting_;                  // of spares that a thread is about to add
   mutable std::atomic<uint32_t> newest_layers_{0};  // of the session server that started last
 };
 

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <thread>
 
 #include "launcher/own_layers.h"
@@ -25,14 +24,14 @@ void close_process(int start_socket, int exit_pipe) {
 
 }  // namespace
 
-Sessions::Process Sessions::spawn() const {
+Sessions::Process Sessions::spawn(const GpuSet& gpus) const {
   int pair[2], pipe[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return {};
   if (pipe2(pipe, O_CLOEXEC | O_NONBLOCK)) {
     close_process(pair[0], pair[1]);
     return {};
   }
-  control::SpawnReply reply = start_process(settings_.runtime, pair[1], pipe[1]);
+  control::SpawnReply reply = start_process(settings_.runtime, gpus, pair[1], pipe[1]);
   close_process(pair[1], pipe[1]);
   if (reply.pid) {
     newest_layers_ = reply.isolation | own_layers();
@@ -42,20 +41,24 @@ Sessions::Process Sessions::spawn() const {
   return {};
 }
 
-Sessions::Process Sessions::take_spare() {
-  std::lock_guard lock(mutex_);
-  if (spares_.empty()) return {};
-  Process p = spares_.back();
-  spares_.pop_back();
+// Waits for a spare that is starting: it may have the last user of the cages, and is ready sooner.
+Sessions::Process Sessions::take_spare(const GpuSet& gpus) {
+  std::unique_lock lock(mutex_);
+  spare_started_.wait(lock, [&] { return spares_.contains(gpus) || !starting_.contains(gpus); });
+  auto spare = spares_.find(gpus);
+  if (spare == spares_.end()) return {};
+  Process p = spare->second;
+  spares_.erase(spare);
   return p;
 }
 
 Sessions::Process Sessions::take_process(const Grant& grant) {
   const control::Allocation& a = grant.allocation;
+  GpuSet gpus = gpus_of(a);
   for (bool fresh = false; !fresh;) {
-    Process p = take_spare();
+    Process p = take_spare(gpus);
     fresh = p.fd < 0;
-    if (fresh) p = spawn();
+    if (fresh) p = spawn(gpus);
     if (p.fd < 0) continue;
     if (open_cage(settings_.runtime, (uint32_t)p.pid, a.id, a.tenant)) return p;
     close_process(p.fd, p.exit_pipe);  // it has ended, or the spawner has: it ends with its socket
@@ -63,20 +66,36 @@ Sessions::Process Sessions::take_process(const Grant& grant) {
   return {};
 }
 
+// Returns the GPUs of a spare that is missing, which counts as starting.
+std::optional<GpuSet> Sessions::next_spare() {
+  auto wanted = grants_.expected_programs();
+  std::lock_guard lock(mutex_);
+  std::erase_if(spares_, [&](auto& spare) {
+    if (wanted.contains(spare.first)) return false;
+    close_process(spare.second.fd, spare.second.exit_pipe);  // it ends without its start socket
+    return true;
+  });
+  for (auto& [gpus, count] : wanted) {
+    if (spares_.count(gpus) + starting_.count(gpus) >= count) continue;
+    starting_.insert(gpus);
+    return gpus;
+  }
+  return {};
+}
+
 void Sessions::start_spares() {
   std::this_thread::sleep_for(kSpareDelay);
-  for (size_t wanted = std::max<size_t>(grants_.gpus(), 1);;) {
-    {
-      std::lock_guard lock(mutex_);
-      if (spares_.size() + starting_ >= wanted) return;
-      ++starting_;
-    }
-    Process fresh = spawn();
+  while (auto gpus = next_spare()) {
+    Process fresh = spawn(*gpus);
     std::lock_guard lock(mutex_);
-    --starting_;
+    starting_.erase(starting_.find(*gpus));
+    if (fresh.fd >= 0) spares_.emplace(*gpus, fresh);
+    spare_started_.notify_all();
     if (fresh.fd < 0) return;
-    spares_.push_back(fresh);
   }
+  if (newest_layers_) return;
+  Process ended = spawn({});  // its start shows how this node isolates sessions
+  if (ended.fd >= 0) close_process(ended.fd, ended.exit_pipe);
 }
 
 }  // namespace busbar::launcher

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -46,14 +47,19 @@ control::SpawnReply request_of(const std::string& runtime, const control::SpawnR
 }
 }  // namespace
 
-control::SpawnReply start_process(const std::string& runtime, int start_socket, int exit_pipe) {
-  return request_of(runtime, {(uint32_t)control::SpawnOp::start, 0, {}, {}},
-                    {start_socket, exit_pipe});
+control::SpawnReply start_process(const std::string& runtime, const GpuSet& gpus, int start_socket,
+                                  int exit_pipe) {
+  control::SpawnRequest request{};
+  request.op = (uint32_t)control::SpawnOp::start;
+  for (auto& uuid : gpus) std::ranges::copy(uuid, request.gpu_uuid[request.gpus++]);
+  return request_of(runtime, request, {start_socket, exit_pipe});
 }
 
 bool open_cage(const std::string& runtime, uint32_t pid, const uint8_t* allocation,
                const uint8_t* tenant) {
-  control::SpawnRequest request{(uint32_t)control::SpawnOp::open, pid, {}, {}};
+  control::SpawnRequest request{};
+  request.op = (uint32_t)control::SpawnOp::open;
+  request.pid = pid;
   std::memcpy(request.allocation, allocation, sizeof request.allocation);
   std::memcpy(request.tenant, tenant, sizeof request.tenant);
   return request_of(runtime, request, {}).pid == pid;

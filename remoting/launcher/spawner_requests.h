@@ -5,12 +5,14 @@
 #include <string>
 
 #include "control/spawn_messages.h"
+#include "launcher/gpu_set.h"
 
 namespace busbar::launcher {
 
-// Starts a session server with its start socket. `exit_pipe` gets its exit status as an int. The
-// reply has pid 0 on failure.
-control::SpawnReply start_process(const std::string& runtime, int start_socket, int exit_pipe);
+// Starts a session server with its start socket. It sees these GPUs only. `exit_pipe` gets its exit
+// status as an int. The reply has pid 0 on failure.
+control::SpawnReply start_process(const std::string& runtime, const GpuSet& gpus, int start_socket,
+                                  int exit_pipe);
 
 // Shows the folders of an allocation in the cage of a session server. False if it has ended or the
 // spawner did not start it.

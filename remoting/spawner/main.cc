@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,6 +51,13 @@ bool parse(int argc, char** argv, Settings& s) {
   return !s.runtime.empty() && !s.session_program.empty() && !s.driver.empty();
 }
 
+std::vector<GpuUuid> gpus_of(const control::SpawnRequest& request) {
+  std::vector<GpuUuid> gpus(std::min(request.gpus, wire::kMaxDevices));
+  for (size_t i = 0; i < gpus.size(); ++i)
+    std::copy_n(request.gpu_uuid[i], gpus[i].size(), gpus[i].begin());
+  return gpus;
+}
+
 void serve(int fd, Sessions& sessions) {
   Request request;
   control::SpawnReply reply{};
@@ -57,7 +65,7 @@ void serve(int fd, Sessions& sessions) {
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   if (receive_request(fd, request)) {
     if (request.fields.op == (uint32_t)control::SpawnOp::start && request.attached[1] >= 0) {
-      reply = sessions.start(request.attached[0], request.attached[1]);
+      reply = sessions.start(request.attached[0], request.attached[1], gpus_of(request.fields));
       request.attached[1] = -1;
     } else if (request.fields.op == (uint32_t)control::SpawnOp::open) {
       reply = sessions.open(request.fields);

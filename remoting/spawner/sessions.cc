@@ -29,10 +29,10 @@ const std::vector<std::string> kLibraries = {
     "/usr/lib32", "/usr/local/lib", "/etc/ld.so.cache", "/etc/machine-id"};
 const std::vector<std::string> kCompilerPaths = {"/bin", "/usr", "/etc/alternatives"};
 // What NVIDIA's driver opens. nvidia-modprobe has run before: no session creates device files.
-const std::vector<std::string> kNvidiaPaths = {"/sys/bus/pci", "/sys/devices", "/etc/nvidia"};
+const std::vector<std::string> kNvidiaPaths = {"/sys/devices/system/cpu",
+                                               "/sys/devices/system/node", "/etc/nvidia"};
 const std::vector<std::string> kNvidiaDevices = {"/dev/nvidiactl", "/dev/nvidia-uvm",
-                                                 "/dev/nvidia-uvm-tools", "/dev/nvidia-caps"};
-constexpr int kNvidiaGpus = 16;
+                                                 "/dev/nvidia-caps"};
 
 std::string folder_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
@@ -64,6 +64,18 @@ void close_all(std::initializer_list<int> descriptors) {
 std::vector<std::string> make_folders(std::vector<std::string> folders) {
   for (auto& folder : folders) mkdir(folder.c_str(), 0700);
   return folders;
+}
+
+void show_gpus(const std::vector<GpuUuid>& gpus, CageSettings& cage) {
+  append(cage.shown, kNvidiaPaths);
+  append(cage.writable, kNvidiaDevices);
+  GpuFiles files = files_of_gpus(gpus);
+  append(cage.shown, files.attributes);
+  append(cage.writable, files.devices);
+  for (auto& uuid : files.unknown)
+    control::log_line("spawner", "GPU not shown to a session", gpu_name(uuid),
+                      "no file in /proc/driver/nvidia/gpus has its UUID and Device Minor: turn MIG "
+                      "off, or update NVIDIA's driver");
 }
 
 // Runs in a child, because it enters the cage for good.
@@ -113,7 +125,7 @@ CagedProcess Sessions::start_compiler(int socket, CageSettings cage) const {
 }
 
 CagedProcess Sessions::start_server(int start_socket, int compiler_socket, int use_fd,
-                                    CageSettings cage) const {
+                                    CageSettings cage, const std::vector<GpuUuid>& gpus) const {
   cage.shown.push_back(folder_of(settings_.session_program));
   std::vector<int> inherited = {start_socket};
   auto environment = session_environment({"BUSBAR_SOFTGPU_DIR=" + devices_, kPlainLog});
@@ -124,17 +136,15 @@ CagedProcess Sessions::start_server(int start_socket, int compiler_socket, int u
     inherited.push_back(use_fd);
     environment.push_back(std::string(softgpu::kUseVariable) + "=" + kUseFd);
   } else {
-    append(cage.shown, kNvidiaPaths);
-    cage.writable = kNvidiaDevices;
-    for (int i = 0; i < kNvidiaGpus; ++i)
-      cage.writable.push_back("/dev/nvidia" + std::to_string(i));
+    show_gpus(gpus, cage);
   }
   if (settings_.driver[0] == '/') cage.shown.push_back(folder_of(settings_.driver));
   return start_caged(cage, {settings_.session_program, "--driver", settings_.driver}, environment,
                      inherited, can_cage_);
 }
 
-control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
+control::SpawnReply Sessions::start(int start_socket, int exit_pipe,
+                                    const std::vector<GpuUuid>& gpus) {
   Session session;
   session.exit_pipe = exit_pipe;
   if (!compiler_program_.empty() && !make_public_folder(devices_)) {
@@ -160,7 +170,7 @@ control::SpawnReply Sessions::start(int start_socket, int exit_pipe) {
     session.compiler = start_compiler(pair[1], cage(session, log[1], groups));
   auto use = pair[0] >= 0 ? softgpu::create_use_file(devices_) : softgpu::UseFile{};
   session.use_file = use.path;
-  session.server = start_server(start_socket, pair[0], use.fd, cage(session, log[1], groups));
+  session.server = start_server(start_socket, pair[0], use.fd, cage(session, log[1], groups), gpus);
   for (int group : groups) ::close(group);
   close_all({pair[0], pair[1], log[1], use.fd});
   if (session.server.pid < 0) {

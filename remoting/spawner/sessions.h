@@ -10,6 +10,7 @@
 #include "spawner/cage.h"
 #include "spawner/cage_users.h"
 #include "spawner/control_groups.h"
+#include "spawner/nvidia_gpus.h"
 #include "spawner/session_output.h"
 
 namespace busbar::spawner {
@@ -27,8 +28,9 @@ class Sessions {
   // `can_cage`: the process may make namespaces.
   Sessions(const Settings& settings, bool can_cage);
 
-  // Starts a session server. Takes over the pipe, which gets its exit status as an int.
-  control::SpawnReply start(int start_socket, int exit_pipe);
+  // Starts a session server that sees these GPUs of NVIDIA only. Takes over the pipe, which gets
+  // its exit status as an int.
+  control::SpawnReply start(int start_socket, int exit_pipe, const std::vector<GpuUuid>& gpus);
   // Shows the folders of an allocation in the cage of a session server.
   control::SpawnReply open(const control::SpawnRequest& request);
   bool separates_users() const { return users_.available(); }
@@ -48,8 +50,8 @@ class Sessions {
   };
   CageSettings cage(const Session& session, int log, const std::vector<int>& groups) const;
   CagedProcess start_compiler(int socket, CageSettings cage) const;
-  CagedProcess start_server(int start_socket, int compiler_socket, int use_fd,
-                            CageSettings cage) const;
+  CagedProcess start_server(int start_socket, int compiler_socket, int use_fd, CageSettings cage,
+                            const std::vector<GpuUuid>& gpus) const;
   void end(Session& session);
   void has_ended(pid_t pid, int status);
   const Settings settings_;

@@ -98,7 +98,8 @@ class LocalNode:
 
     Its sessions use `driver`: the software GPU or the null driver. `user` is the id of the user of
     both, if it is not this one; the spawner of that user has some `capabilities`. The spawner gets
-    the `inherited` descriptors.
+    the `inherited` descriptors. `machine` is a command that starts the spawner on a machine with
+    other devices.
     """
 
     def __init__(
@@ -110,10 +111,12 @@ class LocalNode:
         capabilities: Sequence[str] = (),
         session_program: Path = PROGRAMS / "busbar-session",
         inherited: Sequence[int] = (),
+        machine: Sequence[str] = (),
         **environment: str,
     ) -> None:
         self.driver, self.user, self.capabilities = driver, user, capabilities
         self.session_program, self.inherited = session_program, inherited
+        self.machine = machine
         self.folder = Path(tempfile.mkdtemp(prefix="bbt-"))
         self.runtime = self.folder / "r"
         self.runtime.mkdir(mode=0o700)
@@ -177,9 +180,11 @@ class LocalNode:
         log: BinaryIO,
         capabilities: Sequence[str] = (),
         inherited: Sequence[int] = (),
+        machine: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
         if self.user is not None:
             command = [*unit_privileges(self.user, capabilities), *command]
+        command = [*machine, *command]
         return subprocess.Popen(command, env=env, stdout=log, stderr=log, pass_fds=inherited)
 
     def start_spawner(self, **environment: str) -> subprocess.Popen[bytes]:
@@ -194,7 +199,9 @@ class LocalNode:
         ]
         with (self.folder / "launcher.log").open("ab") as log:
             env = self.env | environment
-            process = self._popen(command, env, log, self.capabilities, self.inherited)
+            process = self._popen(
+                command, env, log, self.capabilities, self.inherited, self.machine
+            )
         wait_for("the spawner", self._has_spawner, self.folder / "launcher.log", 10)
         return process
 

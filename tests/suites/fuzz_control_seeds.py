@@ -33,10 +33,11 @@ def control_messages() -> dict[str, bytes]:
 
 
 def spawn_requests() -> dict[str, bytes]:
-    request = struct.pack("<II32x", 1, 0)
+    request = struct.pack("<II32xI256s", 1, 0, 2, bytes(range(256)))
     return {
         "start": chosen(SPAWN, request, 2),
-        "open": chosen(SPAWN, struct.pack("<II32s", 2, 77, bytes(range(32)))),
+        "open": chosen(SPAWN, struct.pack("<II32s260x", 2, 77, bytes(range(32)))),
+        "too many GPUs": chosen(SPAWN, struct.pack("<II32xI256x", 1, 0, 2**32 - 1), 2),
         "short": chosen(SPAWN, request[:-1], 1),
         "long": chosen(SPAWN, request + b"x"),
         "many descriptors": chosen(SPAWN, request, 4),
