@@ -77,24 +77,29 @@ class Run(NamedTuple):
 
 
 def run_mode(node: LocalNode, binary: Path, mode: str, seconds: float, share: float) -> Run:
-    program = subprocess.Popen(
-        [binary, "mix", f"{seconds:.0f}"],
-        env=node.remote_environment(**MODES[mode]),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    errors = binary.parent / f"{mode}.err"
+    with errors.open("w") as stderr:
+        program = subprocess.Popen(
+            [binary, "mix", f"{seconds:.0f}"],
+            env=node.remote_environment(**MODES[mode]),
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
 
-    def server() -> int:
-        return next((s.pid for s in node.sessions() if s.client_pid == program.pid), 0)
+    def has_begun() -> bool:
+        """Return whether the program measures its gaps: its start is not part of them."""
+        return "mix: begun" in errors.read_text() or program.poll() is not None
 
-    wait_for("the session", lambda: server() > 0, node.folder / "launcher.log", 30)
-    used = starve(program, server(), seconds, share)
+    wait_for("the first copies", has_begun, errors, 30)
+    server = next((s.pid for s in node.sessions() if s.client_pid == program.pid), 0)
+    used = starve(program, server, seconds, share) if server else 0.0
     try:
-        out, err = program.communicate(timeout=PATIENCE_SECONDS)
+        out, _ = program.communicate(timeout=PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         program.kill()
-        out, err = program.communicate()
+        out, _ = program.communicate()
+    err = errors.read_text()
     found = re.search(r"longest gap (\S+) s, longest round trip (\S+) s", out)
     if not found or not out.startswith("mix: passed"):
         return Run(math.inf, math.inf, used, f"{mode}: the program failed: {out}{err[-2000:]}")

@@ -306,6 +306,7 @@ static void mix(unsigned seconds) {
   end = last + seconds;
   last_completion = last;
   longest_pause = 0;
+  fprintf(stderr, "mix: begun\n");
   for (int i = 0; i < PARTS; ++i) pthread_create(&threads[i], 0, repeat, &parts[i]);
   for (; last < end; ++copies) {
     fill(data, copies);
