@@ -1,8 +1,5 @@
 #include "client/jit_options.h"
 
-#include <algorithm>
-#include <cstring>
-
 namespace busbar::client {
 
 JitOptions numeric_jit_options(unsigned n, const CUjit_option* options, void** values) {
@@ -12,20 +9,26 @@ JitOptions numeric_jit_options(unsigned n, const CUjit_option* options, void** v
   return kept;
 }
 
-JitLog find_jit_log(unsigned n, const CUjit_option* options, void** values) {
-  JitLog log;
-  for (unsigned i = 0; i < n && options && values; ++i) {
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log.buffer = (char*)values[i];
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) log.capacity = (size_t)values[i];
-  }
-  return log;
+JitLogs::JitLogs(unsigned n, const CUjit_option* options, void** values) {
+  for (unsigned i = 0; i < n && options && values; ++i) switch (options[i]) {
+      case CU_JIT_ERROR_LOG_BUFFER: error_.buffer = (char*)values[i]; break;
+      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: error_.bytes = &values[i]; break;
+      case CU_JIT_INFO_LOG_BUFFER: info_.buffer = (char*)values[i]; break;
+      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: info_.bytes = &values[i]; break;
+      default: break;
+    }
 }
 
-void JitLog::write(const std::string& text) const {
-  if (!buffer || !capacity) return;
-  size_t n = std::min(capacity - 1, text.size());
-  std::memcpy(buffer, text.data(), n);
+void JitLogs::read(wire::Decoder& reply) const {
+  for (auto* log : {&error_, &info_}) log->write(reply.text(wire::kJitLogBytes));
+}
+
+void JitLogs::Log::write(std::string_view text) const {
+  auto room = bytes ? (unsigned)(uintptr_t)*bytes : 0u;
+  if (!buffer || !room) return;
+  size_t n = text.copy(buffer, room - 1);
   buffer[n] = 0;
+  *bytes = (void*)n;
 }
 
 }  // namespace busbar::client

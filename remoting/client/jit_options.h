@@ -4,9 +4,10 @@
 #pragma once
 #include <cuda.h>
 
-#include <string>
+#include <string_view>
 #include <vector>
 
+#include "wire/decode.h"
 #include "wire/jit_option.h"
 
 namespace busbar::client {
@@ -16,12 +17,22 @@ using JitOptions = std::vector<wire::JitOption>;
 // Return the options with numeric values, at most kMaxJitOptions. They are sent to the node.
 JitOptions numeric_jit_options(unsigned n, const CUjit_option* options, void** values);
 
-// The program's buffer for error messages; null: none was given.
-struct JitLog {
-  char* buffer = nullptr;
-  size_t capacity = 0;  // bytes, with the terminating zero
-  void write(const std::string& text) const;
+// The program's buffers for messages of the compiler. It must keep `values` until they are written.
+class JitLogs {
+ public:
+  JitLogs() = default;
+  JitLogs(unsigned n, const CUjit_option* options, void** values);
+  // Reads the logs at the front of a reply and fills the buffers. The options with their sizes get
+  // the bytes written, as CUDA documents.
+  void read(wire::Decoder& reply) const;
+
+ private:
+  struct Log {
+    char* buffer = nullptr;
+    void** bytes = nullptr;  // value of the option with the size of the buffer
+    void write(std::string_view text) const;
+  };
+  Log error_, info_;
 };
-JitLog find_jit_log(unsigned n, const CUjit_option* options, void** values);
 
 }  // namespace busbar::client

@@ -13,7 +13,7 @@ CUresult module_of(Library* l, Context* c, Module*& out) {
       out = loaded.module;
       return CUDA_SUCCESS;
     }
-  if (CUresult r = load_module(c, l->image.data(), l->options, nullptr, out)) return r;
+  if (CUresult r = load_module(c, l->image.data(), l->options, JitLogs(), out)) return r;
   out->of_library = true;
   l->modules.push_back({c, c->generation, out});
   return CUDA_SUCCESS;

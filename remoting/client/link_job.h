@@ -14,7 +14,7 @@ struct LinkJob {
   JitOptions options;
   std::vector<std::pair<int, std::string>> inputs;  // CUjitInputType and bytes
   std::string image;                                // result of cuLinkComplete
-  JitLog log;
+  JitLogs logs;
 };
 
 }  // namespace busbar::client

@@ -80,8 +80,7 @@ Function* read_function(Module* m, const std::string& name, uint32_t id, wire::D
 }
 
 // Reads the functions in the reply to a load.
-void read_functions(Module* m, const std::string& body) {
-  wire::Decoder d(body.data(), body.size());
+void read_functions(Module* m, wire::Decoder d) {
   while (d.ok() && d.left()) {
     uint32_t id = d.get<uint32_t>();
     std::string name(d.text());
@@ -91,7 +90,7 @@ void read_functions(Module* m, const std::string& body) {
 }
 }  // namespace
 
-CUresult load_module(Context* c, const void* image, const JitOptions& options, std::string* log,
+CUresult load_module(Context* c, const void* image, const JitOptions& options, const JitLogs& logs,
                      Module*& out) {
   std::string bytes = usable_image(c, image);
   // Kernels that print call vprintf by name.
@@ -102,16 +101,15 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, s
   Reply reply = request_load(c, id, first, bytes, options, false);
   if (reply.status == wire::kImageRequired)
     reply = request_load(c, id, first, bytes, options, true);
-  if (reply.status) {
-    if (log) *log = reply.body;
-    return (CUresult)reply.status;
-  }
+  wire::Decoder body(reply.body.data(), reply.body.size());
+  logs.read(body);
+  if (reply.status) return (CUresult)reply.status;
   auto* m = new Module;
   m->context = c;
   m->context_generation = c->generation;
   m->id = id;
   m->handle = session()->modules.add(m);
-  read_functions(m, reply.body);
+  read_functions(m, body);
   {
     std::lock_guard lock(modules().mutex);
     modules().loaded.push_back(m);

@@ -29,8 +29,8 @@ struct Module {
   std::vector<uint64_t> globals;  // addresses that the program has requested
 };
 
-// Loads an image. `log`, if not null, receives the compiler's messages on failure.
-CUresult load_module(Context* c, const void* image, const JitOptions& options, std::string* log,
+// Loads an image. `logs` receive the compiler's messages, also on failure.
+CUresult load_module(Context* c, const void* image, const JitOptions& options, const JitLogs& logs,
                      Module*& out);
 void unload_module(Module* m);
 std::vector<Module*> modules_of(Context* c);

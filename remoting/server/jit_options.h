@@ -1,16 +1,33 @@
-// Options of the driver's compiler: those of the program that are numbers, and a log buffer.
+// Options of the driver's compiler: those of the program that are numbers, and log buffers.
 #pragma once
 #include <cuda.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "server/reply.h"
 #include "wire/decode.h"
 #include "wire/jit_option.h"
 
 namespace busbar::server {
 
-constexpr size_t kJitLogBytes = 8192;
+// The compiler's messages, for the reply to a load or link.
+struct JitLogs {
+  std::string error = std::string(wire::kJitLogBytes, '\0');
+  std::string info = std::string(wire::kJitLogBytes, '\0');
+
+  // Return the part of the reply that contains the logs.
+  std::string encode() const { return encode(error.c_str(), info.c_str()); }
+  static std::string encode(const char* error, const char* info = "") {
+    std::string out;
+    for (const char* text : {error, info}) {
+      append<uint32_t>(out, (uint32_t)std::strlen(text));
+      out += text;
+    }
+    return out;
+  }
+};
 
 class JitOptions {
  public:
@@ -25,10 +42,12 @@ class JitOptions {
     }
     return true;
   }
-  // Lets the compiler write its errors to `log`, which must outlive the call.
-  void log_to(std::string& log) {
-    add(CU_JIT_ERROR_LOG_BUFFER, log.data());
-    add(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, (void*)(uintptr_t)log.size());
+  // Lets the compiler write to `logs`. They and the options must outlive the load or link.
+  void log_to(JitLogs& logs) {
+    add(CU_JIT_ERROR_LOG_BUFFER, logs.error.data());
+    add(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, (void*)(uintptr_t)logs.error.size());
+    add(CU_JIT_INFO_LOG_BUFFER, logs.info.data());
+    add(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, (void*)(uintptr_t)logs.info.size());
   }
   unsigned count() const { return (unsigned)names_.size(); }
   CUjit_option* names() { return names_.data(); }

@@ -1,6 +1,4 @@
 // Links images of the program.
-#include <cstring>
-
 #include "server/code_image.h"
 #include "server/handlers.h"
 #include "server/jit_options.h"
@@ -34,7 +32,7 @@ CUresult add_inputs(Session& s, wire::Decoder& in, uint32_t count, CUlinkState s
 }  // namespace
 
 // number of inputs, number of options, options; then type, 0, bytes, transfer of each input
-// -> the linked image, or the log
+// -> error log, information log, the linked image
 void handlers::link(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t count = in.get<uint32_t>();
@@ -42,8 +40,8 @@ void handlers::link(Session& s, wire::Decoder in) {
   JitOptions options;
   if (!options.read(in, option_count) || count == 0 || count > kMaxInputs)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
-  std::string log(kJitLogBytes, '\0');
-  options.log_to(log);
+  JitLogs logs;
+  options.log_to(logs);
   CUlinkState state;
   if (CUresult r = s.cu.cuLinkCreate(options.count(), options.names(), options.values(), &state))
     return s.reply(reply, r);
@@ -53,9 +51,10 @@ void handlers::link(Session& s, wire::Decoder in) {
   void* image = nullptr;
   size_t bytes = 0;
   if (!r) r = s.cu.cuLinkComplete(state, &image, &bytes);
-  log.resize(std::strlen(log.c_str()));
-  if (!r && bytes > wire::kMaxFrameBytes - 64) r = CUDA_ERROR_OUT_OF_MEMORY;
-  s.reply(reply, r, r ? log : std::string((const char*)image, bytes));
+  std::string body = logs.encode();
+  if (!r && bytes > wire::kMaxFrameBytes - 64 - body.size()) r = CUDA_ERROR_OUT_OF_MEMORY;
+  if (!r) body.append((const char*)image, bytes);
+  s.reply(reply, r, body);
   s.cu.cuLinkDestroy(state);
 }
 

@@ -1,6 +1,4 @@
 // Modules of the program.
-#include <cstring>
-
 #include "server/code_image.h"
 #include "server/function.h"
 #include "server/handlers.h"
@@ -37,7 +35,7 @@ void drop_module(Session& s, uint32_t id) {
 }  // namespace
 
 // module, whether the image follows, bytes, transfer, the first reserved function id, number of
-// options, hash, options, image -> descriptions of its functions, or the log
+// options, hash, options, image -> error log, information log, descriptions of its functions
 void handlers::load_module(Session& s, wire::Decoder in) {
   uint64_t reply = in.get<uint64_t>();
   uint32_t id = in.get<uint32_t>(), inlined = in.get<uint32_t>();
@@ -56,27 +54,27 @@ void handlers::load_module(Session& s, wire::Decoder in) {
   else if (uint32_t status = obtain_image(s, {hash, bytes, transfer}, image))
     return s.reply(reply, status);
   std::string packed;
-  if (CUresult r = pack_module_image(image, packed)) return s.reply(reply, r, "malformed image");
+  if (CUresult r = pack_module_image(image, packed)) return s.reply(reply, r, JitLogs::encode("malformed image"));
   uint64_t memory = 0;
   const char* error = "malformed image";
   if (CUresult r = measure_image(packed, s.cu.software, memory, error))
-    return s.reply(reply, r, error);
+    return s.reply(reply, r, JitLogs::encode(error));
 #ifdef BUSBAR_PLANTED_UNCHARGED  // a test leaves the charge out to prove that it is detected
   memory = 0;
 #endif
   MemoryCharge charge(s.account, s.current_partition(), memory);
-  if (!charge.granted()) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY, kNoMemory);
-  std::string log(kJitLogBytes, '\0');
-  options.log_to(log);
+  if (!charge.granted()) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY, JitLogs::encode(kNoMemory));
+  JitLogs logs;
+  options.log_to(logs);
   CUmodule module = nullptr;
   CUresult r = s.cu.cuModuleLoadDataEx(&module, packed.c_str(), options.count(), options.names(),
                                        options.values());
-  log.resize(std::strlen(log.c_str()));
-  if (r) return s.reply(reply, r, log);
+  if (r) return s.reply(reply, r, logs.encode());
   if (!inline_image && transfer) keep_image(s, hash, image);
   auto loaded = std::make_shared<LoadedModule>(s.cu, module, std::move(charge));
   if (!publish(s, id, loaded)) return s.reply(reply, CUDA_ERROR_INVALID_HANDLE);
-  s.reply(reply, CUDA_SUCCESS, describe_small_module(s, *loaded, (uint32_t)first_function));
+  s.reply(reply, CUDA_SUCCESS,
+          logs.encode() + describe_small_module(s, *loaded, (uint32_t)first_function));
 }
 
 // module. Its functions are removed at once, so that no later launch calls them; the driver unloads

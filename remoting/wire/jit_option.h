@@ -15,6 +15,7 @@ struct JitOption {
   uint64_t value;
 };
 constexpr uint32_t kMaxJitOptions = 16;
+constexpr uint32_t kJitLogBytes = 8192;  // of each log in a reply, with the terminating zero
 
 // Return whether the value of a CUjit_option is a number rather than an address.
 inline bool is_number(uint32_t option) {

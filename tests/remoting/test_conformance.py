@@ -22,6 +22,7 @@ PROGRAMS = (
     "copies",
     "launch_in_steps",
     "linker",
+    "jit_logs",
     "causality",
 )
 

@@ -19,11 +19,8 @@ API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* o
   l->options = numeric_jit_options(n, options, values);
   if (Context* c = current_context()) {
     Module* m;
-    std::string log;
-    if (CUresult r = load_module(c, l->image.data(), l->options, &log, m)) {
-      find_jit_log(n, options, values).write(log);
-      return r;
-    }
+    JitLogs logs(n, options, values);
+    if (CUresult r = load_module(c, l->image.data(), l->options, logs, m)) return r;
     m->of_library = true;
     l->modules.push_back({c, c->generation, m});
   }

@@ -15,7 +15,7 @@ API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUli
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   auto* j = new LinkJob;
   j->options = numeric_jit_options(n, options, values);
-  j->log = find_jit_log(n, options, values);
+  j->logs = JitLogs(n, options, values);
   *out = (CUlinkState)session()->link_jobs.add(j);
   return CUDA_SUCCESS;
 }
@@ -55,13 +55,10 @@ API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
     e.put((uint32_t)type).put<uint32_t>(0).put((uint64_t)text.size()).put(transfer);
   }
   wire::Decoder d = call.send_and_wait(e.finish(), e.size());
+  j->logs.read(d);
+  if (call.status()) return call.status();
   uint64_t n = d.left();
-  std::string body((const char*)d.raw(n), n);
-  if (call.status()) {
-    j->log.write(body);
-    return call.status();
-  }
-  j->image = std::move(body);
+  j->image.assign((const char*)d.raw(n), n);
   *image = j->image.data();
   if (bytes) *bytes = j->image.size();
   return CUDA_SUCCESS;

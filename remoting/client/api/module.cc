@@ -15,11 +15,9 @@ API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned n, CU
   REQUIRE_CONTEXT(c);
   if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
   Module* m;
-  std::string log;
-  if (CUresult r = load_module(c, image, numeric_jit_options(n, options, values), &log, m)) {
-    find_jit_log(n, options, values).write(log);
+  JitLogs logs(n, options, values);
+  if (CUresult r = load_module(c, image, numeric_jit_options(n, options, values), logs, m))
     return r;
-  }
   *out = (CUmodule)m->handle;
   return CUDA_SUCCESS;
 }

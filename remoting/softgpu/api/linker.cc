@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "softgpu/api/require.h"
+#include "softgpu/driver/driver.h"
 #include "softgpu/driver/image.h"
+#include "softgpu/driver/jit_options.h"
 #include "softgpu/driver/linked_ptx.h"
 
 using namespace softgpu;
@@ -14,13 +16,14 @@ struct Link {
   std::vector<std::string> inputs;
   std::string joined;
   int max_registers = 0;  // 0: no limit given
+  JitLogs logs;
 };
 }  // namespace
 
 API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUlinkState* out) {
   REQUIRE_DRIVER();
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  auto* l = new Link;
+  auto* l = new Link{{}, {}, 0, JitLogs(n, options, values)};
   for (unsigned i = 0; i < n && options && values; ++i)
     if (options[i] == CU_JIT_MAX_REGISTERS) l->max_registers = (int)(uintptr_t)values[i];
   add_handle(l);
@@ -51,6 +54,7 @@ API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
   if (!l || !is_live(l) || !image) return CUDA_ERROR_INVALID_HANDLE;
   if (l->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
   l->joined = link_ptx(l->inputs, l->max_registers);
+  l->logs.write(l->logs.want_errors() ? driver()->compiler.examine(l->joined) : "");
   *image = l->joined.data();
   if (bytes) *bytes = l->joined.size() + 1;
   return CUDA_SUCCESS;

@@ -2,38 +2,43 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/module.h"
 
 namespace softgpu {
 
-static bool wants_log(unsigned n, const CUjit_option* options) {
-  return options && std::count(options, options + n, CU_JIT_ERROR_LOG_BUFFER);
+JitLogs::JitLogs(unsigned n, const CUjit_option* options, void** values) {
+  for (unsigned i = 0; i < n && options && values; ++i) switch (options[i]) {
+      case CU_JIT_ERROR_LOG_BUFFER: error_.buffer = (char*)values[i]; break;
+      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: error_.bytes = &values[i]; break;
+      case CU_JIT_INFO_LOG_BUFFER: info_.buffer = (char*)values[i]; break;
+      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: info_.bytes = &values[i]; break;
+      default: break;
+    }
 }
 
-static void write_log(unsigned n, const CUjit_option* options, void** values,
-                      const std::string& log) {
-  char* buffer = nullptr;
-  size_t room = 0;
-  for (unsigned i = 0; i < n && options && values; ++i) {
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = (char*)values[i];
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) room = (size_t)values[i];
-  }
-  if (buffer && room) {
-    size_t k = std::min(room - 1, log.size());
-    std::memcpy(buffer, log.data(), k);
-    buffer[k] = 0;
-  }
+void JitLogs::Log::write(const std::string& text) const {
+  auto room = bytes ? (unsigned)(uintptr_t)*bytes : 0u;
+  if (!buffer || !room) return;
+  size_t n = std::min<size_t>(room - 1, text.size());
+  std::memcpy(buffer, text.data(), n);
+  buffer[n] = 0;
+  *bytes = (void*)n;
+}
+
+void JitLogs::write(const std::string& errors) const {
+  error_.write(errors);
+  info_.write("");
 }
 
 CUresult load_module(const void* image, int ordinal, unsigned n, const CUjit_option* options,
                      void** values, ModuleState*& out) {
-  std::string log;
-  CUresult r = load_module(image, ordinal, out, &log);
-  if (!r && wants_log(n, options)) log = driver()->compiler.examine(out->ptx);
-  if (!log.empty()) write_log(n, options, values, log);
+  JitLogs logs(n, options, values);
+  std::string errors;
+  CUresult r = load_module(image, ordinal, out, &errors);
+  if (!r && logs.want_errors()) errors = driver()->compiler.examine(out->ptx);
+  logs.write(errors);
   return r;
 }
 
