@@ -23,31 +23,31 @@ std::shared_ptr<GraphModel> find_or_create(const void* handle) {
   return m;
 }
 
-// Removes the models of the bodies of conditional nodes.
-void remove_bodies(const GraphModel& model) {
-  for (auto& c : model.conditionals)
-    for (CUgraph body : c->bodies) {
-      std::unique_lock lock(models().mutex);
-      auto entry = models().by_handle.extract(body);
-      lock.unlock();
-      if (entry) remove_bodies(*entry.mapped());
-    }
+// Return the graphs inside nodes, or inside node `n` only.
+std::vector<CUgraph> graphs_inside(const GraphContents& contents, CUgraphNode n = nullptr) {
+  std::vector<CUgraph> inside;
+  for (auto& [node, child] : contents.children)
+    if (!n || node == n) inside.push_back(child);
+  for (auto& c : contents.conditionals)
+    if (!n || c->node == n) inside.insert(inside.end(), c->bodies.begin(), c->bodies.end());
+  return inside;
 }
 
-void merge_bodies(GraphModel& to, const std::vector<std::shared_ptr<Conditional>>& conditionals) {
-  for (auto& c : conditionals)
-    for (CUgraph body : c->bodies) {
-      auto from = model_of(body);
-      std::unique_lock lock(from->mutex);
-      auto copies = from->copies;
-      auto inner = from->conditionals;
-      lock.unlock();
-      for (auto& copy : copies) {
-        copy.conditional = true;
-        to.copies.push_back(copy);
-      }
-      merge_bodies(to, inner);
-    }
+GraphContents contents_of(CUgraph g) {
+  auto model = model_of(g);
+  std::lock_guard lock(model->mutex);
+  return *model;
+}
+
+void append_contents(GraphModel& to, const GraphContents& from, bool conditional) {
+  for (HostCopy copy : from.copies) {
+    copy.conditional |= conditional;
+    to.copies.push_back(copy);
+  }
+  if (!conditional) to.events.insert(to.events.end(), from.events.begin(), from.events.end());
+  for (auto& [node, child] : from.children) append_contents(to, contents_of(child), conditional);
+  for (auto& c : from.conditionals)
+    for (CUgraph body : c->bodies) append_contents(to, contents_of(body), true);
 }
 }  // namespace
 
@@ -75,27 +75,52 @@ void merge_model(GraphModel& to, GraphModel& from, bool replace) {
     to.copies.clear();
     to.events.clear();
   }
-  to.copies.insert(to.copies.end(), from.copies.begin(), from.copies.end());
-  to.events.insert(to.events.end(), from.events.begin(), from.events.end());
-  merge_bodies(to, from.conditionals);
+  append_contents(to, from, false);
 }
 
-RemovedGraph::RemovedGraph(const void* handle)
-    : handle_(handle), objects_(remove_user_objects(handle)) {
-  std::lock_guard lock(models().mutex);
+void share_all_user_objects(CUgraph from, const void* to) {
+  share_user_objects(from, to);
+  for (CUgraph inside : graphs_inside(contents_of(from))) share_all_user_objects(inside, to);
+}
+
+void remove_node(GraphModel& model, CUgraphNode n) {
+  std::lock_guard lock(model.mutex);
+  model.queried_params.erase(n);
+  model.children.erase(n);
+  std::erase_if(model.copies, [n](auto& c) { return c.node == n; });
+  std::erase_if(model.events, [n](auto& e) { return e.node == n; });
+  std::erase_if(model.conditionals, [n](auto& c) { return c->node == n; });
+}
+
+RemovedGraphs::RemovedGraphs(GraphModel& model, CUgraphNode n) {
+  std::unique_lock lock(model.mutex);
+  auto inside = graphs_inside(model, n);
+  lock.unlock();
+  for (CUgraph g : inside) remove(g);
+}
+
+void RemovedGraphs::remove(const void* handle) {
+  State state{handle, remove_user_objects(handle), nullptr};
+  std::unique_lock lock(models().mutex);
   auto entry = models().by_handle.extract(handle);
-  if (entry) model_ = std::move(entry.mapped());
+  lock.unlock();
+  if (entry) state.model = std::move(entry.mapped());
+  auto model = state.model;
+  states_.push_back(std::move(state));
+  if (model)
+    for (CUgraph inside : graphs_inside(*model)) remove(inside);
 }
 
-CUresult RemovedGraph::finish(CUresult result) {
-  if (!result) {
-    release_user_objects(objects_);
-    if (model_) remove_bodies(*model_);
-    return result;
+CUresult RemovedGraphs::finish(CUresult result) {
+  for (auto& state : states_) {
+    if (!result) {
+      release_user_objects(state.objects);
+      continue;
+    }
+    restore_user_objects(state.handle, std::move(state.objects));
+    std::lock_guard lock(models().mutex);
+    if (state.model) models().by_handle[state.handle] = std::move(state.model);
   }
-  restore_user_objects(handle_, std::move(objects_));
-  std::lock_guard lock(models().mutex);
-  if (model_) models().by_handle[handle_] = std::move(model_);
   return result;
 }
 

@@ -1,5 +1,5 @@
-// The client's part of a graph: host memory that its copies read and write, host functions, and
-// bodies of conditional nodes. All else is kept by the node.
+// The client's part of a graph: host memory that its copies read and write, host functions, and the
+// graphs inside its nodes. All else is kept by the node.
 //
 // Thread safety: all functions may be called from any thread. GraphModel::mutex guards the members
 // of a model; the registry of models and the mutexes of user objects and links may be taken under
@@ -40,12 +40,22 @@ struct NodeParams {
   std::vector<void*> pointers;
 };
 
-struct GraphModel {
+// An event that each launch records.
+struct GraphEvent {
+  CUevent event;
+  CUgraphNode node;
+};
+
+struct GraphContents {
+  std::vector<HostCopy> copies;
+  std::vector<GraphEvent> events;
+  std::vector<std::shared_ptr<Conditional>> conditionals;
+  std::map<CUgraphNode, CUgraph> children;  // the graphs of child graph nodes
+};
+
+struct GraphModel : GraphContents {
   std::mutex mutex;
   std::map<CUgraphNode, NodeParams> queried_params;
-  std::vector<HostCopy> copies;
-  std::vector<std::shared_ptr<Conditional>> conditionals;
-  std::vector<CUevent> events;  // recorded by each launch
 };
 
 // Return the model of a graph; created on first use.
@@ -54,23 +64,35 @@ std::shared_ptr<GraphModel> model_of(CUgraphExec e);
 std::shared_ptr<GraphModel> model_of_node(CUgraphNode n);  // of the graph that owns the node
 void set_model(CUgraph g, std::shared_ptr<GraphModel> model);
 
-// Adds copies and events of `from` to `to`, or replaces those of `to`. Copies in the bodies of
-// conditional nodes are included as they are now.
+// Adds copies and events of `from` to `to`, or replaces those of `to`. Those of the graphs inside
+// nodes are included as they are now, except events in the bodies of conditional nodes.
 void merge_model(GraphModel& to, GraphModel& from, bool replace);
+// Adds the user objects of a graph, and of the graphs inside its nodes, to a graph or executable
+// graph.
+void share_all_user_objects(CUgraph from, const void* to);
+// Removes what a destroyed node has added to the model of its graph.
+void remove_node(GraphModel& model, CUgraphNode n);
 
-// The client's state of a graph that is being destroyed. The constructor removes it before the node
-// destroys the graph, because the driver may then reuse the handle for another thread's graph.
-class RemovedGraph {
+// The client's state of graphs that are being destroyed. The constructors remove it before the node
+// destroys the graphs, because the driver may then reuse the handles for another thread's graphs.
+class RemovedGraphs {
  public:
-  explicit RemovedGraph(const void* handle);
+  // A graph, with the graphs inside its nodes, or an executable graph.
+  explicit RemovedGraphs(const void* handle) { remove(handle); }
+  // The graphs inside a node of a graph.
+  RemovedGraphs(GraphModel& model, CUgraphNode n);
   // Ends the removal with the result of the node: releases the state on success, restores it on
   // failure. Returns `result`.
   CUresult finish(CUresult result);
 
  private:
-  const void* handle_;
-  UserObjects objects_;
-  std::shared_ptr<GraphModel> model_;
+  struct State {
+    const void* handle;
+    UserObjects objects;
+    std::shared_ptr<GraphModel> model;
+  };
+  void remove(const void* handle);
+  std::vector<State> states_;
 };
 
 }  // namespace busbar::client

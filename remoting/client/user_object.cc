@@ -93,7 +93,9 @@ void share_user_objects(const void* from, const void* to) {
   auto it = registry().held.find(from);
   if (it == registry().held.end()) return;
   for (auto* o : it->second) ++o->references;
-  registry().held[to] = it->second;
+  auto objects = it->second;
+  auto& held = registry().held[to];
+  held.insert(held.end(), objects.begin(), objects.end());
 }
 
 UserObjects remove_user_objects(const void* holder) {

@@ -54,7 +54,8 @@ void handlers::load_module(Session& s, wire::Decoder in) {
   else if (uint32_t status = obtain_image(s, {hash, bytes, transfer}, image))
     return s.reply(reply, status);
   std::string packed;
-  if (CUresult r = pack_module_image(image, packed)) return s.reply(reply, r, JitLogs::encode("malformed image"));
+  if (CUresult r = pack_module_image(image, packed))
+    return s.reply(reply, r, JitLogs::encode("malformed image"));
   uint64_t memory = 0;
   const char* error = "malformed image";
   if (CUresult r = measure_image(packed, s.cu.software, memory, error))
@@ -63,7 +64,8 @@ void handlers::load_module(Session& s, wire::Decoder in) {
   memory = 0;
 #endif
   MemoryCharge charge(s.account, s.current_partition(), memory);
-  if (!charge.granted()) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY, JitLogs::encode(kNoMemory));
+  if (!charge.granted())
+    return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY, JitLogs::encode(kNoMemory));
   JitLogs logs;
   options.log_to(logs);
   CUmodule module = nullptr;

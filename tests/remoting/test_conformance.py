@@ -23,6 +23,7 @@ PROGRAMS = (
     "launch_in_steps",
     "linker",
     "jit_logs",
+    "graph_ends",
     "causality",
 )
 

@@ -30,7 +30,7 @@ API CUresult cuGraphAddEventRecordNode(CUgraphNode* out, CUgraph g, const CUgrap
   if (!r) {
     auto model = model_of(g);
     std::lock_guard lock(model->mutex);
-    model->events.push_back(event);
+    model->events.push_back({event, *out});
   }
   return r;
 }

@@ -26,8 +26,8 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
   for (auto& c : outputs)
     e.put((uint64_t)c.staging).put(call.link()->expect_transfer(c.rows, 0, c.rows.bytes()));
   if (CUresult r = call.send(e.finish(), e.size())) return r;
-  for (CUevent h : model.events)
-    if (Event* event = session()->events.get(h)) {
+  for (auto& recorded : model.events)
+    if (Event* event = session()->events.get(recorded.event)) {
       std::lock_guard lock(event->mutex);
       event->stream = retain(call.stream());
       event->position = call.stream()->progress.last;
@@ -56,22 +56,37 @@ API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
 
 API CUresult cuGraphClone(CUgraph* out, CUgraph g) {
   CUresult r = send_cuGraphClone(out, g);
-  if (!r) merge_model(*model_of(*out), *model_of(g), true);
+  if (r) return r;
+  merge_model(*model_of(*out), *model_of(g), true);
+  share_all_user_objects(g, *out);
+  return CUDA_SUCCESS;
+}
+API CUresult cuGraphDestroyNode(CUgraphNode n) {
+  auto model = model_of_node(n);
+  RemovedGraphs removed(*model, n);
+  CUresult r = removed.finish(send_cuGraphDestroyNode(n));
+  if (!r) remove_node(*model, n);
   return r;
 }
 API CUresult cuGraphDestroy(CUgraph g) {
-  RemovedGraph removed(g);
+  RemovedGraphs removed(g);
   return removed.finish(send_cuGraphDestroy(g));
 }
 API CUresult cuGraphExecDestroy(CUgraphExec e) {
-  RemovedGraph removed(e);
+  RemovedGraphs removed(e);
   return removed.finish(send_cuGraphExecDestroy(e));
 }
 API CUresult cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n,
                                       CUgraph child) {
-  CUresult r = send_cuGraphAddChildGraphNode(out, g, d, n, child);
-  if (!r) merge_model(*model_of(g), *model_of(child), false);
-  return r;
+  CUgraph copy;
+  if (CUresult r = send_cuGraphAddChildGraphNode(out, g, d, n, child)) return r;
+  if (CUresult r = cuGraphChildGraphNodeGetGraph(*out, &copy)) return r;
+  merge_model(*model_of(copy), *model_of(child), true);
+  share_all_user_objects(child, copy);
+  auto model = model_of(g);
+  std::lock_guard lock(model->mutex);
+  model->children[*out] = copy;
+  return CUDA_SUCCESS;
 }
 API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec e, CUgraphNode n, CUgraph child) {
   CUresult r = send_cuGraphExecChildGraphNodeSetParams(e, n, child);
@@ -120,7 +135,7 @@ static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_
   }
   call.add_object(ObjectKind::exec, (uint64_t)*out);
   merge_model(*model_of(*out), *model_of(g), true);
-  share_user_objects(g, *out);
+  share_all_user_objects(g, *out);
   return CUDA_SUCCESS;
 }
 

@@ -12,12 +12,25 @@ static void gather_conditions(const GraphState* g, std::vector<GraphState::Condi
     for (auto* b : n->params.bodies) gather_conditions(b, out);
 }
 
+static std::vector<UserObject*> gather_objects(const GraphState* g) {
+  auto all = g->objects;
+  auto add = [&](const GraphState* inside) {
+    auto objects = gather_objects(inside);
+    all.insert(all.end(), objects.begin(), objects.end());
+  };
+  for (auto& n : g->nodes) {
+    if (n->params.child) add(n->params.child);
+    for (auto* b : n->params.bodies) add(b);
+  }
+  return all;
+}
+
 CUresult instantiate(const GraphState* g, unsigned long long flags, GraphExec*& out) {
   std::vector<GraphNode*> order;
   if (!sort_topologically(g, order)) return CUDA_ERROR_INVALID_VALUE;
   auto* e = new GraphExec;
   e->flags = flags;
-  e->objects = retain_objects(g->objects);
+  e->objects = retain_objects(gather_objects(g));
   gather_conditions(g, e->conditions);
   for (auto* n : order) e->steps.push_back({n, n->params, runner_of(n), true});
   add_handle(e);

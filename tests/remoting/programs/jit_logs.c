@@ -2,9 +2,8 @@
  * message is an empty string, and the options with the sizes get the number of bytes written. */
 #include "check.h"
 
-#define KERNEL(name, body)                                                                \
-  ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry " name "()\n{\n" body \
-  "ret;\n}\n"
+#define KERNEL(name, body) \
+  ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry " name "()\n{\n" body "ret;\n}\n"
 
 static char errors[1024], info[1024];
 static CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER,
