@@ -37,10 +37,25 @@ MALFORMED_PTX = {
 }
 
 
+TOO_FEW_OPERANDS = (
+    "add.u32 %r1;",
+    "mov.u32 %r1;",
+    "setp.eq.u32 %p1;",
+    "selp.b32 %r1;",
+    "cvt.rna.tf32.f32 %r1;",
+    "cvt.rn.f32.f64;",
+    "neg.s32 %r1;",
+    "cvt.u64.u32 %rd1;",
+    "ld.global.u32 %r1;",
+    "st.global.u32 [%rd1];",
+)
+
+
 def ptx_seeds() -> dict[str, bytes]:
     samples = [kernel(s) for group in (*SUPPORTED.values(), *REFUSED.values()) for s in group]
     programs = [ProgramGenerator(s, lockstep=s % 2 == 0).program() for s in range(6)]
     seeds = {f"seed{i}": text.encode() for i, text in enumerate([*samples, *programs])}
+    seeds |= {text: kernel(text).encode() for text in TOO_FEW_OPERANDS}
     return seeds | {name: text.encode("latin-1") for name, text in MALFORMED_PTX.items()}
 
 
