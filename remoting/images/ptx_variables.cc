@@ -69,8 +69,7 @@ void Lexer::skip_blanks() {
     } else if (at(at_) == '"') {
       ++at_;
       skip_past("\"");
-      if (text_[at_ - 1] == '"' && text_[at_ - 2] == '\\')
-        ambiguity_ = "a string of the PTX ends with \\\"";
+      if (text_.substr(0, at_).ends_with("\\\"")) ambiguity_ = "a string of the PTX ends with \\\"";
     } else {
       return;
     }

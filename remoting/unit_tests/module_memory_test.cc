@@ -73,6 +73,13 @@ TEST(PtxVariables, UnknownSizesAreRefused) {
     EXPECT_EQ(variables_of(text), kFailed) << text;
 }
 
+TEST(PtxVariables, BytesBeforeTheTextAreNotRead) {
+  const std::string memory = "\\\"";
+  uint64_t bytes = 0;
+  const char* error = nullptr;
+  EXPECT_TRUE(images::measure_ptx_variables(std::string_view(memory).substr(1), bytes, error));
+}
+
 // A cubin with variables, code, and shared memory.
 std::string cubin(uint64_t variable_bytes, uint64_t align = 4, uint64_t shared_bytes = 48 << 10) {
   const std::string names("\0.nv.global\0.text.k\0.nv.shared.k\0", 33);
