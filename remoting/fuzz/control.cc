@@ -29,6 +29,7 @@ constexpr uint64_t kLimits[] = {1 << 20, 1000};
 int sent(int type, const uint8_t* p, size_t n, size_t descriptors) {
   fuzz::Connection c = fuzz::connect(type);
   fuzz::send_with(c.there, p, n, descriptors);
+  shutdown(c.there, SHUT_WR);  // descriptors on their way keep it open
   close(c.there);
   return c.here;
 }

@@ -37,6 +37,30 @@ def section(kind: int, at: int, size: int, **fields: int) -> bytes:
     )
 
 
+VARIABLES = (
+    ".visible .global .align 8 .b8 a[4097], b;",
+    ".const[3] .v4 .f32 a[0x20][01000U];",
+    ".const[3 .b8 a;",
+    ".global .attribute(.unified(1, 2)) .u64 a[] = {x+4, generic(y), {1, 2}}, b = 3;",
+    ".global .attribute(.managed;",
+    ".extern .global .b128 a<0b101>, b[0] = {1};",
+    ".global .texref t; .global .pred p; .global .bf16x2 h; .global .f7 a; .global .q8 b;",
+    ".global .b999999999999999999999 a;",
+    ".global .align 3 .b8 a;",
+    ".global .align x .b8 a;",
+    ".global .b8 a[x];",
+    ".global .b8 a[4;",
+    ".global .b8 a[1f];",
+    ".global .b64 a[0xffffffffffffffff];",
+    ".global .b8 = 3;",
+    ".global .b8 a = 3 .global",
+    ".global .b8 a = };",
+    ".entry k(.param .u64 .ptr .global p) { ld.global.u32 %r1, [x]; { .global ; } }",
+    "#define x\n",
+    "// x\r\n// y\f/* z */ /* open",
+    '.file 1 "a" "b\\" "open',
+    '"',
+)
 NAMES = b"\0.text\0"
 
 
@@ -218,6 +242,7 @@ def image_seeds() -> dict[str, bytes]:
     elf_files = {f"ELF {n}": elf(**c) for n, c in (MALFORMED_ELF | INTACT_ELF).items()}
     fatbins = intact_fatbins() | malformed_fatbins()
     texts = {"text": TEXT + b"\0more", "short": b"a", "empty": b"", "half an ELF": b"\x7fELF\2\1"}
+    texts |= {f"variables {v}"[:80].replace("/", "|"): v.encode() for v in VARIABLES}
     modules = elf_files | fatbins | texts
     seeds = {f"module {n}": bytes([MODULE]) + image for n, image in modules.items()}
     seeds |= {f"archive {n}": bytes([LIBRARY]) + image for n, image in archives().items()}
