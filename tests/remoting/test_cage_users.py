@@ -19,6 +19,7 @@ from nodes.service_control import spawner_unit
 from tests.ports import port
 from tests.remoting.attacker import Attacker
 from tests.remoting.node import NULL_DRIVER, LocalNode
+from tests.remoting.test_spares import session_servers
 
 pytestmark = pytest.mark.skipif(
     os.getuid() != 0, reason="only root can start a spawner with capabilities of its unit"
@@ -108,7 +109,40 @@ def test_session_without_a_free_user_is_refused(attacker: Attacker) -> None:
         assert attacker.start("call 39").wait(30) == 1
     log = (attacker.node.folder / "launcher.log").read_text()
     assert "all users of cages are taken: extend BUSBAR_CAGE_USERS" in log
-    wait_for("a free user", lambda: attacker.results("call 39") == [0], attacker.node.folder, 10)
+    wait_for("a free user", lambda: attacker.results("call 39") == [0], attacker.node.folder, 30)
+
+
+def requests_to_the_spawner(node: LocalNode) -> int:
+    """Return the connections that the spawner has not closed yet."""
+    path = str(node.runtime / "spawner.sock")
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    return sum(line.endswith(f" {path}") for line in lines) - 1
+
+
+def connections(port: int) -> int:
+    """Return the connections of clients to the launcher, or to their session servers."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    established = [line.split()[1] for line in lines if line.split()[3] == "01"]
+    return sum(address.endswith(f":{port:04X}") for address in established)
+
+
+def test_program_gets_the_spare_that_took_the_last_user(attacker: Attacker) -> None:
+    node, log = attacker.node, attacker.node.folder / "launcher.log"
+
+    def has_spare() -> bool:
+        return len(session_servers(node)) == USERS
+
+    with ExitStack() as running:
+        for _ in range(USERS - 1):
+            running.enter_context(attacker.paused_session())
+        node.spawner.send_signal(signal.SIGSTOP)  # before the launcher asks for a spare, as a rule
+        running.callback(node.spawner.send_signal, signal.SIGCONT)
+        wait_for("a spare", lambda: requests_to_the_spawner(node) > 0 or has_spare(), log, 10)
+        program = running.enter_context(attacker.start("call 39", "pause"))
+        running.callback(program.kill)
+        wait_for("the program", lambda: connections(node.port) == USERS, log, 10)
+        node.spawner.send_signal(signal.SIGCONT)
+        assert program.stdout is not None and program.stdout.readline() == "0\n"
 
 
 def test_files_of_sessions_belong_to_the_launcher_on_the_disk(attacker: Attacker) -> None:
