@@ -17,6 +17,8 @@ CASES = (
     "memory_is_freed",
     "queue_is_full",
     "output_is_flushed",
+    "parked_graph_is_changed",
+    "running_graph_is_destroyed",
     "upload_waits",
 )
 BULK_CASE = "bulk_connection_opens_later"

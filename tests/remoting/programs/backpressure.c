@@ -258,6 +258,15 @@ static void all_pools(unsigned count) {
 }
 
 /* Stops itself behind many copies out, whose data nothing reads then. */
+static sem_t all_submitted;
+
+static void CUDA_CB await_submission(void* unused) {
+  (void)unused;
+  while (sem_wait(&all_submitted)) {
+  }
+}
+
+/* Stops when the first of many copies has arrived: the others are still to come. */
 static void reads_later(unsigned count) {
   enum { PIECE = 64 << 10 };
   CUstream stream;
@@ -267,8 +276,13 @@ static void reads_later(unsigned count) {
   OK(cuMemAlloc(&p, PIECE));
   OK(cuMemsetD8(p, 9, PIECE));
   OK(cuMemHostAlloc((void**)&back, PIECE, 0));
+  memset(back, 0, PIECE);
   WAIT(cuCtxSynchronize());
+  sem_init(&all_submitted, 0, 0);
+  OK(cuLaunchHostFunc(stream, await_submission, 0));
   for (unsigned i = 0; i < count; ++i) OK(cuMemcpyDtoHAsync(back, p, PIECE, stream));
+  sem_post(&all_submitted);
+  while (!*(volatile unsigned char*)back) (void)!cuStreamQuery(stream);
   raise(SIGSTOP);
   WAIT(cuStreamSynchronize(stream));
   if (back[0] != 9 || back[PIECE - 1] != 9) {

@@ -33,6 +33,19 @@ static CUgraphExec graph_of(CUhostFn f) {
   return exec;
 }
 
+static CUgraphNode node_to_disable;
+
+/* Sets the word behind `COPY` to 7. */
+static CUgraphExec graph_with_memset(void) {
+  CUgraph g;
+  CUgraphExec exec;
+  CUDA_MEMSET_NODE_PARAMS p = {data + COPY, 0, 7, 4, 1, 1};
+  OK(cuGraphCreate(&g, 0));
+  OK(cuGraphAddMemsetNode(&node_to_disable, g, 0, 0, &p, context));
+  OK(cuGraphInstantiateWithFlags(&exec, g, 0));
+  return exec;
+}
+
 /* Launches a graph and waits until its host function waits at the gate. */
 static void close_gate(void) {
   OK(cuGraphLaunch(graph_of(wait_at_gate), blocked));
@@ -120,6 +133,65 @@ static void output_is_flushed(void) {
   pthread_join(thread, 0);
 }
 
+static atomic_int executed, changing;
+
+static void CUDA_CB count_call(void* unused) {
+  (void)unused;
+  ++executed;
+}
+
+static void* destroy_graph(void* exec) {
+  OK(cuCtxSetCurrent(context));
+  ++changing;
+  OK(cuGraphExecDestroy((CUgraphExec)exec));
+  return 0;
+}
+
+static void* disable_node(void* exec) {
+  OK(cuCtxSetCurrent(context));
+  ++changing;
+  OK(cuGraphNodeSetEnabled((CUgraphExec)exec, node_to_disable, 0));
+  return 0;
+}
+
+/* Threads of the program change graphs whose launches wait for a host function of a stream. */
+static void parked_graph_is_changed(void) {
+  pthread_t threads[2];
+  CUgraphExec destroyed = graph_of(count_call), disabled = graph_with_memset();
+  OK(cuMemsetD32(data + COPY, 1, 1));
+  OK(cuLaunchHostFunc(blocked, wait_at_gate, 0));
+  while (sem_wait(&called)) {
+  }
+  OK(cuGraphLaunch(destroyed, blocked));
+  OK(cuGraphLaunch(disabled, blocked));
+  pthread_create(&threads[0], 0, destroy_graph, destroyed);
+  pthread_create(&threads[1], 0, disable_node, disabled);
+  while (changing < 2) check_other_stream();
+  for (int i = 0; i < ROUNDS; ++i) check_other_stream();
+  open_gate();
+  for (int i = 0; i < 2; ++i) pthread_join(threads[i], 0);
+  unsigned word;
+  OK(cuMemcpyDtoH(&word, data + COPY, sizeof word));
+  if (executed != 1 || word != 7) {
+    printf("a launch did not run before the change of its graph\n");
+    exit(1);
+  }
+}
+
+/* The graph itself waits for the program while a thread destroys it. */
+static void running_graph_is_destroyed(void) {
+  pthread_t thread;
+  CUgraphExec running = graph_of(wait_at_gate);
+  OK(cuGraphLaunch(running, blocked));
+  while (sem_wait(&called)) {
+  }
+  pthread_create(&thread, 0, destroy_graph, running);
+  while (!changing) check_other_stream();
+  for (int i = 0; i < ROUNDS; ++i) check_other_stream();
+  open_gate();
+  pthread_join(thread, 0);
+}
+
 static void* fill_blocked_stream(void* source) {
   OK(cuCtxSetCurrent(context));
   for (int i = 0; i < COPIES; ++i) {
@@ -180,6 +252,8 @@ int main(int n, char** v) {
   } all[] = {{"memory_is_freed", memory_is_freed},
              {"queue_is_full", queue_is_full},
              {"output_is_flushed", output_is_flushed},
+             {"parked_graph_is_changed", parked_graph_is_changed},
+             {"running_graph_is_destroyed", running_graph_is_destroyed},
              {"upload_waits", upload_waits},
              {"bulk_connection_opens_later", bulk_connection_opens_later}};
   sem_init(&called, 0, 0);
