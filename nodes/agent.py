@@ -23,7 +23,7 @@ from nodes.context_memory import measure_contexts
 from nodes.credential_keeper import CredentialKeeper
 from nodes.desired_state import to_grants
 from nodes.gpus import Gpu, Nvml
-from nodes.launcher_control import LauncherControl, LauncherError, SessionList
+from nodes.launcher_control import Grants, LauncherControl, LauncherError, SessionList
 from nodes.memory_watch import COMPARE_SECONDS, MemoryWatch
 from nodes.messages import encode_inventory, encode_report
 from nodes.protocol import fleet_pb2, fleet_pb2_grpc
@@ -50,7 +50,10 @@ class Agent:
         self.gpus = self.nvml.gpus()
         self.heartbeat_seconds = 2.0
         self.applied_generation = 0
-        self.memory_watch: MemoryWatch | None = None  # after the contexts are measured
+        self.context_bytes: dict[uuid.UUID, int] = {}
+        """Memory of a context, by GPU that has been measured."""
+        self._measuring = asyncio.Lock()
+        self.memory_watch = MemoryWatch(self.context_bytes)
         self._desired: fleet_pb2.DesiredState | None = None
         self._last_summary: object = None
         self._isolation: tuple[str, ...] = ()
@@ -135,12 +138,25 @@ class Agent:
         """Send the newest desired state to the launcher. The next poll retries a failure."""
         if self._desired is None:
             return
-        grants = to_grants(self._desired, uuid.UUID(self.keeper.credentials.identity.node_id))
+        await self._measure_contexts()
+        grants = self._grants(self._desired)
         try:
             await asyncio.to_thread(self.launcher.apply, grants)
             self.applied_generation = grants.generation
         except LauncherError as error:
             log.warning("agent: desired state not applied, will retry (%s)", error)
+
+    def _grants(self, desired: fleet_pb2.DesiredState) -> Grants:
+        node_id = uuid.UUID(self.keeper.credentials.identity.node_id)
+        return to_grants(desired, node_id, self.context_bytes)
+
+    async def _measure_contexts(self) -> None:
+        """Measure the context of each GPU once, before a grant offers its memory."""
+        async with self._measuring:
+            if new := [g for g in self.gpus if g.uuid not in self.context_bytes]:
+                measured = await asyncio.to_thread(measure_contexts, new)
+                self.context_bytes.update(measured)
+                log.info("agent: context memory measured: %s", describe_contexts(measured))
 
     async def _report_periodically(self) -> None:
         """Report changes at once, and everything at the appliance's heartbeat interval."""
@@ -172,9 +188,6 @@ class Agent:
         """Compare NVML with the ledger periodically. The software GPU accounts for itself."""
         if self.nvml.software():
             return
-        measured = await asyncio.to_thread(measure_contexts, self.gpus)
-        log.info("agent: context memory measured: %s", describe_contexts(measured))
-        self.memory_watch = MemoryWatch(measured)
         while True:
             await asyncio.sleep(with_jitter(COMPARE_SECONDS))
             try:
@@ -184,12 +197,11 @@ class Agent:
 
     async def compare_memory(self) -> None:
         """Kill the sessions that use more memory than they have charged."""
-        if self._desired is None or self.memory_watch is None:
+        if self._desired is None:
             return
-        node_id = uuid.UUID(self.keeper.credentials.identity.node_id)
         used = await asyncio.to_thread(self.nvml.process_memory, self.gpus)
         listed = await self._sessions()
-        grants = to_grants(self._desired, node_id).grants
+        grants = self._grants(self._desired).grants
         for excess in self.memory_watch.compare(used, listed.sessions, grants):
             log.warning("agent: session %s: %s", excess.session_id, excess.reason())
             await asyncio.to_thread(self.launcher.kill_session, excess.session_id, excess.reason())
@@ -245,9 +257,9 @@ class Agent:
         self.outbox.put(fleet_pb2.AgentMessage(inventory=inventory))
 
 
-def describe_contexts(measured: Mapping[uuid.UUID, int | None]) -> str:
+def describe_contexts(measured: Mapping[uuid.UUID, int]) -> str:
     """Return the bytes of a context by GPU for the log."""
-    return " ".join(f"{gpu}={'unknown' if n is None else n}" for gpu, n in measured.items())
+    return " ".join(f"{gpu}={n}" for gpu, n in measured.items())
 
 
 def describe_change(before: Sequence[Gpu], after: Sequence[Gpu]) -> str:

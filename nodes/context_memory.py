@@ -1,7 +1,8 @@
 """Memory that an empty CUDA context takes on a GPU, measured with NVML.
 
-It is no part of any charge: each session has one context on each of its GPUs. A process of its own
-measures it, so that the agent holds no context. Run as a program it prints the bytes.
+Each session has one context on each GPU that it uses, and the launcher charges it (ADR 67). A
+process of its own measures it, so that the agent holds no context. Run as a program it prints the
+bytes.
 """
 
 from __future__ import annotations
@@ -16,20 +17,27 @@ from collections.abc import Sequence
 
 import pynvml
 
-from nodes.gpus import Gpu, read_process_memory
+from nodes.gpus import SOFTWARE_NAME, Gpu, read_process_memory
 
 log = logging.getLogger("agent")
 
 TIMEOUT_SECONDS = 60
+UNMEASURED_CONTEXT_BYTES = 1 << 30
+"""Assumed where the memory could not be measured: more than a context takes."""
 
 
-def measure_contexts(gpus: Sequence[Gpu]) -> dict[uuid.UUID, int | None]:
-    """Return the bytes of a context by GPU, measured once per model; None where that failed."""
-    of_model: dict[str, int | None] = {}
+def measure_contexts(gpus: Sequence[Gpu]) -> dict[uuid.UUID, int]:
+    """Return the bytes of a context by GPU, measured once per model."""
+    of_model: dict[str, int] = {}
     for gpu in gpus:
         if gpu.model not in of_model:
-            of_model[gpu.model] = measure_context(gpu)
+            measured = measure_context(gpu)
+            of_model[gpu.model] = assumed_bytes(gpu) if measured is None else measured
     return {gpu.uuid: of_model[gpu.model] for gpu in gpus}
+
+
+def assumed_bytes(gpu: Gpu) -> int:
+    return 0 if gpu.model == SOFTWARE_NAME else UNMEASURED_CONTEXT_BYTES
 
 
 def measure_context(gpu: Gpu) -> int | None:
@@ -41,12 +49,20 @@ def measure_context(gpu: Gpu) -> int | None:
         )
         return int(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        log.warning("agent: context memory not measured: model=%s (%s)", gpu.model, error)
+        log.warning(
+            "agent: context memory not measured, %d bytes assumed: model=%s (%s)",
+            assumed_bytes(gpu),
+            gpu.model,
+            error,
+        )
         return None
 
 
 def main() -> None:
     pci_bus_id, index = sys.argv[1].encode(), int(sys.argv[2])
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    before = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
     cuda = ctypes.CDLL("libcuda.so.1")
     device, context = ctypes.c_int(), ctypes.c_void_p()
     for code in (
@@ -56,10 +72,11 @@ def main() -> None:
     ):
         if code:
             sys.exit(f"the driver reported error {code}")
-    pynvml.nvmlInit()
-    used = read_process_memory(pynvml.nvmlDeviceGetHandleByIndex(index)).get(os.getpid())
-    if used is None:
-        sys.exit("NVML shows no memory of this process")
+    used = read_process_memory(handle).get(os.getpid())
+    if used is None:  # NVML hides the processes of a container
+        used = int(pynvml.nvmlDeviceGetMemoryInfo(handle).used) - before
+    if used < 0:
+        sys.exit("the free memory of the GPU changed meanwhile")
     print(used)
 
 

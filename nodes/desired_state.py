@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 
 from nodes.launcher_control import Grant, Grants, Partition
 from nodes.protocol import fleet_pb2
 
 
-def to_grants(state: fleet_pb2.DesiredState, node_id: uuid.UUID) -> Grants:
-    """Return the complete grants of a desired state. Applying them twice changes nothing."""
+def to_grants(
+    state: fleet_pb2.DesiredState, node_id: uuid.UUID, context_bytes: Mapping[uuid.UUID, int]
+) -> Grants:
+    """Return the complete grants of a desired state. Applying them twice changes nothing.
+
+    `context_bytes` is the memory that a context takes, by GPU.
+    """
     return Grants(
         generation=state.generation,
         appliance_seconds=state.appliance_seconds,
@@ -22,8 +28,9 @@ def to_grants(state: fleet_pb2.DesiredState, node_id: uuid.UUID) -> Grants:
                 fence_epoch=g.fence_epoch,
                 fence_counter=g.fence_counter,
                 partitions=tuple(
-                    Partition(uuid.UUID(bytes=p.gpu_uuid), p.memory_bytes, p.compute_percent)
+                    Partition(gpu, p.memory_bytes, p.compute_percent, context_bytes.get(gpu, 0))
                     for p in g.partitions
+                    for gpu in (uuid.UUID(bytes=p.gpu_uuid),)
                 ),
                 required_isolation=frozenset(g.required_isolation),
             )

@@ -48,6 +48,8 @@ class Partition:
     gpu_uuid: uuid.UUID
     memory_bytes: int
     compute_percent: int
+    context_bytes: int = 0
+    """Of it for the context of a session. Each further context takes as much."""
 
     def layout(self) -> layouts.Partition:
         return layouts.Partition(self.gpu_uuid.bytes, self.memory_bytes, self.compute_percent)
@@ -66,6 +68,7 @@ class Grant:
     """Layers without which the launcher refuses sessions."""
 
     def layout(self) -> layouts.Allocation:
+        unused = (0,) * (layouts.MAX_DEVICES - len(self.partitions))
         return layouts.Allocation(
             id=self.allocation_id.bytes,
             tenant=self.tenant_id.bytes,
@@ -74,6 +77,7 @@ class Grant:
             partitions=len(self.partitions),
             required_isolation=bits_of(self.required_isolation),
             partition=tuple(p.layout() for p in self.partitions),
+            context_bytes=(*(p.context_bytes for p in self.partitions), *unused),
         )
 
 

@@ -99,7 +99,7 @@ class Partition:
         return cls(*values)
 
 
-_ALLOCATION = Struct(f"<16s16sQQII{Partition.SIZE * 16}s")
+_ALLOCATION = Struct(f"<16s16sQQII{Partition.SIZE * 16}s16Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,7 @@ class Allocation:
     partitions: int
     required_isolation: int
     partition: tuple[Partition, ...]
+    context_bytes: tuple[int, ...]
 
     SIZE: ClassVar[int] = _ALLOCATION.size
 
@@ -123,6 +124,7 @@ class Allocation:
             self.partitions,
             self.required_isolation,
             b"".join(e.pack() for e in self.partition).ljust(16 * Partition.SIZE, b"\0"),
+            *self.context_bytes,
         )
 
 

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from nodes.context_memory import UNMEASURED_CONTEXT_BYTES
 from nodes.launcher_control import Grant, SessionReport
 
 COMPARE_SECONDS = 5.0
@@ -19,8 +20,6 @@ TOLERANCE_BYTES = 256 << 20
 """Code, events, streams and graphs, which the driver does not account for."""
 TOLERANCE_PERCENT = 5
 """Of the charge: the driver rounds allocations up."""
-UNMEASURED_CONTEXT_BYTES = 1 << 30
-"""Assumed for a context where its memory could not be measured."""
 MIB = 1 << 20
 
 ProcessMemory = Mapping[uuid.UUID, Mapping[int, int]]
@@ -45,14 +44,13 @@ class Excess:
 
 @dataclass
 class MemoryWatch:
-    context_bytes: Mapping[uuid.UUID, int | None]
-    """Measured memory of a context on each GPU; None: unknown."""
+    context_bytes: Mapping[uuid.UUID, int]
+    """Memory of a context on each GPU."""
     _seen: dict[uuid.UUID, int] = field(default_factory=dict)
     """Comparisons in a row that found an excess, by session."""
 
     def permitted_bytes(self, gpu_uuid: uuid.UUID, charged: int) -> int:
-        context = self.context_bytes.get(gpu_uuid)
-        context = UNMEASURED_CONTEXT_BYTES if context is None else context
+        context = self.context_bytes.get(gpu_uuid, UNMEASURED_CONTEXT_BYTES)
         return charged + context + TOLERANCE_BYTES + charged * TOLERANCE_PERCENT // 100
 
     def compare(

@@ -78,6 +78,7 @@ Bench make_bench(Driver& cu) {
   auto* bulk = new BulkTransfers(*pinned, [] {});
   auto* account = new Account({1ull << 30});
   auto* session = new Session(cu, *link, *pinned, *bulk, *account, {{0, 0, {}}}, "");
+  session->charged_contexts = 1;
   bench.executor = new Executor(*session);
   request(*bench.executor, wire::Op::create_context,
           [](auto& e) { e.put(1u).put(0u).put(kLegacy); });

@@ -4,6 +4,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -26,6 +27,8 @@ struct Device {
   std::vector<int> attributes;  // by CUdevice_attribute
   std::vector<bool> known;      // whether the node's driver knows the attribute
   std::unique_ptr<Heap> heap;   // null: the node chooses addresses
+
+  std::atomic<bool> context_charged{false};  // the node has charged this session's context
 
   std::mutex mutex;  // guards the following members
   Context* primary = nullptr;

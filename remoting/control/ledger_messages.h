@@ -17,7 +17,12 @@ namespace busbar::control {
 constexpr uint32_t kLedgerSessions = 256;    // of one allocation
 constexpr uint32_t kRefusedCallBytes = 256;  // names of a session's unsupported calls
 
-enum class LedgerOp : uint32_t { reserve = 1, release = 2, refused_call = 3 };
+enum class LedgerOp : uint32_t {
+  reserve = 1,
+  release = 2,
+  refused_call = 3,
+  open_context = 4,  // the launcher knows the bytes; granted once, until the session ends
+};
 
 struct LedgerRequest {
   uint64_t sequence;  // 1 for the first request of a session, then one more for each
@@ -39,7 +44,9 @@ struct LedgerPlace {
 
 // Only the launcher can write it. Values may be read while they change: each is valid by itself.
 struct LedgerPage {
+  // What the programs are offered: the partition without one context.
   std::atomic<uint64_t> limit_bytes[wire::kMaxDevices];
+  std::atomic<uint64_t> further_context_bytes[wire::kMaxDevices];  // of the second one and later
   struct Entry {
     std::atomic<uint32_t> server_pid;  // 0: the entry is free
     std::atomic<uint32_t> client_pid;  // of the program, on its own machine

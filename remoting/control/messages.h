@@ -55,6 +55,8 @@ struct Allocation {
   uint32_t partitions;
   uint32_t required_isolation;  // bits of Isolation that a session needs
   Partition partition[wire::kMaxDevices];
+  // Memory that a context of a session server takes on the GPU of each partition.
+  uint64_t context_bytes[wire::kMaxDevices];
 };
 struct TicketKey {
   uint8_t id[8], public_key[32];
@@ -127,7 +129,7 @@ struct EndReason {
   char text[104];
 };
 
-static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 568 && sizeof(Grants) == 200 &&
+static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 696 && sizeof(Grants) == 200 &&
               sizeof(SessionRecord) == 696 && sizeof(KillSession) == 120 &&
               sizeof(SessionStatus) == 24);
 

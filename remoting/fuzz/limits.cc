@@ -48,7 +48,7 @@ void in_session(
             "");
   {
     Executor executor(s);
-    fuzz::begin(executor);
+    fuzz::begin(executor, s);
     body([&](const std::vector<uint8_t>& r) {
       uint64_t used;
       return executor.process(r.data(), r.size(), used);

@@ -90,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
                   {{0, 0, {}}, {1, 1, {}}}, "");
   {
     Executor executor(session);
-    fuzz::begin(executor);
+    fuzz::begin(executor, session);
     uint64_t used;
     if (data[4] == 0xff)
       executor.process(data + 5, n - 5, used);

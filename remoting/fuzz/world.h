@@ -59,7 +59,8 @@ struct Bulk : BulkTransfers {
 };
 
 // Creates a context with two streams and an event, as programs do at their start.
-inline void begin(Executor& executor) {
+inline void begin(Executor& executor, Session& session) {
+  session.charged_contexts = 3;
   auto submit = [&](wire::Op op, std::initializer_list<uint32_t> words) {
     std::vector<uint8_t> r(sizeof(wire::RecordHeader) + ((words.size() * 4 + 15) & ~15u));
     wire::RecordHeader h{(uint32_t)r.size(), (uint16_t)op, 0, 1, 0};

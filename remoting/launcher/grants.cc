@@ -55,7 +55,25 @@ bool write_file(const std::string& path, const Received& head, const void* p, si
 bool older(uint64_t epoch, uint64_t counter, const control::Allocation& a) {
   return epoch < a.fence_epoch || (epoch == a.fence_epoch && counter < a.fence_counter);
 }
+
+std::string mebibytes(uint64_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
 }  // namespace
+
+uint64_t offered_bytes(const control::Allocation& a, uint32_t p) {
+  uint64_t bytes = a.partition[p].memory_bytes, context = a.context_bytes[p];
+  return bytes > context ? bytes - context : 0;
+}
+
+std::string lack_of_memory(const control::Allocation& a) {
+  for (uint32_t p = 0; p < a.partitions; ++p)
+    if (a.context_bytes[p] && !offered_bytes(a, p))
+      return "a partition of " + mebibytes(a.partition[p].memory_bytes) +
+             " has no room for a CUDA context of " + mebibytes(a.context_bytes[p]) +
+             "; allocate more memory";
+  return "";
+}
 
 bool Grants::load() {
   FILE* f = std::fopen((runtime_ + "/grants").c_str(), "rb");
@@ -86,7 +104,7 @@ bool Grants::replace(const uint8_t* p, size_t n) {
 bool Grants::set_limits(const std::string& id, const control::Allocation& a) {
   uint64_t bytes[wire::kMaxDevices];
   for (uint32_t k = 0; k < a.partitions; ++k) bytes[k] = a.partition[k].memory_bytes;
-  return ledgers_.set_limits(id, bytes, a.partitions);
+  return ledgers_.set_limits(id, bytes, a.partitions, a.context_bytes);
 }
 
 bool Grants::apply(const uint8_t* p, size_t n) {

@@ -18,6 +18,12 @@ struct Grant {
   control::Allocation allocation;
 };
 
+// Returns the memory of a partition without a context, which is what programs are offered.
+uint64_t offered_bytes(const control::Allocation& allocation, uint32_t partition);
+// Returns why no program can use the allocation: a partition cannot hold a context. Empty if it
+// can.
+std::string lack_of_memory(const control::Allocation& allocation);
+
 class Grants {
  public:
   // Keeps the limits of `ledgers` equal to the grants.

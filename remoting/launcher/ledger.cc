@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "checked_size.h"
 #include "launcher/pidfd.h"
 
 namespace busbar::launcher {
@@ -71,10 +72,12 @@ bool Ledger::write(const Slot& s) {
   return pwrite(fd_, &s.record, sizeof s.record, place_of(s)) == (ssize_t)sizeof s.record;
 }
 
-void Ledger::set_limits(const uint64_t* bytes, uint32_t partitions) {
+void Ledger::set_limits(const uint64_t* bytes, uint32_t partitions, const uint64_t* context_bytes) {
   for (uint32_t p = 0; p < wire::kMaxDevices; ++p) {
     limit_bytes_[p] = p < partitions ? bytes[p] : 0;
-    page_->values().limit_bytes[p] = limit_bytes_[p];
+    context_bytes_[p] = p < partitions && context_bytes ? context_bytes[p] : 0;
+    page_->values().limit_bytes[p] = room_under(limit_bytes_[p], context_bytes_[p]);
+    show_contexts(p);
   }
 }
 
@@ -104,7 +107,7 @@ bool Ledger::add(const SessionId& id, uint32_t server_pid, uint32_t client_pid, 
     end_dead_sessions();
     s = unused_slot();
     if (!s) return false;
-    s->record = {kLive, 0, id, 0, {}, {}, {}};
+    s->record = {kLive, 0, id, 0, {}, {}, 0, {}};
     if (!write(*s)) {
       s->record = {};
       return false;
@@ -120,6 +123,7 @@ bool Ledger::add(const SessionId& id, uint32_t server_pid, uint32_t client_pid, 
 
 void Ledger::end(Slot& s) {
   s.record.state = kEnded;
+  s.record.contexts = 0;
   std::ranges::fill(s.record.charged_bytes, 0);
   if (s.pidfd >= 0) ::close(s.pidfd);
   s.pidfd = -1;
@@ -153,12 +157,34 @@ void Ledger::end_dead_sessions() {
 
 bool Ledger::fits(uint32_t partition, uint64_t bytes) {
   if (partition >= wire::kMaxDevices) return false;
-  auto room = [&] {
-    return room_under(limit_bytes_[partition], charged(partition));
-  };
-  if (bytes <= room()) return true;
+  if (bytes <= room(partition, contexts(partition))) return true;
   end_dead_sessions();
-  return bytes <= room();
+  return bytes <= room(partition, contexts(partition));
+}
+
+uint32_t Ledger::contexts(uint32_t partition) const {
+  return (uint32_t)std::ranges::count_if(
+      slots_, [&](auto& s) { return s.record.contexts >> partition & 1; });
+}
+
+// Returns the memory that is free with so many contexts. One is never offered to the programs, so
+// that the first session has room for it.
+uint64_t Ledger::room(uint32_t partition, uint32_t contexts) const {
+  CheckedSize taken = CheckedSize(context_bytes_[partition]) * std::max(contexts, 1u);
+  return room_under(limit_bytes_[partition], (taken + charged(partition)).value());
+}
+
+// Charges the context of a session, once.
+bool Ledger::open_context(Record& record, uint32_t partition) {
+  if (record.contexts >> partition & 1) return true;
+  auto fits_another = [&] {
+    CheckedSize all = CheckedSize(context_bytes_[partition]) * (contexts(partition) + 1);
+    return limit_bytes_[partition] && (all + charged(partition)).within(limit_bytes_[partition]);
+  };
+  if (!fits_another()) end_dead_sessions();
+  if (!fits_another()) return false;
+  record.contexts |= 1u << partition;
+  return true;
 }
 
 // Changes a session's record as its next request says. False if there is no such request.
@@ -174,6 +200,9 @@ bool Ledger::change(Record& record, const LedgerRequest& request) {
       if (record.granted) charged += request.bytes;
       return true;
     case LedgerOp::release: charged -= std::min(charged, request.bytes); return true;
+    case LedgerOp::open_context:
+      record.granted = open_context(record, request.partition);
+      return true;
     case LedgerOp::refused_call:
       add_name(record.refused_calls, {request.name, strnlen(request.name, sizeof request.name)});
       return true;
@@ -223,10 +252,17 @@ bool Ledger::empty() const {
   return std::ranges::none_of(slots_, [](auto& s) { return s.record.state == kLive; });
 }
 
+void Ledger::show_contexts(uint32_t partition) {
+  CheckedSize further =
+      CheckedSize(context_bytes_[partition]) * (std::max(contexts(partition), 1u) - 1);
+  page_->values().further_context_bytes[partition] = further.value();
+}
+
 // Writes the charges of a session to the page.
 void Ledger::show(const Slot& s, uint32_t partition) {
   page_->values().sessions[index_of(s)].charged_bytes[partition] =
       s.record.charged_bytes[partition];
+  show_contexts(partition);
 }
 
 void Ledger::show(const Slot& s) {

@@ -28,7 +28,9 @@ class Ledger {
   ~Ledger();
   Ledger(const Ledger&) = delete;
 
-  void set_limits(const uint64_t* bytes, uint32_t partitions);
+  // `context_bytes` is what the context of a session takes of each partition; null: nothing.
+  void set_limits(const uint64_t* bytes, uint32_t partitions,
+                  const uint64_t* context_bytes = nullptr);
   // Adds a session, or recognises one of an earlier launcher. `pidfd` is of its server. False when
   // there is no room.
   bool add(const SessionId& id, uint32_t server_pid, uint32_t client_pid, int pidfd);
@@ -43,7 +45,7 @@ class Ledger {
   bool apply(const SessionId& id, const control::LedgerRequest& request,
              control::LedgerAnswer& answer);
 
-  uint64_t charged(uint32_t partition) const;  // by all sessions
+  uint64_t charged(uint32_t partition) const;  // by all sessions, without their contexts
   std::array<uint64_t, wire::kMaxDevices> charged_by(const SessionId& id) const;
   std::string refused_calls(const SessionId& id) const;  // separated by spaces
   bool empty() const;                                    // no session
@@ -60,7 +62,8 @@ class Ledger {
     uint64_t sequence;  // of the newest request
     uint64_t charged_bytes[wire::kMaxDevices];
     char refused_calls[control::kRefusedCallBytes];
-    uint8_t unused[96];
+    uint32_t contexts;  // a bit for each partition on which the session has one
+    uint8_t unused[92];
   };
   static_assert(sizeof(Record) == 512);  // a write inside a page is whole, even if killed
   struct Slot {
@@ -76,9 +79,13 @@ class Ledger {
   Slot* unused_slot();
   bool change(Record& record, const control::LedgerRequest& request);
   bool fits(uint32_t partition, uint64_t bytes);
+  bool open_context(Record& record, uint32_t partition);
+  uint32_t contexts(uint32_t partition) const;
+  uint64_t room(uint32_t partition, uint32_t contexts) const;
   void end_dead_sessions();
   void end(Slot& slot);
   void show(const Slot& slot, uint32_t partition);
+  void show_contexts(uint32_t partition);
   void show(const Slot& slot);
   size_t index_of(const Slot& slot) const { return (size_t)(&slot - slots_.data()); }
   off_t place_of(const Slot& slot) const {
@@ -87,7 +94,7 @@ class Ledger {
 
   int fd_;
   std::unique_ptr<LedgerPage> page_;
-  uint64_t limit_bytes_[wire::kMaxDevices] = {};
+  uint64_t limit_bytes_[wire::kMaxDevices] = {}, context_bytes_[wire::kMaxDevices] = {};
   std::array<Slot, control::kLedgerSessions> slots_;
 };
 

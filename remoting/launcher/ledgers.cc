@@ -12,8 +12,8 @@ Ledger* Ledgers::find(const std::string& allocation) {
   return it == entries_.end() ? nullptr : it->second.ledger.get();
 }
 
-bool Ledgers::set_limits(const std::string& allocation, const uint64_t* bytes,
-                         uint32_t partitions) {
+bool Ledgers::set_limits(const std::string& allocation, const uint64_t* bytes, uint32_t partitions,
+                         const uint64_t* context_bytes) {
   std::lock_guard lock(mutex_);
   Entry& entry = entries_[allocation];
   if (!entry.ledger) entry.ledger = Ledger::open(path_of(allocation));
@@ -22,7 +22,7 @@ bool Ledgers::set_limits(const std::string& allocation, const uint64_t* bytes,
     return false;
   }
   entry.granted = true;
-  entry.ledger->set_limits(bytes, partitions);
+  entry.ledger->set_limits(bytes, partitions, context_bytes);
   return true;
 }
 

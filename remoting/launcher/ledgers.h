@@ -25,7 +25,8 @@ class Ledgers {
   explicit Ledgers(std::string folder) : folder_(std::move(folder)) {}
 
   // Sets the limits of an allocation. Opens its ledger if necessary; false if that fails.
-  bool set_limits(const std::string& allocation, const uint64_t* bytes, uint32_t partitions);
+  bool set_limits(const std::string& allocation, const uint64_t* bytes, uint32_t partitions,
+                  const uint64_t* context_bytes = nullptr);
   // Other allocations may charge nothing more. Their ledgers go with their last session.
   void keep(const std::function<bool(const std::string&)>& is_granted);
 

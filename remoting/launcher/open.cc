@@ -87,6 +87,8 @@ control::SessionStart Sessions::start_message(const Grant& grant, const wire::Op
   control::SessionStart start{};
   start.partitions = grant.allocation.partitions;
   std::memcpy(start.partition, grant.allocation.partition, sizeof start.partition);
+  for (uint32_t p = 0; p < start.partitions; ++p)
+    start.partition[p].memory_bytes = offered_bytes(grant.allocation, p);
   std::string images = settings_.images() + "/" + control::hex(grant.allocation.tenant, 16);
   std::string sockets = settings_.runtime + "/sessions/" + control::hex(grant.allocation.id, 16);
   start.client_pid = request.pid;
@@ -136,6 +138,10 @@ void Sessions::send_account(const std::string& id, uint32_t isolation, int viola
 
 void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
                     const wire::OpenRequest& request, const std::string& client_address) {
+  if (std::string lack = lack_of_memory(grant.allocation); !lack.empty()) {
+    refuse(tls, kNoResources, lack.c_str());
+    return;
+  }
   Process process = take_process(grant);
   if (process.fd < 0) {
     refuse(tls, kNoResources, "the node cannot start a session server; see the spawner's log");

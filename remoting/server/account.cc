@@ -35,12 +35,13 @@ class Account::Connection {
   Connection(const Connection&) = delete;
 
   const control::LedgerPage* page() const { return page_; }
-  // Bytes that the other sessions have charged.
+  // Bytes that the other sessions have charged, and contexts beyond the first one.
   uint64_t charged_by_others(uint32_t partition) const {
     uint64_t total = 0;
     for (uint32_t i = 0; page_ && i < control::kLedgerSessions; ++i)
       if (i != own_) total += page_->sessions[i].charged_bytes[partition];
-    return total;
+    // NOLINTNEXTLINE(custom-unchecked-sum): all charges are within the limit of the partition
+    return total + (page_ ? page_->further_context_bytes[partition].load() : 0);
   }
   void shut_down() const { shutdown(socket_, SHUT_RDWR); }  // ends exchange()
 
@@ -97,13 +98,22 @@ bool Account::has_refused_call() const {
       requests_, [](auto& r) { return r.message.op == (uint32_t)LedgerOp::refused_call; });
 }
 
-bool Account::reserve(uint32_t partition, uint64_t bytes) {
+// Waits for the answer. False if it is no, or if there is none.
+bool Account::request(const control::LedgerRequest& message) {
   Outcome outcome;
   std::unique_lock lock(mutex_);
-  post({0, (uint32_t)LedgerOp::reserve, partition, bytes, {}}, &outcome);
+  post(message, &outcome);
   changed_.wait_for(lock, patience_, [&] { return outcome.answered || stopping_; });
   if (!outcome.answered) abandon(&outcome);
   return outcome.granted;
+}
+
+bool Account::reserve(uint32_t partition, uint64_t bytes) {
+  return request({0, (uint32_t)LedgerOp::reserve, partition, bytes, {}});
+}
+
+bool Account::open_context(uint32_t partition) {
+  return request({0, (uint32_t)LedgerOp::open_context, partition, 0, {}});
 }
 
 // The request stays, because the launcher may have applied it. Requires mutex_.

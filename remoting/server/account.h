@@ -3,8 +3,8 @@
 // Requests are sent one after the other by a thread of this class. While no launcher runs they
 // wait, and the next launcher gets them.
 //
-// Thread safety: any thread; mutex_ guards everything but the atomics. reserve() and
-// wait_until_answered() wait for the launcher, so the executor calls neither.
+// Thread safety: any thread; mutex_ guards everything but the atomics. reserve(),
+// open_context() and wait_until_answered() wait for the launcher, so the executor calls none.
 #pragma once
 #include <array>
 #include <atomic>
@@ -40,6 +40,9 @@ class Account {
   // Charges memory. False, and nothing is charged, if the limit would be exceeded or no launcher
   // answers within kPatience.
   bool reserve(uint32_t partition, uint64_t bytes);
+  // Charges the context of this session on a device, which lasts as long as the session. Waits as
+  // reserve() does.
+  bool open_context(uint32_t partition);
   // Releases what was granted. The values of this session show it at once.
   void release(uint32_t partition, uint64_t bytes);
   // Records the name of an unsupported call.
@@ -65,6 +68,7 @@ class Account {
     bool abandoned = false;  // the caller no longer waits: a grant is released
   };
   void post(control::LedgerRequest message, Outcome* outcome);
+  bool request(const control::LedgerRequest& message);
   void run();
   void finish(const control::LedgerAnswer& answer);
   bool has_refused_call() const;

@@ -78,7 +78,8 @@ void handlers::lease_memory(Session& s, wire::Decoder in) {
       !inside_arena(s.devices[device], at, bytes))
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   DeviceState& d = s.devices[device];
-  if (!s.account.reserve(d.partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!s.charge_context(device) || !s.account.reserve(d.partition, bytes))
+    return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   MemoryLease lease{bytes, device, 0, false};
   DeviceScope scope(s.cu, d.device);
   CUresult r = scope.status();
@@ -117,7 +118,8 @@ void handlers::allocate(Session& s, wire::Decoder in) {
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   DeviceState& d = s.devices[device];
   uint64_t charged = allocation_charge(s.cu, bytes);
-  if (!s.account.reserve(d.partition, charged)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!s.charge_context(device) || !s.account.reserve(d.partition, charged))
+    return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUdeviceptr at = 0;
   CUresult r = allocate_cleared(s, d, bytes, &at);
   if (r)

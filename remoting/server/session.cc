@@ -24,6 +24,13 @@ CUdevice Session::device_handle(uint32_t index) const {
   return index < devices.size() ? devices[index].device : -1;
 }
 
+bool Session::charge_context(uint32_t device) {
+  if (has_charged_context(device)) return true;
+  if (!account.open_context(devices[device].partition)) return false;
+  charged_contexts |= 1u << device;
+  return true;
+}
+
 uint32_t Session::current_partition() const {
   CUdevice device = -1;
   cu.cuCtxGetDevice(&device);

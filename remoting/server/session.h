@@ -71,6 +71,7 @@ struct Session {
   GraphFunctions graph_functions;
 
   // Device memory.
+  std::atomic<uint32_t> charged_contexts{0};    // a bit for each device; thread `memory` sets them
   ContextLimits limits{cu, account};            // thread `code`
   std::map<uint64_t, MemoryLease> leases;       // by address
   std::map<uint64_t, uint64_t> reserved;        // address ranges of the program: bytes
@@ -100,6 +101,9 @@ struct Session {
   CUcontext context_handle(uint32_t context_id);
   // The partition of the device of this thread's context, which new arrays and modules use.
   uint32_t current_partition() const;
+  // Charges this session's context on a device, once. Thread `memory`. False: no memory is free.
+  bool charge_context(uint32_t device);
+  bool has_charged_context(uint32_t device) const { return charged_contexts >> device & 1; }
   CUdevice device_handle(uint32_t index) const;  // -1 when there is none
   CUevent event_handle(uint32_t event_id);       // creates an event that was never recorded
   bool too_many_modules();

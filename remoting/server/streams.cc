@@ -31,6 +31,14 @@ CUresult make_context(Session& s, uint32_t id, uint32_t device, uint32_t legacy)
 }
 }  // namespace
 
+// device. Precedes the first context of a device, because its charge waits for the launcher.
+void handlers::charge_context(Session& s, wire::Decoder in) {
+  uint64_t reply = in.get<uint64_t>();
+  uint32_t device = in.get<uint32_t>();
+  if (!in.ok() || device >= s.devices.size()) return s.reply(reply, CUDA_ERROR_INVALID_DEVICE);
+  s.reply(reply, s.charge_context(device) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 // context, device, legacy stream
 bool handlers::create_context(Pipeline& p, const Record& r) {
   Session& s = p.session;
@@ -39,7 +47,8 @@ bool handlers::create_context(Pipeline& p, const Record& r) {
   uint32_t id = in.get<uint32_t>(), device = in.get<uint32_t>(), legacy = in.get<uint32_t>();
   CUresult result = CUDA_ERROR_INVALID_DEVICE;
   bool is_new = valid_stream_id(legacy) && !s.stream(legacy) && !s.context(id);
-  if (in.ok() && device < s.devices.size() && s.contexts.size() < kMaxContexts)
+  if (in.ok() && device < s.devices.size() && s.has_charged_context(device) &&
+      s.contexts.size() < kMaxContexts)
     result = is_new ? make_context(s, id, device, legacy) : CUDA_ERROR_INVALID_VALUE;
   s.reply(reply, result);
   if (!result && s.contexts.size() == 1 && s.pinned.begin_growth() == Growth::begin)

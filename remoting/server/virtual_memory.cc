@@ -83,7 +83,8 @@ void handlers::create_memory(Session& s, wire::Decoder in) {
   if (!in.ok() || device >= s.devices.size() || !bytes || bytes % wire::kGranularity)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
   DeviceState& d = s.devices[device];
-  if (!s.account.reserve(d.partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!s.charge_context((uint32_t)device) || !s.account.reserve(d.partition, bytes))
+    return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUmemAllocationProp p{};
   p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   p.location = {CU_MEM_LOCATION_TYPE_DEVICE, {d.device}};

@@ -69,6 +69,13 @@ TEST_F(ExecutorTest, ParkedRecordOfAnUnknownEventCreatesNone) {
   EXPECT_TRUE(t.session->events.empty());
 }
 
+TEST_F(ExecutorTest, ContextThatIsNotChargedIsRejected) {
+  t.session->charged_contexts = 0;
+  EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_TRUE(t.session->charge_context(0));
+  EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_SUCCESS);
+}
+
 TEST_F(ExecutorTest, LegacyStreamWithoutIdIsRejected) {
   EXPECT_EQ(create_context(wire::kNoStream), (uint32_t)CUDA_ERROR_INVALID_VALUE);
 }

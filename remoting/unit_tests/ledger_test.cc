@@ -26,6 +26,7 @@ using server::TemporaryFolder;
 
 constexpr uint64_t kLimit = 1000;
 constexpr uint64_t kLimits[2] = {kLimit, 2 * kLimit};
+constexpr uint64_t kContexts[2] = {100, 0};
 
 SessionId id_of(uint8_t n) {
   return {n};
@@ -86,6 +87,12 @@ class LedgerTest : public testing::Test {
     return send({++sequence[session], (uint32_t)LedgerOp::release, partition, bytes, {}}, a,
                 session);
   }
+  bool open_context(uint32_t partition, uint8_t session = 1) {
+    LedgerAnswer a{};
+    return send({++sequence[session], (uint32_t)LedgerOp::open_context, partition, 0, {}}, a,
+                session) &&
+           a.granted;
+  }
   bool refuse_call(const std::string& name) {
     LedgerRequest r{++sequence[1], (uint32_t)LedgerOp::refused_call, 0, 0, {}};
     std::copy(name.begin(), name.end(), r.name);
@@ -129,6 +136,55 @@ TEST_F(LedgerTest, ReleaseNeverGoesBelowZero) {
   EXPECT_EQ(ledger->charged(0), 0u);
   EXPECT_TRUE(reserve(0, kLimit));
   EXPECT_FALSE(reserve(0, 1));
+}
+
+TEST_F(LedgerTest, ContextOfOneSessionIsKeptOutOfTheOffer) {
+  ledger->set_limits(kLimits, 2, kContexts);
+  EXPECT_FALSE(reserve(0, kLimit - 99));
+  EXPECT_TRUE(reserve(0, kLimit - 100));
+  EXPECT_TRUE(open_context(0));
+  EXPECT_TRUE(reserve(1, 2 * kLimit)) << "no context of the other partition takes memory";
+  EXPECT_FALSE(open_context(2)) << "there are two partitions";
+}
+
+TEST_F(LedgerTest, ContextOfAnotherSessionNeedsFreeMemory) {
+  ledger->set_limits(kLimits, 2, kContexts);
+  add(2);
+  reserve(0, kLimit - 150);
+  EXPECT_TRUE(open_context(0));
+  EXPECT_TRUE(open_context(0)) << "it has one";
+  EXPECT_FALSE(open_context(0, 2));
+  release(0, 50);
+  EXPECT_TRUE(open_context(0, 2));
+  EXPECT_FALSE(reserve(0, 1));
+  ledger->end(id_of(2));
+  EXPECT_TRUE(reserve(0, 100));
+  EXPECT_FALSE(reserve(0, 1));
+}
+
+TEST_F(LedgerTest, ContextsSurviveARestart) {
+  ledger->set_limits(kLimits, 2, kContexts);
+  add(2);
+  EXPECT_TRUE(open_context(0) && open_context(0, 2));
+  restart();
+  ledger->set_limits(kLimits, 2, kContexts);
+  EXPECT_FALSE(reserve(0, kLimit - 199));
+  EXPECT_TRUE(reserve(0, kLimit - 200));
+}
+
+TEST_F(LedgerTest, PageShowsTheOfferAndFurtherContexts) {
+  ledger->set_limits(kLimits, 2, kContexts);
+  add(2);
+  auto* page = (const control::LedgerPage*)mmap(nullptr, sizeof(control::LedgerPage), PROT_READ,
+                                                MAP_SHARED, ledger->page_descriptor(), 0);
+  ASSERT_NE(page, MAP_FAILED);
+  EXPECT_EQ(page->limit_bytes[0], kLimit - 100);
+  open_context(0);
+  EXPECT_EQ(page->further_context_bytes[0], 0u);
+  open_context(0, 2);
+  EXPECT_EQ(page->further_context_bytes[0], 100u);
+  ledger->end(id_of(1));
+  EXPECT_EQ(page->further_context_bytes[0], 0u);
 }
 
 TEST_F(LedgerTest, LoweredLimitRejectsNewChargesOnly) {
@@ -193,7 +249,7 @@ TEST_F(LedgerTest, RequestThatBreaksTheProtocolChangesNothing) {
       {0, op, 0, 1, {}},     {3, op, 0, 1, {}},
       {~0ull, op, 0, 1, {}}, {2, op, wire::kMaxDevices, 1, {}},
       {2, op, ~0u, 1, {}},   {2, 0, 0, 1, {}},
-      {2, 4, 0, 1, {}},
+      {2, 5, 0, 1, {}},
   };
   for (auto& request : broken) EXPECT_FALSE(send(request, a));
   EXPECT_FALSE(send({1, op, 0, 1, {}}, a, 9)) << "an unknown session";

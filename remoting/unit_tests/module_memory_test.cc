@@ -147,6 +147,16 @@ TEST(ImageMemory, LargestEntryOfAFatBinaryCounts) {
   EXPECT_EQ(bytes, 8192u);
 }
 
+TEST(ImageMemory, CodeThatADriverCompilesCounts) {
+  std::string text = ".global .b8 a[8192];" + std::string(5000, ' ');
+  uint64_t bytes = 0;
+  const char* error = nullptr;
+  EXPECT_EQ(measure_image(text, false, bytes, error), CUDA_SUCCESS);
+  EXPECT_EQ(bytes, 8192u + 2 * text.size());
+  EXPECT_EQ(measure_image(text, true, bytes, error), CUDA_SUCCESS);
+  EXPECT_EQ(bytes, 8192u) << "the software GPU keeps code in host memory";
+}
+
 // A driver with two devices that notes where memory is allocated.
 CUdevice g_current = 0, g_allocated_on = -1;
 size_t g_limit = 1024;

@@ -61,6 +61,7 @@ class TestSession {
     close(fd);
     session = std::make_unique<Session>(cu, *link, pinned, bulk, account,
                                         std::vector<DeviceState>{{0, 0, {}}}, "");
+    session->charged_contexts = 1;
   }
 
   // Returns a buffer that counts for no stream of a test.

@@ -17,11 +17,11 @@ import pytest
 from deploy.supervisor import SOFTGPU, wait_for
 from nodes import context_memory
 from nodes.agent import Agent
-from nodes.context_memory import measure_contexts
+from nodes.context_memory import UNMEASURED_CONTEXT_BYTES, measure_contexts
 from nodes.credential_keeper import CredentialKeeper
 from nodes.gpus import Gpu, Nvml
 from nodes.launcher_control import Grant, Partition, SessionReport
-from nodes.memory_watch import COMPARISONS, TOLERANCE_BYTES, UNMEASURED_CONTEXT_BYTES, MemoryWatch
+from nodes.memory_watch import COMPARISONS, TOLERANCE_BYTES, MemoryWatch
 from nodes.protocol import fleet_pb2
 from tests.remoting.node import NULL_DRIVER, NULL_DRIVER_GPUS, LocalNode
 from tests.remoting.test_charges import MIB, program
@@ -78,7 +78,7 @@ def test_session_that_has_ended_is_not_compared(watch: MemoryWatch) -> None:
 
 
 def test_context_that_could_not_be_measured_is_assumed() -> None:
-    watch = MemoryWatch({GPU: None})
+    watch = MemoryWatch({})
     assert watch.permitted_bytes(GPU, 0) == UNMEASURED_CONTEXT_BYTES + TOLERANCE_BYTES
 
 
@@ -117,7 +117,7 @@ def agent_of(node: LocalNode) -> Agent:
     identity = SimpleNamespace(node_id=str(node.node_id))
     keeper = SimpleNamespace(credentials=SimpleNamespace(identity=identity))
     agent = Agent(cast("CredentialKeeper", keeper), node.control, [], FakeGpus())
-    agent.memory_watch = MemoryWatch({GPU: CONTEXT})
+    agent.context_bytes[GPU] = CONTEXT
     grant = fleet_pb2.Grant(allocation_id=node.allocation_id.bytes, tenant_id=node.tenant_id.bytes)
     grant.partitions.add(gpu_uuid=GPU.bytes, memory_bytes=1 << 30, compute_percent=50)
     agent._desired = fleet_pb2.DesiredState(grants=[grant])

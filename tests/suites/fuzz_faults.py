@@ -83,7 +83,8 @@ FAULTS = {
         ),
         "charge over the limit": Fault(
             "launcher/ledger.cc",
-            "  if (bytes <= room()) return true;\n  end_dead_sessions();\n",
+            "  if (bytes <= room(partition, contexts(partition))) return true;\n"
+            "  end_dead_sessions();\n",
             "  return true;\n",
         ),
         "text behind the reply": Fault(

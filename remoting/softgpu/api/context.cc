@@ -11,6 +11,7 @@ static CUresult create(CUcontext* out, unsigned flags, CUdevice dev) {
   REQUIRE_DEVICE_STATE(d, dev);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   Context* c = create_context(d, flags, false);
+  if (!c) return CUDA_ERROR_OUT_OF_MEMORY;
   context_stack().push_back(c);
   *out = (CUcontext)c;
   return CUDA_SUCCESS;

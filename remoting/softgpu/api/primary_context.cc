@@ -11,7 +11,11 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice dev) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   static std::mutex retaining;
   std::lock_guard lock(retaining);
-  if (!d->primary || d->primary->destroyed) d->primary = create_context(d, d->primary_flags, true);
+  if (!d->primary || d->primary->destroyed) {
+    Context* c = create_context(d, d->primary_flags, true);
+    if (!c) return CUDA_ERROR_OUT_OF_MEMORY;
+    d->primary = c;
+  }
   d->primary_references++;
   *out = (CUcontext)d->primary;
   return CUDA_SUCCESS;

@@ -13,12 +13,12 @@
 namespace softgpu {
 
 namespace {
-constexpr uint32_t kMagic = 0x55504753, kVersion = 4;
+constexpr uint32_t kMagic = 0x55504753, kVersion = 5;
 
 // The file of a device. Processes in cages cannot write it.
 struct Stored {
   uint32_t magic, version;
-  uint64_t memory_bytes;
+  uint64_t memory_bytes, context_bytes;
   uint32_t multiprocessors, compute_major, compute_minor, unused;
 };
 
@@ -39,8 +39,14 @@ bool read_stored(const std::string& path, Stored& stored) {
 
 // Write a file under another name first: others never see a part of it.
 void store(const std::string& path, const DeviceConfig& c) {
-  Stored stored{kMagic,          kVersion, c.memory_bytes, c.multiprocessors, c.compute_major,
-                c.compute_minor, 0};
+  Stored stored{kMagic,
+                kVersion,
+                c.memory_bytes,
+                c.context_bytes,
+                c.multiprocessors,
+                c.compute_major,
+                c.compute_minor,
+                0};
   std::string fresh = path + ".XXXXXX";
   int fd = mkostemp(fresh.data(), O_CLOEXEC);
   if (fd < 0) return;
@@ -56,6 +62,7 @@ DeviceConfig config_from_environment() {
   c.count = (int)number("BUSBAR_SOFTGPU_DEVICES", 1, 1, kMaxDevices);
   c.memory_bytes = number("BUSBAR_SOFTGPU_MEMORY_BYTES", c.memory_bytes, 64ull << 20, 1ull << 40) &
                    ~((2ull << 20) - 1);
+  c.context_bytes = number("BUSBAR_SOFTGPU_CONTEXT_BYTES", 0, 0, c.memory_bytes) & ~4095ull;
   c.multiprocessors = (uint32_t)number("BUSBAR_SOFTGPU_MULTIPROCESSORS", c.multiprocessors, 1, 256);
   if (const char* cc = std::getenv("BUSBAR_SOFTGPU_COMPUTE_CAPABILITY"))
     std::sscanf(cc, "%u.%u", &c.compute_major, &c.compute_minor);
@@ -79,6 +86,7 @@ bool read_config(int index, DeviceConfig& config) {
     if (!read_stored(path, stored)) return true;
   }
   config.memory_bytes = stored.memory_bytes;
+  config.context_bytes = stored.context_bytes;
   config.multiprocessors = stored.multiprocessors;
   config.compute_major = stored.compute_major;
   config.compute_minor = stored.compute_minor;

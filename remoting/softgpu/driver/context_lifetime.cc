@@ -13,6 +13,7 @@
 namespace softgpu {
 
 Context* create_context(DeviceState* d, unsigned flags, bool primary) {
+  if (!d->engine->charge(d->engine->config().context_bytes)) return nullptr;
   auto* c = new Context;
   c->device = d;
   c->flags = flags;
@@ -48,6 +49,7 @@ void destroy_context(Context* c) {
         bases.push_back(base);
   }
   for (uint64_t base : bases) release_memory(base);
+  c->device->engine->refund(c->device->engine->config().context_bytes);
   std::lock_guard lock(c->mutex);
   for (auto& s : c->streams) s->closing = true;
 }

@@ -8,6 +8,7 @@ namespace softgpu {
 struct Context;
 struct DeviceState;
 
+// Return null if the device has no memory for a context.
 Context* create_context(DeviceState* d, unsigned flags, bool primary);
 // Wait for the streams and free the memory of the context. The object itself stays.
 void destroy_context(Context* c);
