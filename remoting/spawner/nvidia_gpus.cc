@@ -40,8 +40,11 @@ std::optional<GpuUuid> parse_uuid(std::string_view text) {
   std::string digits;
   std::ranges::copy_if(text.substr(4), std::back_inserter(digits), is_hex);
   GpuUuid uuid;
-  for (size_t i = 0; i < uuid.size(); ++i)
-    std::from_chars(&digits[2 * i], &digits[2 * i] + 2, uuid[i], 16);
+  const char* at = digits.data();
+  for (auto& byte : uuid) {
+    std::from_chars(at, at + 2, byte, 16);
+    at += 2;
+  }
   return uuid;
 }
 
