@@ -124,8 +124,8 @@ int Sessions::set_running(const std::string& id, uint32_t isolation, int violati
 // Refuses a client whose session server has not begun. The server ends without its start socket.
 void Sessions::give_up(transport::Tls& tls, const Process& process, const char* reason) {
   refuse(tls, kNoResources, reason);
-  ::close(process.fd);
-  ::close(process.exit_pipe);
+  for (int fd : {process.fd, process.exit_pipe})
+    if (fd >= 0) ::close(fd);
 }
 
 // The session server has begun: sends it its account.
@@ -136,6 +136,9 @@ void Sessions::send_account(const std::string& id, uint32_t isolation, int viola
   ::close(account);
 }
 
+static constexpr char kCannotStart[] =
+    "the node cannot start a session server; see the spawner's log";
+
 void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant,
                     const wire::OpenRequest& request, const std::string& client_address) {
   if (std::string lack = lack_of_memory(grant.allocation); !lack.empty()) {
@@ -143,10 +146,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     return;
   }
   Process process = take_process(grant);
-  if (process.fd < 0) {
-    refuse(tls, kNoResources, "the node cannot start a session server; see the spawner's log");
-    return;
-  }
+  if (process.fd < 0) return give_up(tls, process, kCannotStart);
   if (grant.allocation.required_isolation & ~(process.cage | own_layers()))
     return give_up(tls, process, "the node isolates sessions less than the pool requires");
   control::SessionStart start = start_message(grant, request, process.cage & control::kFileSystem);
