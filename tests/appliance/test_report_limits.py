@@ -206,7 +206,9 @@ async def pauses_of(replies: list[tuple[int, int, int, bool]]) -> list[float]:
     charge = budget.charge
 
     def record(seconds: float) -> float:
-        pauses.append(charge(seconds))
+        pause = charge(seconds)
+        if seconds:  # a node that waits for a turn charges nothing
+            pauses.append(pause)
         return 0.0
 
     budget.charge = record  # type: ignore[method-assign]
