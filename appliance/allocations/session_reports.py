@@ -51,7 +51,7 @@ _ignored: dict[UUID, frozenset[UUID]] = {}
 
 
 class Progress(NamedTuple):
-    """What one transaction has done of a report."""
+    """The part of a report that one transaction has applied."""
 
     rows: int
     """Rows that it has written."""
@@ -60,7 +60,7 @@ class Progress(NamedTuple):
     position: int
     """Number of sessions of the report that are applied."""
     more: bool
-    """Whether another transaction must continue."""
+    """True if another transaction must continue."""
 
 
 def padded(ids: Collection[UUID]) -> list[UUID]:

@@ -44,7 +44,7 @@ struct LedgerPlace {
 
 // Only the launcher can write it. Values may be read while they change: each is valid by itself.
 struct LedgerPage {
-  // What the programs are offered: the partition without one context.
+  // Bytes that programs are offered: the partition without one context.
   std::atomic<uint64_t> limit_bytes[wire::kMaxDevices];
   std::atomic<uint64_t> further_context_bytes[wire::kMaxDevices];  // of the second one and later
   struct Entry {

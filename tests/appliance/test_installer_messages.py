@@ -1,4 +1,4 @@
-"""What a machine sends while it is enrolled over SSH: any output ends in a problem in time."""
+"""Messages of a machine that is enrolled over SSH: wrong or endless output fails the enrolment."""
 
 from __future__ import annotations
 

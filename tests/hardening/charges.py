@@ -1,4 +1,4 @@
-"""What reports of 1,500 sessions cost, relative to what the budgets of nodes charge for them.
+"""Cost of reports of 1,500 sessions, compared with the charge to the budgets of nodes.
 
 Usage: python -m tests.hardening.charges, with BUSBAR_DATA set to an empty folder
 

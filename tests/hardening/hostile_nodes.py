@@ -40,7 +40,7 @@ HEARTBEAT_P95_MS, REPORT_P95_MS, REST_P99_MS = 250, 500, 500
 
 
 class Credentials(TypedDict):
-    """What a hostile node needs to connect and to report sessions."""
+    """Credentials and ids with which a hostile node connects and reports sessions."""
 
     ca_pem: str
     agent_pem: str

@@ -1,4 +1,4 @@
-"""What a session says about itself, and what it may know and leave behind."""
+"""Claims of a session about itself, its environment, and resources that it holds."""
 
 from __future__ import annotations
 
