@@ -17,6 +17,9 @@ from appliance.http.application import application
 from appliance.http.protocols import MAX_FRAGMENTS, MAX_HEAD_BYTES
 from tests.appliance.https_port_in_process import HEALTH, Port, Stream, https_port, wait_until
 
+pytestmark = pytest.mark.django_db
+"""The threads of the application may hold connections of earlier tests, which it checks."""
+
 MIB = 1 << 20
 UPGRADE = (
     b"GET /api/v1/feed HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"

@@ -173,8 +173,13 @@ def test_stored_context_of_a_client_follows_the_ca(fleet: Fleet) -> None:
 
     busbar("ca", "rotate", "--hold-seconds", "3600")
     assert json.loads(busbar("ca", "status", "-o", "json"))["phase"] == "distribute"
-    stored = json.loads(pool.context.read_text())["ca_pem"]
-    assert len(x509.load_pem_x509_certificates(stored.encode())) == 2
+
+    def stored() -> int:
+        busbar("ca", "status")  # its response names the CAs
+        pem = json.loads(pool.context.read_text())["ca_pem"]
+        return len(x509.load_pem_x509_certificates(pem.encode()))
+
+    pool.wait("two stored CAs", lambda: stored() == 2)  # files follow within about a second
     pool.wait("the nodes", lambda: fleet.rotation("ca")["pending_nodes"] == [], LIMIT_SECONDS)
     busbar("ca", "advance", "--force")
     fleet.wait_for_phase("ca", "idle")
