@@ -62,7 +62,7 @@ def authenticate_token(token_text: str) -> ApiToken | None:
     The token's user is a copy for one request and holds its role bindings.
     """
     token = _find_token(token_text)
-    recent_tokens.update(token_text, valid=token is not None)
+    recent_tokens.update(token_text, None if token is None else str(token.user_id))
     return token
 
 

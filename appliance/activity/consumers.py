@@ -205,13 +205,13 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         if token := str(message.get("token", "")):
             self.token_text = token
         self.identity_version = token_cache.version()
-        threads = request_pool if recent_tokens.contains(self.token_text) else anonymous_pool
+        threads = request_pool if recent_tokens.account_of(self.token_text) else anonymous_pool
         found = await run_in_thread(lambda: identify(self.token_text), threads)
         if found is None:
             await self.close(CLOSE_UNAUTHENTICATED)
             return
-        connection_of(self.scope).authenticate()
         self.user = found[0]
+        connection_of(self.scope).authenticate(str(self.user.pk))
         self.subscriber = Subscriber(asyncio.get_running_loop(), found[2])
         sequence = hub.sequence
         resumed = hub.join(

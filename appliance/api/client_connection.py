@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 
 class ClientConnection(Protocol):
-    def authenticate(self) -> None:
-        """Record that a valid token was presented on this connection."""
+    def authenticate(self, account: str) -> None:
+        """Record that a valid token of this account was presented on this connection."""
 
     def begin_request(self) -> None:
         """Record that the head of a request has arrived."""
@@ -19,7 +19,7 @@ class ClientConnection(Protocol):
 class UntrackedConnection:
     """Connection of a request that did not come through the acceptor."""
 
-    def authenticate(self) -> None:
+    def authenticate(self, account: str) -> None:
         """Do nothing."""
 
     def begin_request(self) -> None:

@@ -108,9 +108,10 @@ class HttpApplication:
         """Return None if the controller is unavailable."""
         method, path = scope["method"], scope["path"]
         execution = execution_of(method, path, scope.get("query_string", b""))
-        trusted = await self._is_trusted(token_text_of(scope), address_of(scope))
-        if trusted:
-            connection_of(scope).authenticate()
+        account = await self._account_of(token_text_of(scope), address_of(scope))
+        trusted = account is not None
+        if account is not None:
+            connection_of(scope).authenticate(account)
         elif execution is not Execution.READ and requires_token(method, path):
             return problem_of(ApplianceError(Code.UNAUTHENTICATED, SIGN_IN, instance=path))
         await read_body(receive, body, MAX_BODY_BYTES if trusted else MAX_ANONYMOUS_BODY_BYTES)
@@ -122,12 +123,12 @@ class HttpApplication:
                 return await run_in_thread(partial(self._handler.respond, scope, body), threads)
             return await self._forward(scope, body.read())
 
-    async def _is_trusted(self, token_text: str, address: str) -> bool:
-        """Return whether the token was valid lately or is valid."""
-        if token_text and not recent_tokens.contains(token_text):
+    async def _account_of(self, token_text: str, address: str) -> str | None:
+        """Return the account of a token that was valid lately or is valid, or None."""
+        if token_text and recent_tokens.account_of(token_text) is None:
             with self._lanes.enter(Lane.ANONYMOUS, address):
                 await run_in_thread(partial(authenticate_token, token_text), anonymous_pool)
-        return recent_tokens.contains(token_text)
+        return recent_tokens.account_of(token_text)
 
     async def _forward(self, scope: Scope, body: bytes) -> Response | None:
         if self.forwarder is not None:

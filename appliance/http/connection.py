@@ -45,9 +45,9 @@ class Connection(asyncio.Protocol):
         elif self.opening is not None:
             self.opening.cancel()
 
-    def authenticate(self) -> None:
-        """Record that a valid token was presented on this connection."""
-        self._table.authenticate(self)
+    def authenticate(self, account: str) -> None:
+        """Record that a valid token of this account was presented on this connection."""
+        self._table.authenticate(self, account)
 
     def begin_request(self) -> None:
         self.expires_at = math.inf

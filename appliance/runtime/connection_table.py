@@ -3,7 +3,8 @@
 A connection is anonymous until a request or WebSocket on it has presented a valid token. Anonymous
 connections have a limit in total and by address. When a limit is reached, the oldest anonymous
 connection makes room for the new one, so connections that stay silent never keep anybody out.
-Connections with a valid token are not evicted.
+If none is anonymous, the account with the most connections loses its oldest one, so no account
+keeps the others out. Connections that were authenticated without an account are not evicted.
 """
 
 from __future__ import annotations
@@ -33,15 +34,25 @@ class ConnectionLimits:
     anonymous_per_address: int
 
 
+def discard(groups: dict[str, dict[Member, None]], name: str, member: Member) -> None:
+    """Remove a connection from a group, and the group if it is then empty."""
+    if (group := groups.get(name)) is not None:
+        group.pop(member, None)
+        if not group:
+            del groups[name]
+
+
 class ConnectionTable:
     """Event loop only."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
-        self._members: dict[Member, None] = {}
+        self._members: dict[Member, str] = {}
+        """The account of each connection; empty without one."""
         self._anonymous: dict[Member, None] = {}
         """Oldest first, as are the connections of each address."""
         self._by_network: defaultdict[str, dict[Member, None]] = defaultdict(dict)
+        self._by_account: defaultdict[str, dict[Member, None]] = defaultdict(dict)
         self.evicted = 0
         """Number of connections that were closed to make room."""
 
@@ -51,30 +62,37 @@ class ConnectionTable:
     def add(self, member: Member) -> bool:
         """Add an anonymous connection and evict others beyond the limits.
 
-        Return False if all connections are authenticated and the total limit is reached.
+        Return False if the total limit is reached and no account has two connections.
         """
         neighbours = self._by_network.get(member.network, {})
         if len(neighbours) >= self._limits.anonymous_per_address:
             self._evict(next(iter(neighbours)))
         if len(self._anonymous) >= self._limits.anonymous:
             self.evict_oldest()
-        if len(self._members) >= self._limits.total and not self.evict_oldest():
+        if len(self._members) >= self._limits.total and not (
+            self.evict_oldest() or self._evict_of_largest_account()
+        ):
             return False
-        self._members[member] = self._anonymous[member] = None
+        self._members[member], self._anonymous[member] = "", None
         self._by_network[member.network][member] = None
         return True
 
-    def authenticate(self, member: Member) -> None:
-        """Record that a valid token was presented."""
+    def authenticate(self, member: Member, account: str = "") -> None:
+        """Record that valid credentials were presented, those of an account if it has a name."""
+        if member not in self._members:  # evicted, and not closed yet
+            return
         self._anonymous.pop(member, None)
-        if (of_network := self._by_network.get(member.network)) is not None:
-            of_network.pop(member, None)
-            if not of_network:
-                del self._by_network[member.network]
+        discard(self._by_network, member.network, member)
+        if self._members[member] != account:
+            discard(self._by_account, self._members[member], member)
+            self._members[member] = account
+        if account:
+            self._by_account[account][member] = None
 
     def remove(self, member: Member) -> None:
-        self.authenticate(member)
-        self._members.pop(member, None)
+        self._anonymous.pop(member, None)
+        discard(self._by_network, member.network, member)
+        discard(self._by_account, self._members.pop(member, ""), member)
 
     def evict_oldest(self) -> bool:
         """Close the oldest anonymous connection. Return False if there is none."""
@@ -82,6 +100,14 @@ class ConnectionTable:
         if oldest is not None:
             self._evict(oldest)
         return oldest is not None
+
+    def _evict_of_largest_account(self) -> bool:
+        """Close the oldest connection of the account with the most, unless that is its only one."""
+        most = max(self._by_account.values(), key=len, default={})
+        if len(most) < 2:
+            return False
+        self._evict(next(iter(most)))
+        return True
 
     def _evict(self, member: Member) -> None:
         self.remove(member)

@@ -9,9 +9,9 @@
 #include <mutex>
 
 #include "control/hex.h"
-#include "control/log.h"
 #include "launcher/first_bytes.h"
 #include "launcher/reception.h"
+#include "launcher/refusal_log.h"
 #include "launcher/work_queue.h"
 #include "transport/clock.h"
 
@@ -49,7 +49,8 @@ SSL_CTX* current_context(const Settings& settings, std::string& reason) {
 }
 
 void log_refusal(const std::string& client, const std::string& reason) {
-  control::log_line("launcher", "connection refused", client, reason);
+  static RefusalLog lines;
+  lines.add(client, reason, transport::now_ms());
 }
 
 int milliseconds_until(int64_t deadline_ms) {

@@ -31,29 +31,39 @@ CLIENTS, ITERATIONS = 64, 12
 STRANGER = "127.0.0.2"
 
 
-def run(folder: Path, test: Callable[[Port], Awaitable[None]], app: Any = None) -> None:
+def run(
+    folder: Path,
+    test: Callable[[Port], Awaitable[None]],
+    app: Any = None,
+    limits: ConnectionLimits = LIMITS,
+) -> None:
     """Run a test against the HTTPS port of an application, by default of one that replies 200."""
 
     async def with_port() -> None:
-        async with https_port(folder, app or respond) as port:
+        async with https_port(folder, app or respond, limits) as port:
             await asyncio.wait_for(test(port), 30)
 
     uvloop.run(with_port())
 
 
 async def respond(scope: Any, receive: Any, send: Any) -> None:
-    """ASGI application that authenticates requests with any Authorization header."""
+    """ASGI application that takes the Authorization header for the name of an account."""
     found = connection_of(scope)
     found.begin_request()
-    if any(name == b"authorization" for name, _ in scope["headers"]):
-        found.authenticate()
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            found.authenticate(value.decode())
     headers = [(b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
     found.end_request()
 
 
-AUTHENTICATED = HEALTH.replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer a\r\n\r\n")
+def request_of(account: str) -> bytes:
+    return HEALTH.replace(b"\r\n\r\n", f"\r\nAuthorization: {account}\r\n\r\n".encode())
+
+
+AUTHENTICATED = request_of("a")
 
 
 def test_pending_connections_are_accepted_within_a_few_iterations() -> None:
@@ -99,19 +109,34 @@ def test_authenticated_connection_is_not_evicted(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_connection_beyond_the_total_is_closed_if_all_others_are_authenticated(
+def test_connection_beyond_the_total_is_closed_if_all_others_have_accounts_of_their_own(
     tmp_path: Path,
 ) -> None:
     async def test(port: Port) -> None:
         streams = []
         for _ in range(LIMITS.total):
             streams.append(await port.connect())
-            assert await port.request(streams[-1], AUTHENTICATED) == 200
+            assert await port.request(streams[-1], request_of(str(len(streams)))) == 200
         with pytest.raises(OSError):
             await port.connect()
         assert await port.request(streams[0]) == 200
 
     run(tmp_path, test)
+
+
+def test_account_with_the_most_connections_makes_room_for_others(tmp_path: Path) -> None:
+    async def test(port: Port) -> None:
+        other = await port.connect()
+        assert await port.request(other, request_of("other")) == 200
+        held = [await port.connect() for _ in range(7)]
+        for stream in held:
+            assert await port.request(stream, request_of("greedy")) == 200
+        late = await port.connect()
+        assert await port.request(late, request_of("late")) == 200
+        assert await port.request(other) == 200
+        assert [await port.request(stream) for stream in held] == [0] + [200] * 6
+
+    run(tmp_path, test, limits=ConnectionLimits(8, 8, 8))
 
 
 def test_silent_connection_is_closed_after_the_handshake_timeout(
