@@ -18,6 +18,7 @@ from appliance.accounts.permissions import projects_with
 from appliance.api.fields import NameField
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.pagination import CursorPagination
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import ApplianceView, check_version
 
 
@@ -35,12 +36,12 @@ class ProjectSerializer(serializers.ModelSerializer[Project]):
         fields = ("id", "name", "department", "labels", "version", "created_at")
 
 
-class ProjectRequestSerializer(serializers.Serializer[dict[str, str]]):
+class ProjectRequestSerializer(RequestSerializer[dict[str, str]]):
     name = NameField(max_length=100)
     department = serializers.CharField(max_length=100, required=False, default="", allow_blank=True)
 
 
-class ProjectChangeSerializer(serializers.Serializer[dict[str, str]]):
+class ProjectChangeSerializer(RequestSerializer[dict[str, str]]):
     department = serializers.CharField(
         max_length=100,
         allow_blank=True,
@@ -49,13 +50,13 @@ class ProjectChangeSerializer(serializers.Serializer[dict[str, str]]):
 
 
 class DepartmentSerializer(serializers.ModelSerializer[Department]):
-    # The service reports a duplicate name as a conflict (409) instead of a validation error.
-    name = NameField(max_length=100)
-
     class Meta:
         model = Department
         fields = ("id", "name", "version", "created_at")
-        read_only_fields = ("id", "version", "created_at")
+
+
+class DepartmentRequestSerializer(RequestSerializer[dict[str, str]]):
+    name = NameField(max_length=100)
 
 
 class ProjectListView(ApplianceView):
@@ -109,10 +110,10 @@ class DepartmentListView(ApplianceView):
         found = page.paginate_queryset(Department.objects.all(), request)
         return page.get_paginated_response(DepartmentSerializer(found, many=True).data)
 
-    @extend_schema(request=DepartmentSerializer, responses={201: DepartmentSerializer})
+    @extend_schema(request=DepartmentRequestSerializer, responses={201: DepartmentSerializer})
     def post(self, request: Request) -> Response:
         """Create a department."""
-        form = DepartmentSerializer(data=request.data)
+        form = DepartmentRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         department = services.department_create(name=form.validated_data["name"])
         return Response(DepartmentSerializer(department).data, status=201)

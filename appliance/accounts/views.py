@@ -20,13 +20,14 @@ from appliance.accounts.authentication import (
 from appliance.accounts.models import ApiToken, RoleBinding, User
 from appliance.accounts.permissions import privileges_of
 from appliance.api.errors import ApplianceError, Code
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import ApplianceView
 
 TOKEN_LIFETIME = timedelta(days=30)
 CONSOLE_LIFETIME = timedelta(hours=12)
 
 
-class LoginSerializer(serializers.Serializer[dict[str, str]]):
+class LoginSerializer(RequestSerializer[dict[str, str]]):
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(max_length=500)
     new_password = serializers.CharField(

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from appliance.activity.idempotency import idempotent
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.fields import StrictBooleanField
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import UNSAFE_METHODS, ApplianceView, supports_dry_run
 from appliance.db.writer import write_transaction
 
@@ -42,7 +43,7 @@ FORWARDED_META = (
 )
 
 
-class OperationSerializer(serializers.Serializer[dict[str, Any]]):
+class OperationSerializer(RequestSerializer[dict[str, Any]]):
     method = serializers.ChoiceField(("GET", *UNSAFE_METHODS))
     path = serializers.RegexField(
         r"^[a-z][!-~]{0,500}$",
@@ -53,7 +54,7 @@ class OperationSerializer(serializers.Serializer[dict[str, Any]]):
     )
 
 
-class BulkRequestSerializer(serializers.Serializer[dict[str, Any]]):
+class BulkRequestSerializer(RequestSerializer[dict[str, Any]]):
     operations = serializers.ListField(
         child=OperationSerializer(), min_length=1, max_length=MAX_OPERATIONS
     )

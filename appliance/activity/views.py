@@ -156,6 +156,7 @@ class TaskView(ApplianceView):
 
 class TaskCancelView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "activity.view"}
+    without_body: ClassVar[bool] = True
 
     @extend_schema(request=None, responses=TaskSerializer)
     def post(self, request: Request, task_id: UUID) -> Response:

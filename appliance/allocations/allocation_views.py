@@ -135,6 +135,7 @@ class AllocationView(ApplianceView):
 
 class AllocationForceReleaseView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "allocations.force"}
+    without_body: ClassVar[bool] = True
 
     @extend_schema(request=None, responses=AllocationSerializer)
     def post(self, request: Request, allocation_id: UUID) -> Response:
@@ -150,6 +151,7 @@ class AllocationForceReleaseView(ApplianceView):
 
 class AllocationHeartbeatView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "allocations.use"}
+    without_body: ClassVar[bool] = True
     dry_run_supported: ClassVar[bool] = False
     renewal_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
 

@@ -18,6 +18,7 @@ from appliance.allocations import maintenance
 from appliance.allocations.models import Allocation
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.pagination import CursorPagination
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import serialize, to_json_types
 from appliance.api.views import ApplianceView, check_version
 from appliance.inventory.models import Node
@@ -26,7 +27,7 @@ from appliance.inventory.serializers import NodeSerializer
 MAX_GRACE_SECONDS = 7 * 86400
 
 
-class MaintenanceSerializer(serializers.Serializer[dict[str, Any]]):
+class MaintenanceSerializer(RequestSerializer[dict[str, Any]]):
     grace_seconds = serializers.FloatField(
         min_value=0,
         max_value=MAX_GRACE_SECONDS,
@@ -80,6 +81,7 @@ class NodeEnterMaintenanceView(ApplianceView):
 
 class NodeExitMaintenanceView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+    without_body: ClassVar[bool] = True
 
     @extend_schema(request=None, responses=NodeSerializer)
     def post(self, request: Request, node_id: UUID) -> Response:

@@ -10,6 +10,7 @@ from appliance.accounts.services import DEFAULT_PROJECT
 from appliance.allocations.models import Allocation, Partition
 from appliance.allocations.placement import ComputeMode
 from appliance.api.fields import LabelsField, LineField, NameField
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.pools.models import DEFAULT_POOL
 
@@ -111,7 +112,7 @@ class AllocationSerializer(RowSerializer[Allocation]):
         )
 
 
-class AllocationRequestSerializer(serializers.Serializer[dict[str, Any]]):
+class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
     name = LineField(max_length=100, required=False, default="", allow_blank=True)
     project = NameField(max_length=100, required=False, default=DEFAULT_PROJECT)
     pool = NameField(max_length=100, required=False, default=DEFAULT_POOL)

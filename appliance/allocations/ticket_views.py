@@ -21,6 +21,7 @@ from appliance.allocations.access import find_allocation
 from appliance.allocations.models import Allocation, AllocationState, Partition
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
 from appliance.api.errors import ApplianceError, Code
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import ApplianceView
 from appliance.db.prepared import Select
 from appliance.inventory.endpoints import EndpointAddress, sort_endpoints
@@ -31,7 +32,7 @@ from appliance.pools.models import Pool
 KEY_BYTES = 32
 
 
-class TicketRequestSerializer(serializers.Serializer[dict[str, str]]):
+class TicketRequestSerializer(RequestSerializer[dict[str, str]]):
     client_public_key = serializers.RegexField(
         r"^[A-Za-z0-9+/]{43}=$", help_text="Ed25519 public key, 32 bytes in base64."
     )

@@ -11,6 +11,7 @@ from rest_framework import serializers
 
 from appliance.api.fields import LineField
 from appliance.api.pagination import CursorPagination
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import UNSAFE_METHODS, ApplianceView, supports_dry_run
 
 DRY_RUN = OpenApiParameter(
@@ -69,6 +70,12 @@ class DocumentedSchema(AutoSchema):
                     str(status), {"$ref": "#/components/responses/Problem"}
                 )
         return operation
+
+    def _map_serializer(self, serializer: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        schema: dict[str, Any] = super()._map_serializer(serializer, *args, **kwargs)  # type: ignore[no-untyped-call]
+        if isinstance(serializer, RequestSerializer):
+            schema["additionalProperties"] = False
+        return schema
 
     def _insert_field_validators(self, field: Any, schema: dict[str, Any]) -> None:
         """Omit the alternative of an empty text where the pattern permits it anyway."""

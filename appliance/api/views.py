@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django.db.models import Model
@@ -11,6 +12,7 @@ from rest_framework.views import APIView
 
 from appliance.api.authorities_header import AUTHORITIES_HEADER, authorities_digest
 from appliance.api.errors import ApplianceError, Code
+from appliance.api.request_serializer import reject_unknown_fields
 from appliance.db.writer import dry_run
 
 UNSAFE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
@@ -23,6 +25,8 @@ class ApplianceView(APIView):
     """HTTP method to privilege, or `public`."""
     dry_run_supported: ClassVar[bool] = True
     """False for views with effects outside the database."""
+    without_body: ClassVar[bool] = False
+    """Whether POST has no request body. DELETE never has one."""
     read_only_methods: ClassVar[frozenset[str]] = frozenset()
     """Unsafe methods of HTTP that change nothing here; the HTTP server process serves them."""
     inline_write: ClassVar[bool] = False
@@ -38,6 +42,8 @@ class ApplianceView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         method = request.method or ""
+        if method == "DELETE" or (method == "POST" and self.without_body):
+            reject_body(request.data)
         wanted = request.query_params.get("dry_run") if method in UNSAFE_METHODS else None
         if wanted is None or wanted == "false":
             return
@@ -62,6 +68,14 @@ class ApplianceView(APIView):
     def perform_authentication(self, request: Request) -> None:
         if self.privileges.get(request.method or "") != "public":
             super().perform_authentication(request)
+
+
+def reject_body(body: object) -> None:
+    """Raise ValidationError or ApplianceError (INVALID) for a request body that is not empty."""
+    if isinstance(body, Mapping):
+        reject_unknown_fields(body, ())
+    elif body:
+        raise ApplianceError(Code.INVALID, "This operation has no request body.")
 
 
 def supports_dry_run(view: ApplianceView, method: str) -> bool:

@@ -16,6 +16,7 @@ from appliance.accounts.authentication import request_user
 from appliance.allocations.tickets import signing_key_in
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.filters import reject_unknown_parameters
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import ApplianceView
 from appliance.fleet import rotation
 from appliance.fleet.certificates import load_authority
@@ -49,7 +50,7 @@ class KeyRotationSerializer(serializers.Serializer[dict[str, Any]]):
     keys = AcceptedKeySerializer(many=True, help_text="The accepted keys.")
 
 
-class StartSerializer(serializers.Serializer[dict[str, Any]]):
+class StartSerializer(RequestSerializer[dict[str, Any]]):
     hold_seconds = serializers.FloatField(
         required=False,
         min_value=0,
@@ -59,7 +60,7 @@ class StartSerializer(serializers.Serializer[dict[str, Any]]):
     )
 
 
-class AdvanceSerializer(serializers.Serializer[dict[str, Any]]):
+class AdvanceSerializer(RequestSerializer[dict[str, Any]]):
     force = serializers.BooleanField(
         default=False, help_text="Wait neither for nodes nor for the time."
     )
@@ -139,6 +140,7 @@ class KeyRotationAdvanceView(ApplianceView):
 
 class KeyRotationAbortView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "fleet.rotate_keys"}
+    without_body: ClassVar[bool] = True
     dry_run_supported = False
 
     @extend_schema(parameters=[KIND], request=None, responses=KeyRotationSerializer)

@@ -17,6 +17,7 @@ from appliance.activity.idempotency import idempotent
 from appliance.activity.views import TaskSerializer
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.pagination import CursorPagination
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import to_json_types
 from appliance.api.views import ApplianceView
 from appliance.fleet import ssh_enrolment
@@ -27,7 +28,7 @@ from appliance.fleet.ssh import Credentials, Destination
 SECRETS = ("password", "private_key", "passphrase", "sudo_password")
 
 
-class SshEnrolmentSerializer(serializers.Serializer[dict[str, Any]]):
+class SshEnrolmentSerializer(RequestSerializer[dict[str, Any]]):
     address = serializers.RegexField(
         r"^[A-Za-z0-9]([A-Za-z0-9.:_-]{0,253})$",
         help_text="The address of the machine's SSH server.",

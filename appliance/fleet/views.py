@@ -15,6 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import ApplianceView, check_version
 from appliance.fleet import bundle, enrolment, renewal
 from appliance.inventory import node_views
@@ -29,7 +30,7 @@ class EnrolmentTokenSerializer(serializers.Serializer[dict[str, str]]):
     expires_at = serializers.DateTimeField()
 
 
-class EnrolRequestSerializer(serializers.Serializer[dict[str, str]]):
+class EnrolRequestSerializer(RequestSerializer[dict[str, str]]):
     secret = serializers.RegexField(r"[!-~]", max_length=200)
     hostname = serializers.RegexField(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,89}$")
     agent_csr = serializers.RegexField(r"[!-~]", max_length=8192)
@@ -46,7 +47,7 @@ class EnrolResponseSerializer(serializers.Serializer[dict[str, str]]):
     appliance_url = serializers.CharField()
 
 
-class CertificateRenewalSerializer(serializers.Serializer[dict[str, str]]):
+class CertificateRenewalSerializer(RequestSerializer[dict[str, str]]):
     certificate = serializers.RegexField(
         r"[!-~]", max_length=8192, help_text="The agent's current certificate in PEM format."
     )
@@ -63,7 +64,7 @@ class CaSerializer(serializers.Serializer[dict[str, str]]):
     ca_pem = serializers.CharField()
 
 
-class EnrolmentTokenRequestSerializer(serializers.Serializer[dict[str, Any]]):
+class EnrolmentTokenRequestSerializer(RequestSerializer[dict[str, Any]]):
     node_id = serializers.UUIDField(
         required=False,
         allow_null=True,

@@ -85,6 +85,7 @@ class NodeScheduleView(ApplianceView):
     """Base of the views POST …/cordon and …/uncordon."""
 
     privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+    without_body: ClassVar[bool] = True
     schedulable: ClassVar[bool]
 
     def set_schedulable(self, request: Request, node_id: UUID) -> Response:
@@ -117,6 +118,7 @@ class NodeUncordonView(NodeScheduleView):
 
 class NodeUnlockView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "fleet.enrol"}
+    without_body: ClassVar[bool] = True
 
     @extend_schema(request=None, responses=NodeSerializer)
     def post(self, request: Request, node_id: UUID) -> Response:

@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from appliance.api.fields import LabelsField, LineField
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.inventory.models import MAX_NOTES, Endpoint, Gpu, Node
 from appliance.telemetry import reachability, series
@@ -131,7 +132,7 @@ class GpuSerializer(RowSerializer[Gpu]):
         return series.latest_metrics(gpu.id)
 
 
-class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
+class NodeChangeSerializer(RequestSerializer[dict[str, Any]]):
     labels = LabelsField(required=False)
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
     networks = serializers.DictField(
@@ -147,13 +148,13 @@ class NodeChangeSerializer(serializers.Serializer[dict[str, Any]]):
     )
 
 
-class GpuAdmissionSerializer(serializers.Serializer[dict[str, Any]]):
+class GpuAdmissionSerializer(RequestSerializer[dict[str, Any]]):
     pool = serializers.CharField(
         max_length=100, required=False, help_text="Name of the pool; the default pool if absent."
     )
 
 
-class GpuChangeSerializer(serializers.Serializer[dict[str, Any]]):
+class GpuChangeSerializer(RequestSerializer[dict[str, Any]]):
     labels = LabelsField(required=False)
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
     pool = serializers.CharField(

@@ -15,6 +15,7 @@ from appliance.accounts.authentication import request_user
 from appliance.api.fields import NameField
 from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_text
 from appliance.api.pagination import CursorPagination
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView, check_version
@@ -30,14 +31,14 @@ class SiteSerializer(RowSerializer[Site]):
         fields = ("id", "name", "notes", "version", "created_at")
 
 
-class SiteRequestSerializer(serializers.Serializer[dict[str, Any]]):
+class SiteRequestSerializer(RequestSerializer[dict[str, Any]]):
     name = NameField(max_length=100)
     notes = serializers.CharField(
         max_length=MAX_NOTES, required=False, default="", allow_blank=True
     )
 
 
-class SiteChangeSerializer(serializers.Serializer[dict[str, Any]]):
+class SiteChangeSerializer(RequestSerializer[dict[str, Any]]):
     name = NameField(max_length=100, required=False)
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
 

@@ -19,6 +19,7 @@ from appliance.activity.idempotency import idempotent
 from appliance.api.fields import LineField, NameField
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.pagination import CursorPagination
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import to_json_types
 from appliance.api.views import ApplianceView, check_version
 from appliance.pools import services
@@ -86,7 +87,7 @@ class PoolSerializer(serializers.ModelSerializer[Pool]):
         return sorted(names[p] for p in pool.project_ids if p in names)
 
 
-class PoolSettingsSerializer(serializers.Serializer[dict[str, Any]]):
+class PoolSettingsSerializer(RequestSerializer[dict[str, Any]]):
     policies = serializers.ListField(
         child=serializers.ChoiceField(POLICIES),
         min_length=1,

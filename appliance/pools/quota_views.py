@@ -16,6 +16,7 @@ from appliance.activity.idempotency import idempotent
 from appliance.api.fields import NameField
 from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_choice
 from appliance.api.pagination import CursorPagination
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import to_json_types
 from appliance.api.views import ApplianceView, check_version
 from appliance.pools import quotas
@@ -49,7 +50,7 @@ class GpusField(serializers.Field[int, float, float | None, Any]):
         return round(data * 100)
 
 
-class QuotaSettingsSerializer(serializers.Serializer[dict[str, Any]]):
+class QuotaSettingsSerializer(RequestSerializer[dict[str, Any]]):
     quota_gpus = GpusField(
         source="quota_percent", required=False, allow_null=True, help_text=QUOTA_HELP
     )

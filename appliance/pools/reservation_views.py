@@ -16,6 +16,7 @@ from appliance.activity.idempotency import idempotent
 from appliance.api.fields import NameField
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.pagination import CursorPagination
+from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize, to_json_types
 from appliance.api.views import ApplianceView
@@ -43,7 +44,7 @@ class ReservationSerializer(RowSerializer[Reservation]):
         )
 
 
-class ReservationRequestSerializer(serializers.Serializer[dict[str, Any]]):
+class ReservationRequestSerializer(RequestSerializer[dict[str, Any]]):
     name = NameField(max_length=100)
     pool = NameField(max_length=100)
     project = NameField(max_length=100)

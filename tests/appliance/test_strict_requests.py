@@ -1,0 +1,68 @@
+"""Request bodies: unknown fields, and amounts and times without a unit or zone, are refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from appliance.accounts.models import Project, User
+from appliance.inventory.models import Node
+from tests.appliance.conftest import Cast, body
+from tests.appliance.test_access_matrix import TABLE, Row, create_object
+
+Clients = Callable[[User | None], Any]
+WRITES = [row for row in TABLE if row.method != "GET" and row.path != "browser-login"]
+
+
+@pytest.mark.django_db(databases=list(settings.DATABASES))
+@pytest.mark.parametrize("row", WRITES, ids=str)
+def test_unknown_field_is_refused_by_every_operation(
+    cast: Cast, client_of: Clients, add_node: Callable[..., Node], row: Row
+) -> None:
+    node, names = add_node(), re.findall(r"\{(\w+)\}", row.path)
+    values = {name: create_object(name, cast, client_of, node) for name in names}
+    client = client_of(cast.alice if row.path.endswith("tickets") else cast.admin)
+    content = json.dumps({**(row.request_body or {}), "unheard_of": 1})
+    response = client.generic(
+        row.method, "/api/v1/" + row.path.format(**values), content, "application/json"
+    )
+    assert response.status_code == 400, response.content
+    assert {"pointer": "/unheard_of", "code": "unknown_field"}.items() <= body(response)["errors"][
+        0
+    ].items()
+
+
+def test_message_names_the_most_similar_field(cast: Cast, client_of: Clients) -> None:
+    response = client_of(cast.alice).post("/api/v1/allocations", {"percnt": 10}, format="json")
+    assert response.status_code == 400
+    assert body(response)["errors"] == [
+        {
+            "pointer": "/percnt",
+            "code": "unknown_field",
+            "message": 'Unknown field. Did you mean "percent"?',
+        }
+    ]
+
+
+def test_unknown_field_of_a_nested_object_is_refused(cast: Cast, client_of: Clients) -> None:
+    request = {"operations": [{"method": "GET", "path": "me", "bodi": {}}]}
+    response = client_of(cast.alice).post("/api/v1/bulk", request, format="json")
+    assert body(response)["errors"][0]["pointer"] == "/operations/0/bodi"
+
+
+def test_openapi_document_permits_no_other_fields(db: None) -> None:
+    from drf_spectacular.generators import SchemaGenerator
+
+    document: Any = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]
+    schemas = document["components"]["schemas"]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            for media in operation.get("requestBody", {}).get("content", {}).values():
+                name = media["schema"]["$ref"].rpartition("/")[2]
+                assert schemas[name]["additionalProperties"] is False, f"{method} {path}"
