@@ -70,7 +70,7 @@ class Check:
             "-p",
             str(percent),
             "--timeout",
-            "60",
+            "60s",
             "--",
             *command,
         ]

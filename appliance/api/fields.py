@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.core.validators import RegexValidator
 from drf_spectacular.utils import extend_schema_field
-from rest_framework.serializers import BooleanField, CharField, DictField, ValidationError
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    DateTimeField,
+    DictField,
+    ValidationError,
+)
 
 CONTROL = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 """Characters that control terminals, or that change the direction of the text around them."""
@@ -60,6 +67,17 @@ class LabelsField(DictField):
         for key in labels:
             key_field.run_validation(key)
         return labels
+
+
+class ZonedTimeField(DateTimeField):
+    """A time with its zone. A time without one would mean different moments to different people."""
+
+    def enforce_timezone(self, value: datetime) -> datetime:
+        if value.tzinfo is None:
+            raise ValidationError(
+                "The time needs a zone, such as Z or +01:00.", code="time_without_zone"
+            )
+        return super().enforce_timezone(value)
 
 
 class StrictBooleanField(BooleanField):

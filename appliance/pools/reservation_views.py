@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
 from appliance.activity.idempotency import idempotent
-from appliance.api.fields import NameField
+from appliance.api.fields import NameField, ZonedTimeField
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.pagination import CursorPagination
 from appliance.api.request_serializer import RequestSerializer
@@ -52,8 +52,8 @@ class ReservationRequestSerializer(RequestSerializer[dict[str, Any]]):
     percent = serializers.IntegerField(
         min_value=1, max_value=100, required=False, default=100, help_text="Share of each GPU."
     )
-    starts_at = serializers.DateTimeField()
-    ends_at = serializers.DateTimeField()
+    starts_at = ZonedTimeField()
+    ends_at = ZonedTimeField()
 
 
 class ReservationListView(ApplianceView):

@@ -12,6 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from remoting.cli import api as rest
+from remoting.cli.amounts import WaitOption, parse_duration
 from remoting.cli.output import (
     Output,
     cell,
@@ -34,6 +35,7 @@ TASK_COLUMNS = [
 ]
 EVENT_COLUMNS = ["created_at", "kind", "actor", "message"]
 PAGE_SIZE = 100
+MIN_UPDATE_SECONDS = 0.5
 
 
 def events(
@@ -123,9 +125,7 @@ def task_list(
 @task_app.command("show")
 def task_show(
     task_id: str,
-    wait: Annotated[
-        float, typer.Option(min=0, max=60, help="Seconds to wait until the task ends.")
-    ] = 0,
+    wait: WaitOption = 0,
     output: Output = "table",
 ) -> None:
     """Show a task. `-o json` includes its result."""
@@ -236,7 +236,12 @@ def time_to_gpu(
 
 
 def top(
-    every: Annotated[float, typer.Option(min=0.5, help="Seconds between updates.")] = 2.0,
+    every: Annotated[
+        float,
+        typer.Option(
+            parser=parse_duration, metavar="DURATION", help="Time between updates, at least 0.5s."
+        ),
+    ] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print the tables once and exit.")] = False,
     lines: Annotated[int, typer.Option("-n", min=1, help="Maximum rows of each table.")] = 20,
 ) -> None:
@@ -247,7 +252,7 @@ def top(
         return
     with Live(render_top(api, lines), screen=True, auto_refresh=False) as live:
         while True:
-            time.sleep(every)
+            time.sleep(max(every, MIN_UPDATE_SECONDS))
             live.update(render_top(api, lines), refresh=True)
 
 

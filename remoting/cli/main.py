@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import re
 import sys
 import urllib.parse
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from remoting.cli import (
     site_commands,
 )
 from remoting.cli import api as rest
+from remoting.cli.amounts import MemorySize, WaitOption, parse_duration, parse_whole_seconds
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
 app = typer.Typer(
@@ -123,14 +123,7 @@ def run(
             help="Share of memory and compute of each GPU. Default: 100 without --memory.",
         ),
     ] = 0,
-    memory: Annotated[
-        str,
-        typer.Option(
-            "-m",
-            "--memory",
-            help="Memory of each GPU, for example 8GiB or 512MiB. Compute in proportion.",
-        ),
-    ] = "",
+    memory: MemorySize = None,
     pool: Annotated[str, typer.Option(help="Name of the pool.")] = "default",
     project: Annotated[str, typer.Option(help="Name of the project.")] = "default",
     model: Annotated[str, typer.Option(help="Part of the GPU model's name.")] = "",
@@ -153,11 +146,21 @@ def run(
     ] = 50,
     preemptible: Annotated[bool, typer.Option(help="The allocation may be preempted.")] = True,
     lifetime: Annotated[
-        int | None, typer.Option(min=1, help="Seconds after which the allocation ends.")
+        int | None,
+        typer.Option(
+            parser=parse_whole_seconds,
+            metavar="DURATION",
+            help="Time after which the allocation ends, for example 8h or 90m.",
+        ),
     ] = None,
     reservation: Annotated[str, typer.Option(help="Id of a reservation of the project.")] = "",
     timeout: Annotated[
-        float | None, typer.Option(help="Maximum seconds to wait in the queue.")
+        float | None,
+        typer.Option(
+            parser=parse_duration,
+            metavar="DURATION",
+            help="Maximum time to wait in the queue, for example 30s or 2h.",
+        ),
     ] = None,
     allocation: Annotated[
         str, typer.Option(help="Id of an existing allocation. It is not released at the end.")
@@ -180,7 +183,7 @@ def run(
         "min_cuda_version": min_cuda,
     }
     request |= ({"percent": percent} if percent else {}) | (
-        {"memory_bytes": parse_size(memory)} if memory else {}
+        {"memory_bytes": memory} if memory else {}
     )
     raise typer.Exit(
         run_command.run(
@@ -195,30 +198,6 @@ def parse_labels(arguments: list[str]) -> dict[str, str]:
         if "=" not in argument:
             raise rest.ApiError(f"Invalid label {argument}; expected KEY=VALUE.", rest.EXIT_USAGE)
     return dict(argument.split("=", 1) for argument in arguments)
-
-
-UNITS = {
-    "": 1,
-    "B": 1,
-    "KIB": 1 << 10,
-    "MIB": 1 << 20,
-    "GIB": 1 << 30,
-    "TIB": 1 << 40,
-    "K": 1 << 10,
-    "M": 1 << 20,
-    "G": 1 << 30,
-    "T": 1 << 40,
-}
-
-
-def parse_size(text: str) -> int:
-    """Return the bytes of a size such as 8GiB, 512M or "1.5 GiB". Units are powers of 1024."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
-    if match is None or match[2].upper() not in UNITS:
-        raise rest.ApiError(
-            f"Invalid size {text}; expected a value such as 8GiB or 512MiB.", rest.EXIT_USAGE
-        )
-    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 @app.command()
@@ -272,10 +251,7 @@ def allocation_list(
 @allocation_app.command("show")
 def allocation_show(
     allocation_id: str,
-    wait: Annotated[
-        float,
-        typer.Option(min=0, max=60, help="Seconds to wait until it is no longer queued or ending."),
-    ] = 0,
+    wait: WaitOption = 0,
     output: Output = "table",
 ) -> None:
     """Show an allocation."""

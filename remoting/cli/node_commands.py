@@ -9,6 +9,7 @@ import typer
 
 from remoting.cli import add_command
 from remoting.cli import api as rest
+from remoting.cli.amounts import parse_duration
 from remoting.cli.completion import complete_names
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
@@ -204,7 +205,12 @@ def node_unlock(name: NodeName) -> None:
 def node_maintenance(
     name: NodeName,
     grace: Annotated[
-        float, typer.Option(min=0, help="Seconds until allocations on the node end.")
+        float,
+        typer.Option(
+            parser=parse_duration,
+            metavar="DURATION",
+            help="Time until allocations on the node end, for example 10m.",
+        ),
     ] = 300.0,
 ) -> None:
     """Drain a node. It receives no allocations until exit-maintenance."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from remoting.cli import api as rest
+from remoting.cli.amounts import parse_whole_seconds
 from remoting.cli.completion import complete_names
 from remoting.cli.output import Output, client, show, show_one
 
@@ -43,11 +44,20 @@ Fallbacks = Annotated[
     typer.Option("--fallback", help="Pool to use when this one is full. Can be repeated."),
 ]
 MaxLifetime = Annotated[
-    int | None, typer.Option(min=0, help="Maximum lifetime in seconds; 0 for no maximum.")
+    int | None,
+    typer.Option(
+        parser=parse_whole_seconds,
+        metavar="DURATION",
+        help="Maximum lifetime, for example 7d; 0 for no maximum.",
+    ),
 ]
 MaxIdle = Annotated[
     int | None,
-    typer.Option(min=0, help="Maximum seconds without a launch or copy; 0 for no maximum."),
+    typer.Option(
+        parser=parse_whole_seconds,
+        metavar="DURATION",
+        help="Maximum time without a launch or copy, for example 2h; 0 for no maximum.",
+    ),
 ]
 ForProjects = Annotated[
     list[str] | None,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from remoting.cli.amounts import parse_duration
 from remoting.cli.output import Output, client, show_one
 
 COLUMNS = ["kind", "phase", "phase_since", "ready_at", "pending_nodes"]
@@ -22,14 +23,18 @@ def rotation_app(kind: str, title: str) -> typer.Typer:
 
     @app.command()
     def rotate(
-        hold_seconds: Annotated[
+        hold: Annotated[
             float | None,
-            typer.Option(help="Time before the next key signs. Default: a day for a CA, else 0."),
+            typer.Option(
+                parser=parse_duration,
+                metavar="DURATION",
+                help="Time before the next key signs. Default: 1d for a CA, else 0.",
+            ),
         ] = None,
         output: Output = "table",
     ) -> None:
         """Start a rotation. Its phases follow by themselves as soon as the nodes have followed."""
-        body = {} if hold_seconds is None else {"hold_seconds": hold_seconds}
+        body = {} if hold is None else {"hold_seconds": hold}
         show_one(client().request("POST", f"key-rotations/{kind}/start", body), COLUMNS, output)
 
     @app.command()

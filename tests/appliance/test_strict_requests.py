@@ -66,3 +66,18 @@ def test_openapi_document_permits_no_other_fields(db: None) -> None:
             for media in operation.get("requestBody", {}).get("content", {}).values():
                 name = media["schema"]["$ref"].rpartition("/")[2]
                 assert schemas[name]["additionalProperties"] is False, f"{method} {path}"
+
+
+def test_time_without_zone_is_refused(cast: Cast, client_of: Clients) -> None:
+    request = {
+        "name": "course",
+        "pool": "default",
+        "project": "default",
+        "gpu_count": 1,
+        "starts_at": "2099-01-01T08:00:00",
+        "ends_at": "2099-01-01T10:00:00+01:00",
+    }
+    response = client_of(cast.olga).post("/api/v1/reservations", request, format="json")
+    assert [(e["pointer"], e["code"]) for e in body(response)["errors"]] == [
+        ("/starts_at", "time_without_zone")
+    ]

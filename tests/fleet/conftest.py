@@ -74,7 +74,7 @@ class Appliance:
     def run_demo(self) -> None:
         """Run the demo program on a quarter of a GPU and wait until its allocation is released."""
         env = os.environ | {"BUSBAR_CONTEXT": str(self.context), "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "remoting.cli.main", "run", "-p", "25", "--timeout", "30"]
+        command = [sys.executable, "-m", "remoting.cli.main", "run", "-p", "25", "--timeout", "30s"]
         command += ["--", str(BUILD / "demo" / "gpu_demo"), "add"]
         done = subprocess.run(
             command, env=env, capture_output=True, text=True, timeout=90, check=False

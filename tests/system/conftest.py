@@ -46,7 +46,7 @@ class Pool:
             "-p",
             str(percent),
             "--timeout",
-            "60",
+            "60s",
             "--",
             *command,
         ]

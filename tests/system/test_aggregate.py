@@ -37,7 +37,7 @@ def run(pool: Pool, program: Path) -> subprocess.CompletedProcess[str]:
         "-p",
         "50",
         "--timeout",
-        "30",
+        "30s",
         "--",
         str(program),
     ]

@@ -70,7 +70,7 @@ def test_list_prints_table_and_json(pool: Pool, arguments: tuple[str, ...]) -> N
         (("run", "-p", "200", "--", "true"), 2),
         (("run", "--", "/no/such/program"), 127),
         (("allocation", "release", "00000000-0000-7000-8000-000000000000"), 3),
-        (("run", "-n", "16", "--timeout", "1", "--", "true"), 6),
+        (("run", "-n", "16", "--timeout", "1s", "--", "true"), 6),
         (("run", "-p", "5", "--", "sh", "-c", "exit 42"), 42),
     ],
 )
@@ -123,7 +123,7 @@ def test_pools_and_quotas_are_created_and_changed(pool: Pool) -> None:
         if p["name"] == "default"
     )
     assert default["fallbacks"] == ["spare"]
-    done = busbar(pool.context, "run", "-m", "256MiB", "--lifetime", "600", "--", DEMO, "add")
+    done = busbar(pool.context, "run", "-m", "256MiB", "--lifetime", "10m", "--", DEMO, "add")
     assert done.returncode == 0 and "are correct" in done.stdout, done.stderr
     assert busbar(pool.context, "run", "-m", "8 gulps", "--", "true").returncode == 2
     allocations = json.loads(busbar(pool.context, "allocation", "list", "-o", "json").stdout)
@@ -167,7 +167,7 @@ def test_run_prints_notice_before_preemption(pool: Pool) -> None:
             "--priority",
             "60",
             "--timeout",
-            "12",
+            "12s",
             "--",
             "true",
         )

@@ -212,7 +212,7 @@ def test_task_is_listed_shown_and_cancelled(pool: Pool) -> None:
         run_json(pool, "task", "show", task["id"])["state"] == "cancelled"
         and busbar(pool.context, "task", "cancel", task["id"]).returncode == 4
     )
-    assert run_json(pool, "allocation", "show", waiting["id"], "--wait", "5")["state"] == "released"
+    assert run_json(pool, "allocation", "show", waiting["id"], "--wait", "5s")["state"] == "released"
 
 
 @pytest.fixture

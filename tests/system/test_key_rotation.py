@@ -171,7 +171,7 @@ def test_stored_context_of_a_client_follows_the_ca(fleet: Fleet) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    busbar("ca", "rotate", "--hold-seconds", "3600")
+    busbar("ca", "rotate", "--hold", "1h")
     assert json.loads(busbar("ca", "status", "-o", "json"))["phase"] == "distribute"
 
     def stored() -> int:

@@ -1,0 +1,84 @@
+"""Amounts in command lines: sizes of memory and durations. Each needs a unit."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+SIZE_UNITS = {
+    "B": 1,
+    **{f"{prefix}B": 1000**n for n, prefix in enumerate("KMGT", 1)},
+    **{f"{prefix}IB": 1024**n for n, prefix in enumerate("KMGT", 1)},
+}
+"""Bytes of each unit, in capitals: SI units are powers of 1000, IEC units are powers of 1024."""
+SECONDS_IN = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", re.ASCII)
+DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+", re.ASCII)
+PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])", re.ASCII)
+MAX_LENGTH = 40
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of a size such as 8GiB, 512MB or "1.5 TiB". Raises BadParameter."""
+    given = text.strip()[:MAX_LENGTH]
+    match = SIZE.fullmatch(given)
+    unit = match[2].upper() if match else ""
+    if match and unit in SIZE_UNITS:
+        return int(float(match[1]) * SIZE_UNITS[unit])
+    if match and unit in ("", "K", "M", "G", "T", "KI", "MI", "GI", "TI"):
+        prefix = unit[:1] or "G"
+        raise typer.BadParameter(
+            f'"{given}" has no unit. Did you mean "{match[1]}{prefix}iB"? Units are B, kB, MB, GB '
+            "and TB (powers of 1000), KiB, MiB, GiB and TiB (powers of 1024)."
+        )
+    raise typer.BadParameter(f'"{given}" is no size such as 8GiB or 512MB.')
+
+
+def parse_duration(text: str | float) -> float:
+    """Return the seconds of a duration such as 90s, 8h or 1h30m. Raises BadParameter.
+
+    0 needs no unit. A number, which only a default can be, is a number of seconds.
+    """
+    if isinstance(text, int | float):
+        return text
+    given = text.strip()[:MAX_LENGTH]
+    if given == "0":
+        return 0
+    if DURATION.fullmatch(given):
+        return sum(float(number) * SECONDS_IN[unit] for number, unit in PART.findall(given))
+    if re.fullmatch(r"\d+(\.\d+)?", given, re.ASCII):
+        raise typer.BadParameter(
+            f'"{given}" has no unit. Did you mean "{given}s"? Units are s, m, h and d.'
+        )
+    raise typer.BadParameter(f'"{given}" is no duration such as 90s, 8h or 1h30m.')
+
+
+def parse_whole_seconds(text: str | float) -> int:
+    """Return the seconds of a duration. Raises BadParameter also if they are no whole number."""
+    seconds = parse_duration(text)
+    if seconds != int(seconds):
+        raise typer.BadParameter(f'"{text}" is no whole number of seconds.')
+    return int(seconds)
+
+
+MemorySize = Annotated[
+    int | None,
+    typer.Option(
+        "-m",
+        "--memory",
+        parser=parse_size,
+        metavar="SIZE",
+        help="Memory of each GPU, for example 8GiB or 512MB. Compute in proportion.",
+    ),
+]
+WaitOption = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        parser=parse_duration,
+        metavar="DURATION",
+        help="Time to wait until it is no longer changing, for example 30s; 60s at most.",
+    ),
+]
