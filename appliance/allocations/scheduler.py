@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, OperationalError
@@ -23,21 +24,24 @@ log = logging.getLogger(__name__)
 
 
 @write_transaction
-def run_tick() -> None:
+def run_tick() -> dict[UUID, Wait]:
     """Start queued allocations, evict victims and update the reasons of the others.
 
-    While the disk is full the queue stays as it is.
+    Returns the decisions on those that wait. While the disk is full the queue stays as it is.
     """
+    waits: dict[UUID, Wait] = {}
     rows = QUEUED_ALLOCATIONS.objects()
     if not rows or disk_space.refuses_grants():
-        return
+        return waits
     snapshot, queued = snapshot_loader.load_snapshot(index.refresh(), rows)
     for allocation_id, decision in queue.decide(snapshot, [p for _, p in queued.values()]):
         allocation, _ = queued[allocation_id]
         if isinstance(decision, Start):
             start(allocation, decision)
         else:
+            waits[allocation_id] = decision
             wait(allocation, decision)
+    return waits
 
 
 def start(allocation: Allocation, decision: Start) -> None:

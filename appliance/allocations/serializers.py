@@ -9,7 +9,7 @@ from rest_framework import serializers
 from appliance.accounts.services import DEFAULT_PROJECT
 from appliance.allocations.models import Allocation, Partition
 from appliance.allocations.placement import ComputeMode
-from appliance.api.fields import LabelsField, LineField, NameField
+from appliance.api.fields import LabelsField, LineField, NameField, StrictBooleanField
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.pools.models import DEFAULT_POOL
@@ -185,3 +185,8 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
         help_text="Time from activation to release; null for unlimited.",
     )
     reservation_id = serializers.UUIDField(required=False, default=None, allow_null=True)
+    allow_pending = StrictBooleanField(
+        required=False,
+        help_text="Queue the request also if it can never start with the registered GPUs and the "
+        "present limits. Otherwise such a request fails with `unsatisfiable`.",
+    )

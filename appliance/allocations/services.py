@@ -14,12 +14,16 @@ from appliance.accounts.permissions import can
 from appliance.activity.tasks import task_start
 from appliance.allocations import leases, lifecycle
 from appliance.allocations.eviction import evict
+from appliance.allocations.feasibility import reason_against
 from appliance.allocations.grants import GrantedPartition, load_node_partitions, load_partitions
+from appliance.allocations.index import index
 from appliance.allocations.models import Allocation, AllocationState
 from appliance.allocations.placement import ComputeMode
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
 from appliance.allocations.scheduler import run_tick
+from appliance.allocations.snapshot import Wait, WaitingRule
 from appliance.allocations.snapshot_allocations import placement_request
+from appliance.allocations.snapshot_loader import load_snapshot
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.prepared import Select, insert
 from appliance.db.writer import write_transaction
@@ -53,6 +57,8 @@ class AllocationSpec:
     lifetime_seconds: int | None = None
     reservation_id: UUID | None = None
     name: str = ""
+    allow_pending: bool = False
+    """Queue the request also if it can never start with the registered GPUs and limits."""
 
 
 @write_transaction
@@ -61,8 +67,8 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
 
     Raises:
         ApplianceError: DENIED without the privilege for project or priority, NOT_FOUND for an
-            unknown pool or reservation, NOT_SUPPORTED for the compute mode `capped`, DISK_FULL if
-            the appliance has too little space left.
+            unknown pool or reservation, NOT_SUPPORTED for the compute mode `capped`,
+            UNSATISFIABLE if it can never start, DISK_FULL if the appliance has too little space.
     """
     if disk_space.refuses_grants():
         raise ApplianceError(
@@ -74,7 +80,7 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
     pool = find_pool(spec.pool_name, project)
     check_spec(spec, owner)
     columns = asdict(spec)
-    del columns["pool_name"], columns["reservation_id"]
+    del columns["pool_name"], columns["reservation_id"], columns["allow_pending"]
     allocation = Allocation(
         owner=owner,
         project=project,
@@ -105,8 +111,23 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
         message=f"{spec.name or allocation.pk}: {size}",
     )
     transaction.on_commit(partial(leases.renew_lease, allocation.pk))
-    run_tick()
+    wait = run_tick().get(allocation.pk)
+    if wait and not spec.allow_pending:
+        check_can_start(allocation, wait)
     return allocation
+
+
+def check_can_start(allocation: Allocation, wait: Wait) -> None:
+    """Raise ApplianceError UNSATISFIABLE if a request that waits can never start."""
+    if wait.rule not in (WaitingRule.CAPACITY, WaitingRule.LIMIT, WaitingRule.QUOTA):
+        return
+    snapshot, queued = load_snapshot(index.refresh(), [allocation])
+    if reason := reason_against(snapshot, queued[allocation.pk][1]):
+        raise ApplianceError(
+            Code.UNSATISFIABLE,
+            f"The request can never start. {reason} Request less, or set allow_pending to wait "
+            "until GPUs are added or limits are raised.",
+        )
 
 
 def find_project(owner: User, name: str) -> Project:

@@ -96,6 +96,12 @@ DESCRIPTIONS: dict[Code, Description] = {
         "The object or its software does not support the operation.",
         "`detail` names the requirement, for example a newer agent.",
     ),
+    Code.UNSATISFIABLE: Description(
+        "The pool has too few registered GPUs for the request, or a limit is too low, also when "
+        "nothing else runs.",
+        "Request less, or repeat the request with `allow_pending: true` to wait until GPUs are "
+        "added or limits are raised.",
+    ),
     Code.GONE: Description(
         "The requested changes have been discarded from the server's buffer.",
         "Reload the objects and connect to the stream without a resume position.",

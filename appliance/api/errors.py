@@ -29,6 +29,7 @@ class Code(enum.StrEnum):
     PREFLIGHT_FAILED = "preflight_failed"
     INSTALLATION_FAILED = "installation_failed"
     NOT_SUPPORTED = "not_supported"
+    UNSATISFIABLE = "unsatisfiable"
     BUSY = "busy"
     DISK_FULL = "disk_full"
     INTERNAL = "internal"
@@ -58,6 +59,7 @@ STATUS: dict[Code, int] = {
     Code.IDEMPOTENCY_MISMATCH: 422,
     Code.TOO_MANY_ATTEMPTS: 429,
     Code.NOT_SUPPORTED: 409,
+    Code.UNSATISFIABLE: 409,
     Code.BUSY: 503,
     Code.DISK_FULL: 507,
     Code.INTERNAL: 500,

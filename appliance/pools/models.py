@@ -83,6 +83,11 @@ class Pool(models.Model):
         return f"pools/{self.pk}"
 
     @property
+    def registered_gpus(self) -> int:
+        """Number of GPUs, also of nodes that are unreachable. Reads the database."""
+        return int(self.gpus.exclude(node__state="removed").count())
+
+    @property
     def audience(self) -> frozenset[UUID] | None:
         """Projects whose members may view and use the pool; None: all."""
         return frozenset(map(UUID, self.project_ids)) or None

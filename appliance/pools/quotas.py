@@ -17,7 +17,11 @@ from appliance.pools.subjects import find_subject_id
 
 @write_transaction
 def create_quota(*, kind: SubjectKind, subject: str, actor: str, **columns: object) -> Quota:
-    """Create a quota. Raises ApplianceError CONFLICT if the subject has one already."""
+    """Create a quota.
+
+    Raises ApplianceError CONFLICT if the subject has one already, INVALID for a limit below it.
+    """
+    check_limit(columns.get("quota_percent"), columns.get("limit_percent"))
     try:
         with transaction.atomic():
             quota = Quota.objects.create(
@@ -38,13 +42,29 @@ def create_quota(*, kind: SubjectKind, subject: str, actor: str, **columns: obje
     return quota
 
 
+def check_limit(quota_percent: object, limit_percent: object) -> None:
+    """Raise ApplianceError INVALID if the limit is below the quota, which it would make void."""
+    if isinstance(quota_percent, int) and isinstance(limit_percent, int):
+        if limit_percent < quota_percent:
+            raise ApplianceError(
+                Code.INVALID,
+                f"The limit of {limit_percent / 100:g} GPUs is below the quota of "
+                f"{quota_percent / 100:g}. Raise the limit or lower the quota.",
+            )
+
+
 def json_values(columns: dict[str, object]) -> dict[str, object]:
     return {k: v for k, v in columns.items() if isinstance(v, int | float | str | None)}
 
 
 @write_transaction
 def update_quota(*, quota_id: UUID, actor: str, **columns: object) -> Quota:
+    """Change a quota. Raises ApplianceError INVALID for a limit below the quota."""
     quota = Quota.objects.select_for_update().get(pk=quota_id)
+    check_limit(
+        columns.get("quota_percent", quota.quota_percent),
+        columns.get("limit_percent", quota.limit_percent),
+    )
     if any(getattr(quota, key) != value for key, value in columns.items()):
         save_columns(quota, columns)
         emit(

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
 from appliance.activity.idempotency import idempotent
-from appliance.api.fields import NameField, ZonedTimeField
+from appliance.api.fields import NameField, StrictBooleanField, ZonedTimeField
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.pagination import CursorPagination
 from appliance.api.request_serializer import RequestSerializer
@@ -54,6 +54,11 @@ class ReservationRequestSerializer(RequestSerializer[dict[str, Any]]):
     )
     starts_at = ZonedTimeField()
     ends_at = ZonedTimeField()
+    allow_pending = StrictBooleanField(
+        required=False,
+        help_text="Accept the reservation also if reservations exceed the registered GPUs of the "
+        "pool at some moment. Otherwise it fails with `unsatisfiable`.",
+    )
 
 
 class ReservationListView(ApplianceView):

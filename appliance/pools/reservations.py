@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from appliance.accounts.models import Project
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
-from appliance.pools.models import Reservation
+from appliance.pools.models import Pool, Reservation
 from appliance.pools.services import find_pool
 
 
@@ -26,11 +27,12 @@ def create_reservation(
     starts_at: datetime,
     ends_at: datetime,
     actor: str,
+    allow_pending: bool = False,
 ) -> Reservation:
-    """Create a reservation.
+    """Create a reservation. `allow_pending` permits more than the pool has registered.
 
     Raises ApplianceError NOT_FOUND for an unknown pool or project, INVALID for an empty or past
-    period.
+    period, UNSATISFIABLE if the pool is too small.
     """
     owner = Project.objects.filter(name=project).first()
     if owner is None:
@@ -39,9 +41,12 @@ def create_reservation(
         raise ApplianceError(
             Code.INVALID, "ends_at must be later than starts_at and in the future."
         )
+    reserved_pool = find_pool(pool)
+    if not allow_pending:
+        check_capacity(reserved_pool, gpu_count, percent, (starts_at, ends_at))
     row = Reservation.objects.create(
         name=name,
-        pool=find_pool(pool),
+        pool=reserved_pool,
         project=owner,
         gpu_count=gpu_count,
         percent=percent,
@@ -58,6 +63,37 @@ def create_reservation(
         message=f"Reservation {name} created: {gpu_count} x {percent} % of pool {pool}, {period}.",
     )
     return row
+
+
+def check_capacity(
+    pool: Pool, gpu_count: int, percent: int, period: tuple[datetime, datetime]
+) -> None:
+    """Raise ApplianceError UNSATISFIABLE if the reservations of some moment exceed the pool."""
+    gpus = pool.registered_gpus
+    others = Reservation.objects.filter(
+        pool=pool, starts_at__lt=period[1], ends_at__gt=period[0]
+    ).values_list("starts_at", "ends_at", "gpu_count", "percent")
+    most = gpu_count * percent + peak(
+        [(max(start, period[0]), end, count * share) for start, end, count, share in others]
+    )
+    if gpu_count > gpus or most > gpus * 100:
+        raise ApplianceError(
+            Code.UNSATISFIABLE,
+            f"Pool {pool.name} has {gpus} registered GPUs; with this reservation up to "
+            f"{most / 100:g} would be reserved at once. Reserve less or another time, or set "
+            "allow_pending if GPUs will be added.",
+        )
+
+
+def peak(periods: Sequence[tuple[datetime, datetime, int]]) -> int:
+    """Return the largest sum of sizes at any moment. A period excludes its end."""
+    return max(
+        (
+            sum(size for start, end, size in periods if start <= moment < end)
+            for moment in {start for start, _, _ in periods}
+        ),
+        default=0,
+    )
 
 
 @write_transaction

@@ -162,6 +162,10 @@ def run(
             help="Maximum time to wait in the queue, for example 30s or 2h.",
         ),
     ] = None,
+    allow_pending: Annotated[
+        bool,
+        typer.Option("--allow-pending", help="Wait also if no GPUs or limits permit the request."),
+    ] = False,
     allocation: Annotated[
         str, typer.Option(help="Id of an existing allocation. It is not released at the end.")
     ] = "",
@@ -181,6 +185,7 @@ def run(
         "reservation_id": reservation or None,
         "min_driver_version": min_driver,
         "min_cuda_version": min_cuda,
+        "allow_pending": allow_pending,
     }
     request |= ({"percent": percent} if percent else {}) | (
         {"memory_bytes": memory} if memory else {}

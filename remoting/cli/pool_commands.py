@@ -289,6 +289,10 @@ def reservation_create(
     ] = 100,
     pool: Annotated[str, typer.Option(help="Name of the pool.")] = "default",
     project: Annotated[str, typer.Option(help="Name of the project.")] = "default",
+    allow_pending: Annotated[
+        bool,
+        typer.Option("--allow-pending", help="Reserve more GPUs than the pool has at present."),
+    ] = False,
 ) -> None:
     """Reserve GPUs of a pool for a project and print the reservation's id."""
     body = {
@@ -299,6 +303,7 @@ def reservation_create(
         "percent": percent,
         "starts_at": starts_at,
         "ends_at": ends_at,
+        "allow_pending": allow_pending,
     }
     typer.echo(client().request("POST", "reservations", body)["id"])
 

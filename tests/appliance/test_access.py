@@ -335,7 +335,7 @@ def test_operator_of_a_project_cannot_request_a_reserved_priority(
     cast: Cast, client_of: Clients
 ) -> None:
     RoleBinding.objects.create(user=cast.bob, project=default_project(), role="administrator")
-    urgent = {"percent": 5, "priority": 100}
+    urgent = {"percent": 5, "priority": 100, "allow_pending": True}
     refused = client_of(cast.bob).post("/api/v1/allocations", urgent, format="json")
     assert refused.status_code == 403 and "reserved" in body(refused)["detail"]
     assert (

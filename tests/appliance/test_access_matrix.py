@@ -165,9 +165,8 @@ def create_object(kind: str, cast: Cast, client_of: Clients, node: Node) -> obje
 
 def create_task(client: Any) -> Task:
     """Create an allocation that waits, and return its task."""
-    waiting = body(
-        client.post("/api/v1/allocations", {"gpu_count": 16, "name": PRIVATE}, format="json")
-    )
+    request = {"gpu_count": 16, "name": PRIVATE, "allow_pending": True}
+    waiting = body(client.post("/api/v1/allocations", request, format="json"))
     return Task.objects.get(path__endswith=waiting["id"])
 
 

@@ -30,7 +30,7 @@ def held(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
         made = client_of(user).post("/api/v1/allocations", {"percent": 20}, format="json")
         assert made.status_code == 202
     applied(node)
-    waiting = {"gpu_count": 16, "project": "elsewhere"}
+    waiting = {"gpu_count": 16, "project": "elsewhere", "allow_pending": True}
     client_of(cast.charlie).post("/api/v1/allocations", waiting, format="json")
     lost_access.evict_after_changes_of_identities()
     assert states() == dict.fromkeys(("alice", "bob", "olga"), "active") | {"charlie": "queued"}

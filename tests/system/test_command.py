@@ -70,7 +70,8 @@ def test_list_prints_table_and_json(pool: Pool, arguments: tuple[str, ...]) -> N
         (("run", "-p", "200", "--", "true"), 2),
         (("run", "--", "/no/such/program"), 127),
         (("allocation", "release", "00000000-0000-7000-8000-000000000000"), 3),
-        (("run", "-n", "16", "--timeout", "1s", "--", "true"), 6),
+        (("run", "-n", "16", "--", "true"), 4),
+        (("run", "-n", "16", "--allow-pending", "--timeout", "1s", "--", "true"), 6),
         (("run", "-p", "5", "--", "sh", "-c", "exit 42"), 42),
     ],
 )

@@ -1,0 +1,67 @@
+"""Whether a request could start if nothing else ran. Pure functions.
+
+The registered GPUs count, also those of nodes that are unreachable or in maintenance.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import attrgetter
+from uuid import UUID
+
+from appliance.allocations.limits import check_limits
+from appliance.allocations.placement import (
+    ComputeMode,
+    GpuCapacity,
+    Placement,
+    Request,
+    Share,
+    mismatch,
+    share_of,
+)
+from appliance.allocations.snapshot import ActiveAllocations, PendingAllocation, SchedulerSnapshot
+
+
+def reason_against(snapshot: SchedulerSnapshot, pending: PendingAllocation) -> str:
+    """Return why the request can never start with these GPUs and limits, or an empty string."""
+    pools = [snapshot.pools[p] for p in pending.pools if p in snapshot.pools]
+    found = [p for pool in pools if (p := place_on_empty(pool.gpus, pending.request))]
+    if not found:
+        names = " or ".join(pool.name for pool in pools)
+        return explain([g for pool in pools for g in pool.gpus], names, pending.request)
+    idle = replace(snapshot, active=ActiveAllocations())
+    waits = [check_limits(idle, pending, placement) for placement in found]
+    return "" if None in waits else next(wait.reason for wait in waits if wait)
+
+
+def place_on_empty(gpus: Sequence[GpuCapacity], request: Request) -> Placement | None:
+    """Return a placement on GPUs as if they were usable and empty, or None if too few match.
+
+    Stops at the first one: a pool can have 10,000 GPUs. For a request in bytes, larger GPUs come
+    first, because they need the smallest share of a limit.
+    """
+    in_bytes = not request.percent and request.compute_mode is not ComputeMode.EXCLUSIVE
+    if in_bytes:
+        gpus = sorted(gpus, key=attrgetter("memory_bytes"), reverse=True)
+    groups: dict[UUID | None, list[Share]] = {}
+    for gpu in gpus:
+        if mismatch(gpu, request):
+            continue
+        group = groups.setdefault(gpu.node_id if request.same_node else None, [])
+        group.append(share_of(gpu, request))
+        if len(group) == request.gpu_count:
+            return Placement(tuple(group))
+    return None
+
+
+def explain(gpus: Sequence[GpuCapacity], pools: str, request: Request) -> str:
+    """Return what the registered GPUs of the pools lack for the request."""
+    mismatches = Counter(why for g in gpus if (why := mismatch(g, request)))
+    others = "; ".join(f"{n} {why}" for why, n in mismatches.most_common(3))
+    return (
+        f"Requested {request}{' on one node' if request.same_node else ''}, but pool {pools} has "
+        f"{len(gpus) - mismatches.total()} matching of {len(gpus)} registered GPUs"
+        f"{': ' + others if others else ''}."
+    )
