@@ -148,6 +148,7 @@ class Allocator(RuleBasedStateMachine):
             same_node=same_node,
             priority=priority,
             preemptible=preemptible,
+            allow_pending=True,
         )
         services.create_allocation(owner=user, project_name=user.username, spec=spec)
 

@@ -71,11 +71,8 @@ def test_request_for_a_newer_cuda_version_is_queued(
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
     record_node_report(node_id=node.pk, report=report_of(node, cuda_version="12.4"))
-    queued = body(
-        alice.post(
-            "/api/v1/allocations", {"percent": 10, "min_cuda_version": "13.0"}, format="json"
-        )
-    )
+    newer = {"percent": 10, "min_cuda_version": "13.0", "allow_pending": True}
+    queued = body(alice.post("/api/v1/allocations", newer, format="json"))
     assert queued["state"] == "queued" and "for CUDA older than 13.0" in queued["waiting_reason"]
     assert (
         body(
@@ -135,14 +132,8 @@ def test_site_filters_nodes_and_selects_them_for_requests(
         body(olga.patch(f"/api/v1/sites/{site['id']}", {"name": "bergen"}, format="json"))["name"]
         == "bergen"
     )
-    assert (
-        body(
-            alice.post(
-                "/api/v1/allocations", {"percent": 10, "selector": {"site": "oslo"}}, format="json"
-            )
-        )["state"]
-        == "queued"
-    )
+    in_oslo = {"percent": 10, "selector": {"site": "oslo"}, "allow_pending": True}
+    assert body(alice.post("/api/v1/allocations", in_oslo, format="json"))["state"] == "queued"
     assert (
         body(
             alice.post(

@@ -19,6 +19,7 @@ from tests.appliance.conftest import Cast, applied, body
 
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
+WAITING = {"percent": 10, "allow_pending": True}
 
 
 def create(olga: Any, **settings: Any) -> dict[str, Any]:
@@ -126,9 +127,7 @@ def test_fallback_restricted_to_other_projects_is_skipped(
         == 200
     )
     assert (
-        body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 10}, format="json"))[
-            "state"
-        ]
+        body(client_of(cast.alice).post("/api/v1/allocations", WAITING, format="json"))["state"]
         == "queued"
     )
     assert (
@@ -198,9 +197,7 @@ def test_gpu_in_no_pool_gets_no_partition(
     client_of(cast.olga).patch(f"/api/v1/gpus/{gpu.pk}", {"pool": ""}, format="json")
     assert Gpu.objects.get(pk=gpu.pk).pool is None
     assert (
-        body(client_of(cast.alice).post("/api/v1/allocations", {"percent": 10}, format="json"))[
-            "state"
-        ]
+        body(client_of(cast.alice).post("/api/v1/allocations", WAITING, format="json"))["state"]
         == "queued"
     )
 

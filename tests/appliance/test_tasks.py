@@ -40,7 +40,7 @@ def test_task_of_a_request_logs_the_waiting_reason_and_cancelling_it_ends_the_re
     cast: Cast, client_of: Clients, add_node: AddNode
 ) -> None:
     alice = client_of(cast.alice)
-    waiting = request_allocation(alice, gpu_count=2, percent=50)
+    waiting = request_allocation(alice, gpu_count=2, percent=50, allow_pending=True)
     task = task_of(alice, waiting)
     assert (task["state"], task["cancellable"], task["message"]) == (
         "running",

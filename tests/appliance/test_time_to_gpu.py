@@ -66,7 +66,8 @@ def test_time_is_measured_from_request_to_activation_in_visible_projects(
         assert row.active_at is not None
         created_at = row.active_at - timedelta(seconds=seconds)
         Allocation.objects.filter(pk=row.pk).update(created_at=created_at)
-    alice.post("/api/v1/allocations", {"gpu_count": 16}, format="json")
+    many = {"gpu_count": 16, "allow_pending": True}
+    alice.post("/api/v1/allocations", many, format="json")
     interactive, normal, background = body(alice.get("/api/v1/time-to-gpu"))["items"]
     assert (
         interactive["count"],

@@ -123,7 +123,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 def create_objects(api: Api) -> None:
     """Create an object of each kind that the population lacks."""
-    api.request("POST", "allocations", {"percent": 10, "project": "team0"})
+    api.request("POST", "allocations", {"percent": 10, "project": "team0", "allow_pending": True})
     api.request("POST", "quotas", {"subject_kind": "project", "subject": "team0", "quota_gpus": 1})
     api.request("POST", "departments", {"name": "lab"})
 

@@ -198,7 +198,9 @@ def test_capacity_by_node_sums_to_total(pool: Pool) -> None:
 
 
 def test_task_is_listed_shown_and_cancelled(pool: Pool) -> None:
-    waiting = run_json(pool, "api", "POST", "allocations", "-d", '{"gpu_count": 16}')
+    waiting = run_json(
+        pool, "api", "POST", "allocations", "-d", '{"gpu_count": 16, "allow_pending": true}'
+    )
     task = next(
         t
         for t in run_json(pool, "task", "list", "--state", "running")
@@ -212,7 +214,9 @@ def test_task_is_listed_shown_and_cancelled(pool: Pool) -> None:
         run_json(pool, "task", "show", task["id"])["state"] == "cancelled"
         and busbar(pool.context, "task", "cancel", task["id"]).returncode == 4
     )
-    assert run_json(pool, "allocation", "show", waiting["id"], "--wait", "5s")["state"] == "released"
+    assert (
+        run_json(pool, "allocation", "show", waiting["id"], "--wait", "5s")["state"] == "released"
+    )
 
 
 @pytest.fixture

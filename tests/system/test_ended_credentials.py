@@ -155,7 +155,8 @@ def test_sockets_end_when_roles_change_and_clients_are_told_to_reload(account: A
 
 
 def test_delayed_response_is_refused_after_the_token_has_ended(account: Account) -> None:
-    queued = account.api.request("POST", "allocations", {"gpu_count": 16})
+    many = {"gpu_count": 16, "allow_pending": True}
+    queued = account.api.request("POST", "allocations", many)
     path = f"allocations/{queued['id']}"
     with ThreadPoolExecutor() as threads:
         delayed = threads.submit(account.api.request, "GET", path, None, wait="30")

@@ -20,6 +20,8 @@ from tests.load.http import HttpError
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root mounts a small file system")
 DISK_MIB, LOW_MIB, FULL_MIB = 128, 32, 16
 MIB = 1 << 20
+WAITING = {"percent": 10, "allow_pending": True}
+"""A request that waits: the appliance has no GPUs."""
 LIMITS = {"BUSBAR_DISK_LOW_MIB": str(LOW_MIB), "BUSBAR_DISK_FULL_MIB": str(FULL_MIB)}
 
 
@@ -86,16 +88,16 @@ def test_full_disk_is_noticed_and_nothing_is_lost(disk: Path) -> None:
         token = appliance.manage("create_token", "--role", "administrator")
         admin = Administrator(appliance, token)
         assert orjson.loads(appliance.get("/readyz")) == {"ready": True, "disk": "ok"}
-        held = admin.request("POST", "allocations", body={"percent": 10})["id"]
+        held = admin.request("POST", "allocations", body=WAITING)["id"]
 
         fill(disk, (LOW_MIB + FULL_MIB) // 2)
         admin.wait_for_level("low", "appliance.disk_low")
-        other = admin.request("POST", "allocations", body={"percent": 10})["id"]
+        other = admin.request("POST", "allocations", body=WAITING)["id"]
 
         fill(disk, FULL_MIB // 2)
         admin.wait_for_level("full", "appliance.disk_full")
         with pytest.raises(HttpError, match=r"^507.*disk_full"):
-            admin.request("POST", "allocations", body={"percent": 10})
+            admin.request("POST", "allocations", body=WAITING)
         admin.request("DELETE", f"allocations/{held}")
         assert admin.request("GET", f"allocations/{held}")["state"] == "released"
 
@@ -112,7 +114,7 @@ def test_full_disk_is_noticed_and_nothing_is_lost(disk: Path) -> None:
         assert added <= admin.project_names() and not refused & admin.project_names()
         assert admin.request("GET", f"allocations/{held}")["state"] == "released"
         assert admin.request("GET", f"allocations/{other}")["state"] in ("queued", "released")
-        admin.request("POST", "allocations", body={"percent": 10})
+        admin.request("POST", "allocations", body=WAITING)
         assert admin.events() == ["appliance.disk_full", "appliance.disk_low"]
         fill(disk, (LOW_MIB + FULL_MIB) // 2)
         wait_for("a second event", lambda: len(admin.events()) == 3, appliance.log)

@@ -23,7 +23,8 @@ def test_wait_returns_active_and_released_allocation(
 
 def test_wait_returns_current_state_after_timeout(pool: Pool) -> None:
     started = time.monotonic()
-    waiting = pool.api.request("POST", "allocations", {"gpu_count": 16}, wait="1")
+    many = {"gpu_count": 16, "allow_pending": True}
+    waiting = pool.api.request("POST", "allocations", many, wait="1")
     assert waiting["state"] == "queued" and 1 <= time.monotonic() - started < 10
     pool.api.request("DELETE", f"allocations/{waiting['id']}")
 
