@@ -6,7 +6,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from appliance.accounts import group_views as groups
 from appliance.accounts import project_views as projects
+from appliance.accounts import role_views as roles
+from appliance.accounts import user_views as users
 from appliance.accounts import views as accounts
 from appliance.activity import views as activity
 from appliance.activity.bulk import BulkView
@@ -147,6 +150,18 @@ urlpatterns = [
     path(api + "projects/<uuid:project_id>", projects.ProjectView.as_view()),
     path(api + "projects/<uuid:object_id>/metrics", telemetry.ProjectMetricHistoryView.as_view()),
     path(api + "departments", projects.DepartmentListView.as_view()),
+    path(api + "departments/<uuid:department_id>", projects.DepartmentView.as_view()),
+    path(api + "users", users.UserListView.as_view()),
+    path(api + "users/<uuid:user_id>", users.UserView.as_view()),
+    path(api + "users/<uuid:user_id>/reset-password", users.UserResetPasswordView.as_view()),
+    path(api + "groups", groups.GroupListView.as_view()),
+    path(api + "groups/<uuid:group_id>", groups.GroupView.as_view()),
+    path(api + "groups/<uuid:group_id>/members", groups.GroupMemberListView.as_view()),
+    path(api + "groups/<uuid:group_id>/members/<uuid:member_id>", groups.GroupMemberView.as_view()),
+    path(api + "roles", roles.RoleListView.as_view()),
+    path(api + "roles/<uuid:role_id>", roles.RoleView.as_view()),
+    path(api + "role-bindings", roles.RoleBindingListView.as_view()),
+    path(api + "role-bindings/<uuid:binding_id>", roles.RoleBindingView.as_view()),
     path(api + "time-to-gpu", TimeToGpuView.as_view()),
     path(api + "allocations", allocations.AllocationListView.as_view()),
     path(api + "allocations/<uuid:allocation_id>", allocations.AllocationView.as_view()),

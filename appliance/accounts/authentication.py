@@ -16,7 +16,7 @@ from rest_framework.request import Request
 
 from appliance.accounts import recent_tokens, token_cache
 from appliance.accounts.models import ApiToken, User
-from appliance.accounts.permissions import enable_binding_cache, role_bindings
+from appliance.accounts.permissions import enable_grant_cache, grants
 
 TOKEN_PREFIX = "bb_"
 CONSOLE_COOKIE = "__Host-busbar"
@@ -59,7 +59,7 @@ def matches(token: ApiToken, secret: str) -> bool:
 def authenticate_token(token_text: str) -> ApiToken | None:
     """Return the valid token with this text, or None. May read the database.
 
-    The token's user is a copy for one request and holds its role bindings.
+    The token's user is a copy for one request and holds its grants.
     """
     token = _find_token(token_text)
     recent_tokens.update(token_text, None if token is None else str(token.user_id))
@@ -73,7 +73,7 @@ def _find_token(token_text: str) -> ApiToken | None:
     read_version = token_cache.version()
     token = authenticate_tokens([token_text]).get(token_text)
     if token is not None:
-        role_bindings(token.user)
+        grants(token.user)
         token_cache.put(token_text, token, read_version)
     return token
 
@@ -85,7 +85,7 @@ def authenticate_tokens(token_texts: Iterable[str]) -> dict[str, ApiToken]:
         [token_id for token_id, _ in parsed.values()]
     )
     for token in rows.values():
-        enable_binding_cache(token.user)
+        enable_grant_cache(token.user)
     return {
         text: rows[token_id]
         for text, (token_id, secret) in parsed.items()

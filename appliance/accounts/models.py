@@ -1,4 +1,4 @@
-"""Users, departments, projects, role bindings and API tokens."""
+"""Users, groups, departments, projects, roles, role bindings and API tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,48 @@ class User(AbstractUser):
     password_expires_at = models.DateTimeField(null=True, blank=True)
     """End of a one-time password; null for a password that the user chose."""
 
+    version = models.PositiveIntegerField(default=1)
+
     REQUIRED_FIELDS: ClassVar[list[str]] = []
+
+
+class Group(models.Model):
+    """Users and other groups that have roles together."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    name = models.CharField(max_length=100, unique=True)
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class GroupMember(models.Model):
+    """A user or a group in a group. Groups form no circle (accounts/groups.py)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="members")
+    user = models.ForeignKey(
+        User, null=True, on_delete=models.CASCADE, related_name="group_memberships"
+    )
+    member_group = models.ForeignKey(
+        Group, null=True, on_delete=models.CASCADE, related_name="group_memberships"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(
+                fields=["group", "user", "member_group"],
+                name="group_member_once",
+                nulls_distinct=False,
+            ),
+            models.CheckConstraint(
+                condition=models.Q(user__isnull=False) ^ models.Q(member_group__isnull=False),
+                name="group_member_is_user_or_group",
+            ),
+        ]
 
 
 class Department(models.Model):
@@ -53,21 +94,54 @@ class Project(models.Model):
         return self.name
 
 
-class RoleBinding(models.Model):
-    """A role of a user in one project, or on the whole appliance if the project is null."""
+class CustomRole(models.Model):
+    """A role that administrators have added to those of `Role`."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="role_bindings")
+    name = models.CharField(max_length=100, unique=True)
+    privileges = models.JSONField(default=list)
+    version = models.PositiveIntegerField(default=1)
+    created_at = models.DateTimeField(default=timezone.now)
+
+
+class RoleBinding(models.Model):
+    """A role of a user or group in a project, in all projects of a department, or everywhere.
+
+    It holds on the whole appliance if both project and department are null.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
+    user = models.ForeignKey(
+        User, null=True, blank=True, on_delete=models.CASCADE, related_name="role_bindings"
+    )
+    group = models.ForeignKey(
+        Group, null=True, blank=True, on_delete=models.CASCADE, related_name="role_bindings"
+    )
+    department = models.ForeignKey(
+        Department, null=True, blank=True, on_delete=models.CASCADE, related_name="role_bindings"
+    )
     project = models.ForeignKey(
         Project, null=True, blank=True, on_delete=models.CASCADE, related_name="role_bindings"
     )
-    role = models.CharField(max_length=20, choices=Role.choices)
+    role = models.CharField(max_length=100)
+    """Name of a built-in or custom role."""
+    created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(
-                fields=["user", "project", "role"], name="role_binding_once", nulls_distinct=False
-            )
+                fields=["user", "group", "project", "department", "role"],
+                name="role_binding_once",
+                nulls_distinct=False,
+            ),
+            models.CheckConstraint(
+                condition=models.Q(user__isnull=False) ^ models.Q(group__isnull=False),
+                name="role_binding_of_user_or_group",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(project__isnull=True) | models.Q(department__isnull=True),
+                name="role_binding_in_one_place",
+            ),
         ]
 
 

@@ -1,4 +1,4 @@
-"""Privileges of roles and users. A privilege that no role binding grants is denied."""
+"""What users may do, by the grants of their role bindings."""
 
 from __future__ import annotations
 
@@ -6,62 +6,28 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from appliance.accounts.models import Role, RoleBinding
+from appliance.accounts.bindings import Grant, grants_by_user
 
 if TYPE_CHECKING:
     from appliance.accounts.models import User
-
-VIEW = {"inventory.view", "pools.view", "allocations.view", "activity.view", "account.self"}
-USE = VIEW | {"allocations.create", "allocations.use"}
-OPERATE = USE | {"inventory.manage", "pools.manage", "allocations.manage", "fleet.enrol"}
-ADMINISTER = OPERATE | {
-    "accounts.manage",
-    "allocations.force",
-    "fleet.forget_host_key",
-    "fleet.rotate_keys",
-    "fleet.use_ssh_agent",
-}
-APPLIANCE_ONLY = {
-    "accounts.manage",
-    "allocations.force",
-    "fleet.enrol",
-    "fleet.forget_host_key",
-    "fleet.rotate_keys",
-    "fleet.use_ssh_agent",
-    "inventory.manage",
-    "pools.manage",
-}
-"""Privileges whose use affects all projects. A role binding in a project does not grant them."""
-
-PRIVILEGES: dict[str, set[str]] = {
-    Role.VIEWER: VIEW,
-    Role.USER: USE,
-    Role.OPERATOR: OPERATE,
-    Role.ADMINISTRATOR: ADMINISTER,
-}
 
 Privileges = tuple[frozenset[str], dict[UUID, frozenset[str]]]
 """Privileges on the whole appliance, and additional privileges by project."""
 
 
-def enable_binding_cache(user: User) -> None:
-    """Let `role_bindings` cache its result on this instance, which must belong to one request."""
-    user.__dict__["_caches_bindings"] = True
+def enable_grant_cache(user: User) -> None:
+    """Let `grants` cache its result on this instance, which must belong to one request."""
+    user.__dict__["_caches_grants"] = True
 
 
-def role_bindings(user: User) -> list[tuple[str, UUID | None]]:
-    """Return role and project id of each binding of the user. Cached on the user of a request."""
-    bindings: list[tuple[str, UUID | None]] | None = user.__dict__.get("_bindings")
-    if bindings is None:
-        bindings = list(RoleBinding.objects.filter(user=user).values_list("role", "project_id"))
-        if "_caches_bindings" in user.__dict__:
-            user.__dict__["_bindings"] = bindings
-    return bindings
-
-
-def granted(role: str, project_id: UUID | None) -> set[str]:
-    """Return the privileges of a role that is bound in a project, or appliance-wide for None."""
-    return PRIVILEGES[role] if project_id is None else PRIVILEGES[role] - APPLIANCE_ONLY
+def grants(user: User) -> list[Grant]:
+    """Return the grants of the user. Cached on the user of a request."""
+    found: list[Grant] | None = user.__dict__.get("_grants")
+    if found is None:
+        found = grants_by_user({user.pk})[user.pk]
+        if "_caches_grants" in user.__dict__:
+            user.__dict__["_grants"] = found
+    return found
 
 
 def can(user: User, privilege: str, project_id: UUID | None) -> bool:
@@ -70,9 +36,9 @@ def can(user: User, privilege: str, project_id: UUID | None) -> bool:
     None stands for objects without a project: only appliance-wide roles count.
     """
     return any(
-        privilege in granted(role, bound)
-        for role, bound in role_bindings(user)
-        if bound is None or bound == project_id
+        privilege in grant.privileges
+        for grant in grants(user)
+        if grant.project_id is None or grant.project_id == project_id
     )
 
 
@@ -81,7 +47,7 @@ def can_somewhere(user: User, privilege: str) -> bool:
 
     Suffices for operations that check the project of their object as well.
     """
-    return any(privilege in granted(role, bound) for role, bound in role_bindings(user))
+    return any(privilege in grant.privileges for grant in grants(user))
 
 
 def privileges_of(user: User) -> Privileges:
@@ -89,30 +55,29 @@ def privileges_of(user: User) -> Privileges:
 
 
 def privileges_by_user(user_ids: Collection[UUID]) -> dict[UUID, Privileges]:
-    """Return the privileges of each user, with one query."""
-    appliance_wide: dict[UUID, set[str]] = {u: set() for u in user_ids}
-    by_project: dict[UUID, dict[UUID, set[str]]] = {u: {} for u in user_ids}
-    for user_id, role, bound in RoleBinding.objects.filter(user_id__in=user_ids).values_list(
-        "user_id", "role", "project_id"
-    ):
-        if bound is None:
-            appliance_wide[user_id] |= granted(role, None)
+    """Return the privileges of each user. The number of queries does not depend on the users."""
+    return {user_id: combined(found) for user_id, found in grants_by_user(user_ids).items()}
+
+
+def combined(found: Collection[Grant]) -> Privileges:
+    appliance_wide: set[str] = set()
+    by_project: dict[UUID, set[str]] = {}
+    for privileges, project_id in found:
+        if project_id is None:
+            appliance_wide |= privileges
         else:
-            by_project[user_id].setdefault(bound, set()).update(granted(role, bound))
-    return {
-        u: (
-            frozenset(appliance_wide[u]),
-            {p: frozenset(privileges) for p, privileges in by_project[u].items()},
-        )
-        for u in user_ids
-    }
+            by_project.setdefault(project_id, set()).update(privileges)
+    return frozenset(appliance_wide), {p: frozenset(names) for p, names in by_project.items()}
 
 
 def projects_with(user: User, privilege: str) -> list[UUID] | None:
     """Return the projects in which the user has the privilege, or None for all projects."""
-    bindings = role_bindings(user)
     if can(user, privilege, None):
         return None
-    return [
-        bound for role, bound in bindings if bound is not None and privilege in granted(role, bound)
-    ]
+    return sorted(
+        {
+            grant.project_id
+            for grant in grants(user)
+            if grant.project_id is not None and privilege in grant.privileges
+        }
+    )

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from appliance.accounts import services
+from appliance.accounts import projects
 from appliance.accounts.authentication import request_user
-from appliance.accounts.models import Department, Project
+from appliance.accounts.models import Department, Project, User
 from appliance.accounts.permissions import projects_with
 from appliance.api.fields import NameField
 from appliance.api.filters import reject_unknown_parameters
@@ -42,8 +43,10 @@ class ProjectRequestSerializer(RequestSerializer[dict[str, str]]):
 
 
 class ProjectChangeSerializer(RequestSerializer[dict[str, str]]):
+    name = NameField(max_length=100, required=False)
     department = serializers.CharField(
         max_length=100,
+        required=False,
         allow_blank=True,
         help_text="The name of the department. An empty name removes the project from it.",
     )
@@ -66,12 +69,8 @@ class ProjectListView(ApplianceView):
     def get(self, request: Request) -> Response:
         """List the projects whose allocations the caller may view."""
         reject_unknown_parameters(request, [])
-        rows = Project.objects.select_related("department")
-        visible = projects_with(request_user(request), "allocations.view")
-        if visible is not None:
-            rows = rows.filter(pk__in=visible)
         page = CursorPagination()
-        found = page.paginate_queryset(rows, request)
+        found = page.paginate_queryset(visible_projects(request_user(request)), request)
         return page.get_paginated_response(ProjectSerializer(found, many=True).data)
 
     @extend_schema(request=ProjectRequestSerializer, responses={201: ProjectSerializer})
@@ -79,24 +78,49 @@ class ProjectListView(ApplianceView):
         """Create a project."""
         form = ProjectRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        project = services.project_create(**form.validated_data)
+        project = projects.project_create(**form.validated_data)
         return Response(ProjectSerializer(project).data, status=201)
 
 
+def visible_projects(user: User) -> QuerySet[Project]:
+    """Return the projects whose allocations the user may view."""
+    rows = Project.objects.select_related("department")
+    visible = projects_with(user, "allocations.view")
+    return rows if visible is None else rows.filter(pk__in=visible)
+
+
 class ProjectView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"PATCH": "accounts.manage"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "allocations.view",
+        "PATCH": "accounts.manage",
+        "DELETE": "accounts.manage",
+    }
+
+    @extend_schema(responses=ProjectSerializer)
+    def get(self, request: Request, project_id: UUID) -> Response:
+        """Return one project."""
+        project = get_object_or_404(visible_projects(request_user(request)), pk=project_id)
+        return Response(ProjectSerializer(project).data, headers={"ETag": f'"{project.version}"'})
 
     @extend_schema(request=ProjectChangeSerializer, responses=ProjectSerializer)
     def patch(self, request: Request, project_id: UUID) -> Response:
-        """Move a project to another department."""
-        project = get_object_or_404(Project, pk=project_id)
-        check_version(project, request)
+        """Rename a project, or move it to another department."""
+        check_version(get_object_or_404(Project, pk=project_id), request)
         form = ProjectChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        project = services.project_set_department(
-            project_id=project.pk, department=form.validated_data["department"]
-        )
+        project = projects.project_update(project_id=project_id, **form.validated_data)
         return Response(ProjectSerializer(project).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, project_id: UUID) -> Response:
+        """Delete a project with its history, quota and role bindings.
+
+        Fails with `in_use` and the blockers: allocations, reservations, and pools that are
+        restricted to the project.
+        """
+        check_version(get_object_or_404(Project, pk=project_id), request)
+        projects.project_delete(project_id=project_id)
+        return Response(status=204)
 
 
 class DepartmentListView(ApplianceView):
@@ -115,5 +139,38 @@ class DepartmentListView(ApplianceView):
         """Create a department."""
         form = DepartmentRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        department = services.department_create(name=form.validated_data["name"])
+        department = projects.department_create(name=form.validated_data["name"])
         return Response(DepartmentSerializer(department).data, status=201)
+
+
+class DepartmentView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "pools.view",
+        "PATCH": "accounts.manage",
+        "DELETE": "accounts.manage",
+    }
+
+    @extend_schema(responses=DepartmentSerializer)
+    def get(self, request: Request, department_id: UUID) -> Response:
+        """Return one department."""
+        row = get_object_or_404(Department, pk=department_id)
+        return Response(DepartmentSerializer(row).data, headers={"ETag": f'"{row.version}"'})
+
+    @extend_schema(request=DepartmentRequestSerializer, responses=DepartmentSerializer)
+    def patch(self, request: Request, department_id: UUID) -> Response:
+        """Rename a department."""
+        check_version(get_object_or_404(Department, pk=department_id), request)
+        form = DepartmentRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        row = projects.department_rename(department_id=department_id, **form.validated_data)
+        return Response(DepartmentSerializer(row).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, department_id: UUID) -> Response:
+        """Delete a department, its quota and its role bindings.
+
+        Fails with `in_use` and its projects while it has any.
+        """
+        check_version(get_object_or_404(Department, pk=department_id), request)
+        projects.department_delete(department_id=department_id)
+        return Response(status=204)

@@ -1,4 +1,4 @@
-"""Services of accounts: first administrator, passwords, tokens, departments and projects."""
+"""Services of accounts: first administrator, passwords and tokens."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.password_validation import validate_password
-from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from appliance.accounts.authentication import TOKEN_PREFIX, hash_secret
-from appliance.accounts.models import ApiToken, Department, Project, Role, RoleBinding, User
+from appliance.accounts.models import ApiToken, Project, Role, RoleBinding, User
+from appliance.accounts.projects import DEFAULT_PROJECT
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
 
-DEFAULT_PROJECT = "default"
 ONE_TIME_PASSWORD_LIFETIME = timedelta(hours=24)
+FIRST_ADMINISTRATOR = "admin"
 
 # Compared when the username is unknown, so that both cases take equally long.
 _UNKNOWN_USER_PASSWORD = make_password("unknown")
@@ -38,9 +38,19 @@ def ensure_defaults() -> str | None:
     Project.objects.get_or_create(name=DEFAULT_PROJECT)
     if User.objects.exists():
         return None
-    user = User.objects.create(username="admin", is_active=True)
+    user = User.objects.create(username=FIRST_ADMINISTRATOR, is_active=True)
     RoleBinding.objects.create(user=user, project=None, role=Role.ADMINISTRATOR)
     return set_one_time_password(user=user)
+
+
+def new_one_time_password() -> tuple[str, str]:
+    """Return a random password and its hash. Hashing blocks for about 0.1 s."""
+    password = "-".join(secrets.token_hex(3) for _ in range(4))
+    return password, make_password(password)
+
+
+def one_time_password_end() -> datetime:
+    return timezone.now() + ONE_TIME_PASSWORD_LIFETIME
 
 
 def set_one_time_password(*, user: User) -> str:
@@ -48,9 +58,8 @@ def set_one_time_password(*, user: User) -> str:
 
     Also writes it to `initial_password_file()` with mode 0600. Hashing blocks for about 0.1 s.
     """
-    password = "-".join(secrets.token_hex(3) for _ in range(4))
-    expires_at = timezone.now() + ONE_TIME_PASSWORD_LIFETIME
-    store_password(user=user, encoded=make_password(password), expires_at=expires_at)
+    password, encoded = new_one_time_password()
+    store_password(user=user, encoded=encoded, expires_at=one_time_password_end())
     path = initial_password_file()
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
@@ -59,14 +68,15 @@ def set_one_time_password(*, user: User) -> str:
 
 
 def password_change(*, user: User, new_password: str) -> None:
-    """Set the user's own password and delete the file of the one-time password.
+    """Set the user's own password, and delete the file of the first administrator's password.
 
     Hashing blocks for about 0.1 s, outside the transaction. Raises django's ValidationError if
     the password is too weak.
     """
     validate_password(new_password, user)
     store_password(user=user, encoded=make_password(new_password), expires_at=None)
-    initial_password_file().unlink(missing_ok=True)
+    if user.username == FIRST_ADMINISTRATOR:
+        initial_password_file().unlink(missing_ok=True)
 
 
 @write_transaction
@@ -132,47 +142,3 @@ def token_create(
 @write_transaction
 def token_revoke(*, token_id: UUID) -> None:
     ApiToken.objects.filter(pk=token_id).delete()
-
-
-def find_department(name: str) -> Department | None:
-    """Return the department with this name, or None for an empty name.
-
-    Raises ApplianceError with NOT_FOUND if there is none.
-    """
-    if not name:
-        return None
-    department = Department.objects.filter(name=name).first()
-    if department is None:
-        raise ApplianceError(Code.NOT_FOUND, f'Department "{name}" not found. Create it first.')
-    return department
-
-
-@write_transaction
-def department_create(*, name: str) -> Department:
-    try:
-        with transaction.atomic():
-            return Department.objects.create(name=name)
-    except IntegrityError:
-        raise ApplianceError(
-            Code.CONFLICT, f'Department "{name}" already exists; choose another name.'
-        ) from None
-
-
-@write_transaction
-def project_create(*, name: str, department: str) -> Project:
-    try:
-        with transaction.atomic():
-            return Project.objects.create(name=name, department=find_department(department))
-    except IntegrityError:
-        raise ApplianceError(
-            Code.CONFLICT, f'Project "{name}" already exists; choose another name.'
-        ) from None
-
-
-@write_transaction
-def project_set_department(*, project_id: UUID, department: str) -> Project:
-    project = Project.objects.select_for_update().get(pk=project_id)
-    project.department = find_department(department)
-    project.version += 1
-    project.save(update_fields=["department", "version"])
-    return project

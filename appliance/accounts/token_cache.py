@@ -1,9 +1,9 @@
 """Cache of authenticated API tokens with their users and role bindings.
 
 Without it each request reads three tables, and most requests come from the same few clients.
-A change of a user, token, role binding or project in this process clears the cache at once and
-again after the commit. A change by another process (`manage.py`) clears it within about a second
-(`appliance/db/other_processes.py`).
+A change of a user, group, token, role, role binding or project in this process clears the cache
+at once and again after the commit. A change by another process (`manage.py`) clears it within
+about a second (`appliance/db/other_processes.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import time
 
 from django.conf import settings
 
-from appliance.accounts.models import ApiToken, Project, RoleBinding, User
+from appliance.accounts.models import (
+    ApiToken,
+    CustomRole,
+    Group,
+    GroupMember,
+    Project,
+    RoleBinding,
+    User,
+)
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 
@@ -71,7 +79,16 @@ def clear() -> None:
         _entries.clear()
 
 
-change_log.record_changes_of(User, ApiToken, RoleBinding, Project, topic=Topic.IDENTITY)
+change_log.record_changes_of(
+    User,
+    ApiToken,
+    RoleBinding,
+    Project,
+    Group,
+    GroupMember,
+    CustomRole,
+    topic=Topic.IDENTITY,
+)
 change_log.subscribe_pending(lambda change: clear(), Topic.IDENTITY)
 # A reader may cache the old rows between the change and its commit.
 change_log.subscribe(lambda change: clear(), Topic.IDENTITY)

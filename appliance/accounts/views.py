@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import ClassVar
 
+from django.db.models import Q
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -17,10 +18,13 @@ from appliance.accounts.authentication import (
     has_own_origin,
     request_user,
 )
+from appliance.accounts.bindings import groups_by_user
 from appliance.accounts.models import ApiToken, RoleBinding, User
 from appliance.accounts.permissions import privileges_of
+from appliance.accounts.role_views import RoleBindingSerializer, with_names
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.request_serializer import RequestSerializer
+from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView
 
 TOKEN_LIFETIME = timedelta(days=30)
@@ -42,23 +46,11 @@ class TokenSerializer(serializers.Serializer[dict[str, str]]):
     must_change_password = serializers.BooleanField()
 
 
-class RoleBindingSerializer(serializers.ModelSerializer[RoleBinding]):
-    project = serializers.CharField(
-        source="project.name",
-        default=None,
-        allow_null=True,
-        read_only=True,
-        help_text="The name of the project; null if the role applies to the whole appliance.",
-    )
-
-    class Meta:
-        model = RoleBinding
-        fields = ("role", "project")
-
-
 class MeSerializer(serializers.ModelSerializer[User]):
     username = serializers.CharField(read_only=True)
-    roles = serializers.SerializerMethodField()
+    roles = serializers.SerializerMethodField(
+        help_text="The role bindings of the user and of the groups that the user is in."
+    )
     privileges = serializers.SerializerMethodField(
         help_text="All privileges of the roles. Some may apply to certain projects only."
     )
@@ -70,8 +62,9 @@ class MeSerializer(serializers.ModelSerializer[User]):
 
     @extend_schema_field(RoleBindingSerializer(many=True))
     def get_roles(self, user: User) -> list[dict[str, object]]:
-        bindings = RoleBinding.objects.filter(user=user).select_related("project")
-        return list(RoleBindingSerializer(bindings, many=True).data)
+        groups = groups_by_user({user.pk}).get(user.pk, set())
+        bindings = RoleBinding.objects.filter(Q(user=user) | Q(group_id__in=groups))
+        return [serialize(RoleBindingSerializer, b) for b in with_names(bindings).order_by("pk")]
 
     def get_privileges(self, user: User) -> list[str]:
         appliance_wide, by_project = privileges_of(user)

@@ -9,5 +9,8 @@ class AllocationsConfig(AppConfig):
     name = "appliance.allocations"
 
     def ready(self) -> None:
-        """Register the blockers of pools."""
-        from appliance.allocations import pool_blockers  # noqa: F401  # needs loaded models
+        """Register the blockers of pools, users and projects."""
+        from appliance.allocations import (  # noqa: F401  # they need loaded models
+            account_dependents,
+            pool_blockers,
+        )

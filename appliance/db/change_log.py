@@ -44,7 +44,7 @@ class Topic(enum.StrEnum):
     GPU_CAPACITY = "gpu_capacity"
     """Pool, presence or free capacity of a GPU, for the scheduler."""
     IDENTITY = "identity"
-    """Users, tokens, role bindings or projects. Without an id."""
+    """Users, groups, tokens, roles, role bindings or projects. Without an id."""
     NODE_CAPACITY = "node_capacity"
     """State, labels or endpoints of a node, for the scheduler."""
     NODE_INVENTORY = "node_inventory"

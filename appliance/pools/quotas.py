@@ -44,13 +44,14 @@ def create_quota(*, kind: SubjectKind, subject: str, actor: str, **columns: obje
 
 def check_limit(quota_percent: object, limit_percent: object) -> None:
     """Raise ApplianceError INVALID if the limit is below the quota, which it would make void."""
-    if isinstance(quota_percent, int) and isinstance(limit_percent, int):
-        if limit_percent < quota_percent:
-            raise ApplianceError(
-                Code.INVALID,
-                f"The limit of {limit_percent / 100:g} GPUs is below the quota of "
-                f"{quota_percent / 100:g}. Raise the limit or lower the quota.",
-            )
+    if not isinstance(quota_percent, int) or not isinstance(limit_percent, int):
+        return
+    if limit_percent < quota_percent:
+        raise ApplianceError(
+            Code.INVALID,
+            f"The limit of {limit_percent / 100:g} GPUs is below the quota of "
+            f"{quota_percent / 100:g}. Raise the limit or lower the quota.",
+        )
 
 
 def json_values(columns: dict[str, object]) -> dict[str, object]:

@@ -15,7 +15,9 @@ from remoting.cli import (
     activity_commands,
     apply_command,
     node_commands,
+    people_commands,
     pool_commands,
+    project_commands,
     rotation_commands,
     run_command,
     site_commands,
@@ -39,6 +41,8 @@ APPS = {
     "task": activity_commands.task_app,
     **rotation_commands.APPS,
     **pool_commands.APPS,
+    **project_commands.APPS,
+    **people_commands.APPS,
 }
 for name, sub in APPS.items():
     app.add_typer(sub, name=name)

@@ -1,4 +1,4 @@
-"""The commands `busbar pool`, `quota`, `reservation`, `project` and `department`."""
+"""The commands `busbar pool`, `quota` and `reservation`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,10 @@ quota_app = typer.Typer(
 reservation_app = typer.Typer(
     no_args_is_help=True, help="Manage reservations: GPUs kept for a project during a period."
 )
-project_app = typer.Typer(no_args_is_help=True, help="Manage projects.")
-department_app = typer.Typer(
-    no_args_is_help=True, help="Manage departments: groups of projects with a common quota."
-)
 APPS = {
     "pool": pool_app,
     "quota": quota_app,
     "reservation": reservation_app,
-    "project": project_app,
-    "department": department_app,
 }
 
 Policies = Annotated[
@@ -312,48 +306,3 @@ def reservation_create(
 def reservation_delete(reservation_id: str) -> None:
     """Delete a reservation."""
     client().request("DELETE", f"reservations/{reservation_id}")
-
-
-@project_app.command("list")
-def project_list(output: Output = "table") -> None:
-    """List the projects that are visible to you."""
-    show(client().items("projects"), ["name", "department", "id"], output)
-
-
-@project_app.command("create")
-def project_create(
-    name: str, department: Annotated[str, typer.Option(help="Name of its department.")] = ""
-) -> None:
-    """Create a project and print its id."""
-    typer.echo(client().request("POST", "projects", {"name": name, "department": department})["id"])
-
-
-@project_app.command("set")
-def project_set(
-    name: Annotated[str, typer.Argument(autocompletion=complete_names("projects"))],
-    department: str,
-    output: Output = "table",
-) -> None:
-    """Move a project to a department; "" for none."""
-    api = client()
-    show_one(
-        api.request(
-            "PATCH",
-            f"projects/{api.find_by_name('projects', name)['id']}",
-            {"department": department},
-        ),
-        ["name", "department", "id"],
-        output,
-    )
-
-
-@department_app.command("list")
-def department_list(output: Output = "table") -> None:
-    """List departments."""
-    show(client().items("departments"), ["name", "id"], output)
-
-
-@department_app.command("create")
-def department_create(name: str) -> None:
-    """Create a department and print its id."""
-    typer.echo(client().request("POST", "departments", {"name": name})["id"])

@@ -22,8 +22,17 @@ from django.urls import URLPattern, get_resolver
 from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 
-from appliance.accounts.models import Project, RoleBinding, User
-from appliance.accounts.permissions import PRIVILEGES, granted
+from appliance.accounts.models import (
+    CustomRole,
+    Department,
+    Group,
+    GroupMember,
+    Project,
+    RoleBinding,
+    User,
+)
+from appliance.accounts.permissions import can_somewhere
+from appliance.accounts.privileges import PRIVILEGES
 from appliance.activity.models import Task
 from appliance.allocations.index import index
 from appliance.allocations.models import Partition, Session, SessionState
@@ -159,6 +168,12 @@ def create_object(kind: str, cast: Cast, client_of: Clients, node: Node) -> obje
         "session_id": lambda: create_session(allocation, node).pk,
         "key_id": lambda: create_host_key().pk,
         "kind": lambda: "ca",
+        "department_id": lambda: Department.objects.get_or_create(name="science")[0].pk,
+        "user_id": lambda: User.objects.get_or_create(username="dora")[0].pk,
+        "group_id": lambda: Group.objects.get_or_create(name="students")[0].pk,
+        "member_id": lambda: create_member().pk,
+        "role_id": lambda: CustomRole.objects.get_or_create(name="reader")[0].pk,
+        "binding_id": lambda: RoleBinding.objects.get(user=cast.alice).pk,
     }
     return creators[kind]()
 
@@ -168,6 +183,12 @@ def create_task(client: Any) -> Task:
     request = {"gpu_count": 16, "name": PRIVATE, "allow_pending": True}
     waiting = body(client.post("/api/v1/allocations", request, format="json"))
     return Task.objects.get(path__endswith=waiting["id"])
+
+
+def create_member() -> GroupMember:
+    group = Group.objects.get_or_create(name="students")[0]
+    user = User.objects.get_or_create(username="dora")[0]
+    return GroupMember.objects.get_or_create(group=group, user=user)[0]
 
 
 def create_quota(project: Project) -> Quota:
@@ -230,8 +251,9 @@ def check(
 
 
 def has_privilege(username: str, privilege: str) -> bool:
-    bindings = RoleBinding.objects.filter(user__username=username).values_list("role", "project_id")
-    return any(privilege in granted(role, project_id) for role, project_id in bindings)
+    return privilege in ("account.self", "public") or can_somewhere(
+        User.objects.get(username=username), privilege
+    )
 
 
 @pytest.mark.django_db(databases=list(settings.DATABASES))

@@ -45,6 +45,9 @@ Rows = dict[type[models.Model], models.Model]
 KEPT: dict[type[models.Model], str] = {
     accounts.User: "an account, which a person removes",
     accounts.Department: "configuration",
+    accounts.Group: "configuration",
+    accounts.GroupMember: "configuration",
+    accounts.CustomRole: "configuration",
     accounts.Project: "configuration",
     accounts.RoleBinding: "configuration",
     KeySet: "one row for each kind of keys",

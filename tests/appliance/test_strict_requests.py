@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.conf import settings
 
-from appliance.accounts.models import Project, User
+from appliance.accounts.models import User
 from appliance.inventory.models import Node
 from tests.appliance.conftest import Cast, body
 from tests.appliance.test_access_matrix import TABLE, Row, create_object

@@ -1,0 +1,57 @@
+"""Rows with unique names: creation and renaming with a conflict in place of a database error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+from uuid import UUID
+
+from django.db import IntegrityError, models, transaction
+
+from appliance.api.errors import ApplianceError, Code
+
+M = TypeVar("M", bound=models.Model)
+
+
+def create_named(model: type[M], *, noun: str, name: str, **columns: object) -> M:
+    """Create a row. Raises ApplianceError CONFLICT if the name is taken."""
+    try:
+        with transaction.atomic():
+            return model._default_manager.create(name=name, **columns)
+    except IntegrityError:
+        raise taken(noun, name) from None
+
+
+def save_changes(row: M, noun: str, columns: Mapping[str, object]) -> M:
+    """Save changed columns and increment the version. A row that equals them is not written.
+
+    Raises ApplianceError CONFLICT if the name is taken.
+    """
+    changed = {key: value for key, value in columns.items() if getattr(row, key) != value}
+    if changed:
+        for key, value in changed.items():
+            setattr(row, key, value)
+        row.version += 1  # type: ignore[attr-defined]  # all models with names have one
+        try:
+            with transaction.atomic():
+                row.save(update_fields=[*changed, "version"])
+        except IntegrityError:
+            raise taken(noun, str(columns.get("name"))) from None
+    return row
+
+
+def taken(noun: str, name: str) -> ApplianceError:
+    return ApplianceError(Code.CONFLICT, f'{noun} "{name}" already exists; choose another name.')
+
+
+def find_named(model: type[M], *, noun: str, column: str = "name", name: str) -> M:
+    """Return the row with this name. Raises ApplianceError NOT_FOUND."""
+    row = model._default_manager.filter(**{column: name}).first()
+    if row is None:
+        raise ApplianceError(Code.NOT_FOUND, f'{noun} "{name}" not found.')
+    return row
+
+
+def lock(model: type[M], row_id: UUID) -> M:
+    """Return the row for a change in the current transaction."""
+    return model._default_manager.select_for_update().get(pk=row_id)

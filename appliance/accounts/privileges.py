@@ -1,0 +1,36 @@
+"""Privileges and the built-in roles. A privilege that no role binding grants is denied."""
+
+from __future__ import annotations
+
+from appliance.accounts.models import Role
+
+VIEW = {"inventory.view", "pools.view", "allocations.view", "activity.view", "account.self"}
+USE = VIEW | {"allocations.create", "allocations.use"}
+OPERATE = USE | {"inventory.manage", "pools.manage", "allocations.manage", "fleet.enrol"}
+ADMINISTER = OPERATE | {
+    "accounts.manage",
+    "allocations.force",
+    "fleet.forget_host_key",
+    "fleet.rotate_keys",
+    "fleet.use_ssh_agent",
+    "members.manage",
+}
+APPLIANCE_ONLY = {
+    "accounts.manage",
+    "allocations.force",
+    "fleet.enrol",
+    "fleet.forget_host_key",
+    "fleet.rotate_keys",
+    "fleet.use_ssh_agent",
+    "inventory.manage",
+    "pools.manage",
+}
+"""Privileges whose use affects all projects. A role binding in a project does not grant them."""
+
+PRIVILEGES: dict[str, set[str]] = {
+    Role.VIEWER: VIEW,
+    Role.USER: USE,
+    Role.OPERATOR: OPERATE,
+    Role.ADMINISTRATOR: ADMINISTER,
+}
+"""Privileges of the built-in roles. Administrators have all privileges there are."""

@@ -1,0 +1,246 @@
+"""REST resources role and role binding."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.accounts import roles
+from appliance.accounts.authentication import request_user
+from appliance.accounts.models import CustomRole, RoleBinding, User
+from appliance.accounts.permissions import can, projects_with
+from appliance.accounts.privileges import ADMINISTER, PRIVILEGES
+from appliance.api.fields import NameField
+from appliance.api.filters import (
+    Filter,
+    apply_filters,
+    filter_parameters,
+    parse_text,
+    reject_unknown_parameters,
+)
+from appliance.api.pagination import CursorPagination
+from appliance.api.request_serializer import RequestSerializer
+from appliance.api.row_serializer import RowSerializer
+from appliance.api.serialization import serialize
+from appliance.api.views import ApplianceView, check_version
+
+BINDING_FILTERS: dict[str, tuple[str, Filter]] = {
+    "user": ("user__username", parse_text),
+    "group": ("group__name", parse_text),
+    "project": ("project__name", parse_text),
+    "department": ("department__name", parse_text),
+    "role": ("role", parse_text),
+}
+PRIVILEGE_NAMES = sorted(ADMINISTER)
+
+
+class RoleSerializer(serializers.Serializer[dict[str, Any]]):
+    id = serializers.UUIDField(allow_null=True, help_text="Null for a built-in role.")
+    name = serializers.CharField()
+    built_in = serializers.BooleanField(help_text="Built-in roles cannot be changed.")
+    privileges = serializers.ListField(child=serializers.CharField())
+    version = serializers.IntegerField()
+
+
+class RoleChangeSerializer(RequestSerializer[dict[str, Any]]):
+    privileges = serializers.ListField(
+        child=serializers.ChoiceField(PRIVILEGE_NAMES),
+        help_text="Names of the privileges, all of which you need to have yourself.",
+    )
+
+
+class RoleRequestSerializer(RoleChangeSerializer):
+    name = NameField(max_length=100)
+
+
+def describe(role: CustomRole) -> dict[str, Any]:
+    return {
+        "id": str(role.pk),
+        "name": role.name,
+        "built_in": False,
+        "privileges": role.privileges,
+        "version": role.version,
+    }
+
+
+def built_in_roles() -> list[dict[str, Any]]:
+    return [
+        {"id": None, "name": str(name), "built_in": True, "privileges": sorted(p), "version": 1}
+        for name, p in PRIVILEGES.items()
+    ]
+
+
+class RoleListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "account.self", "POST": "accounts.manage"}
+
+    @extend_schema(responses=RoleSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List roles: on the first page the built-in ones, then those that were added."""
+        reject_unknown_parameters(request, [])
+        page = CursorPagination()
+        found = [describe(r) for r in page.paginate_queryset(CustomRole.objects.all(), request)]
+        first = "cursor" not in request.query_params
+        return page.get_paginated_response((built_in_roles() if first else []) + found)
+
+    @extend_schema(request=RoleRequestSerializer, responses={201: RoleSerializer})
+    def post(self, request: Request) -> Response:
+        """Add a role, which is a name for a set of privileges."""
+        form = RoleRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        role = roles.role_create(**form.validated_data, actor=request_user(request))
+        return Response(describe(role), status=201)
+
+
+class RoleView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "account.self",
+        "PATCH": "accounts.manage",
+        "DELETE": "accounts.manage",
+    }
+
+    @extend_schema(responses=RoleSerializer)
+    def get(self, request: Request, role_id: UUID) -> Response:
+        """Return one of the roles that were added."""
+        role = get_object_or_404(CustomRole, pk=role_id)
+        return Response(describe(role), headers={"ETag": f'"{role.version}"'})
+
+    @extend_schema(request=RoleChangeSerializer, responses=RoleSerializer)
+    def patch(self, request: Request, role_id: UUID) -> Response:
+        """Replace the privileges of a role. They hold at once wherever the role is bound."""
+        check_version(get_object_or_404(CustomRole, pk=role_id), request)
+        form = RoleChangeSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        role = roles.role_update(
+            role_id=role_id, **form.validated_data, actor=request_user(request)
+        )
+        return Response(describe(role))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, role_id: UUID) -> Response:
+        """Delete a role. Fails with `in_use` and its bindings while it is bound."""
+        check_version(get_object_or_404(CustomRole, pk=role_id), request)
+        roles.role_delete(role_id=role_id)
+        return Response(status=204)
+
+
+class RoleBindingSerializer(RowSerializer[RoleBinding]):
+    role = serializers.CharField(read_only=True)
+    user = serializers.CharField(
+        source="user.username",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Name of the user; null for the binding of a group.",
+    )
+    group = serializers.CharField(
+        source="group.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Name of the group; null for the binding of a user.",
+    )
+    project = serializers.CharField(
+        source="project.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Name of the project in which the role applies. Null for the whole appliance or "
+        "a department.",
+    )
+    department = serializers.CharField(
+        source="department.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Name of the department in whose projects the role applies.",
+    )
+
+    class Meta:
+        model = RoleBinding
+        fields = ("id", "role", "user", "group", "project", "department", "created_at")
+
+
+class RoleBindingRequestSerializer(RequestSerializer[dict[str, Any]]):
+    role = NameField(max_length=100, help_text="Name of the role.")
+    user = NameField(max_length=150, required=False, help_text="Name of a user.")
+    group = NameField(max_length=100, required=False, help_text="Name of a group.")
+    project = NameField(
+        max_length=100, required=False, help_text="Name of the project in which the role applies."
+    )
+    department = NameField(
+        max_length=100,
+        required=False,
+        help_text="Name of the department in whose projects the role applies. Without project and "
+        "department the role applies to the whole appliance.",
+    )
+
+    def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        if ("user" in data) == ("group" in data):
+            raise serializers.ValidationError("Set either user or group.")
+        if "project" in data and "department" in data:
+            raise serializers.ValidationError("Set project or department, not both.")
+        return data
+
+
+def with_names(rows: QuerySet[RoleBinding]) -> QuerySet[RoleBinding]:
+    """Load the rows whose names the serializer shows with the bindings."""
+    return rows.select_related("user", "group", "project", "department")
+
+
+def visible_bindings(user: User) -> QuerySet[RoleBinding]:
+    """Return the bindings in the projects whose members the user manages, or all."""
+    rows = with_names(RoleBinding.objects.all())
+    if can(user, "accounts.manage", None):
+        return rows
+    projects = projects_with(user, "members.manage")
+    return rows if projects is None else rows.filter(project_id__in=projects)
+
+
+class RoleBindingListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "members.manage", "POST": "members.manage"}
+
+    @extend_schema(
+        parameters=filter_parameters(BINDING_FILTERS), responses=RoleBindingSerializer(many=True)
+    )
+    def get(self, request: Request) -> Response:
+        """List role bindings: those of projects whose members the caller manages, or all."""
+        rows = apply_filters(request, visible_bindings(request_user(request)), BINDING_FILTERS)
+        page = CursorPagination()
+        found = page.paginate_queryset(rows, request)
+        return page.get_paginated_response([serialize(RoleBindingSerializer, r) for r in found])
+
+    @extend_schema(request=RoleBindingRequestSerializer, responses={201: RoleBindingSerializer})
+    def post(self, request: Request) -> Response:
+        """Bind a role to a user or group. An equal binding that exists is returned.
+
+        Administrators of a project bind roles in it; no user grants privileges that they lack.
+        """
+        form = RoleBindingRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        binding = roles.bind(**form.validated_data, actor=request_user(request))
+        return Response(serialize(RoleBindingSerializer, binding), status=201)
+
+
+class RoleBindingView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "members.manage", "DELETE": "members.manage"}
+
+    @extend_schema(responses=RoleBindingSerializer)
+    def get(self, request: Request, binding_id: UUID) -> Response:
+        """Return one role binding."""
+        binding = get_object_or_404(visible_bindings(request_user(request)), pk=binding_id)
+        return Response(serialize(RoleBindingSerializer, binding))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, binding_id: UUID) -> Response:
+        """End a role binding. The last administrator of the appliance stays."""
+        user = request_user(request)
+        binding = get_object_or_404(visible_bindings(user), pk=binding_id)
+        roles.unbind(binding_id=binding.pk, actor=user)
+        return Response(status=204)

@@ -1,0 +1,129 @@
+"""Create, change and delete custom roles, and bind roles to users and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from uuid import UUID
+
+from appliance.accounts.bindings import Grant, Row, granted, privileges_of_roles
+from appliance.accounts.delegation import require_administrator, require_covered
+from appliance.accounts.models import CustomRole, Department, Group, Project, RoleBinding, User
+from appliance.accounts.named_rows import create_named, find_named, lock, save_changes, taken
+from appliance.accounts.permissions import can
+from appliance.accounts.privileges import PRIVILEGES
+from appliance.api.errors import ApplianceError, Code
+from appliance.db.writer import write_transaction
+
+
+@write_transaction
+def role_create(*, name: str, privileges: Collection[str], actor: User) -> CustomRole:
+    """Add a role.
+
+    Raises ApplianceError CONFLICT if the name is taken, DENIED for privileges that the actor
+    lacks.
+    """
+    require_covered(actor, [Grant(frozenset(privileges), None)])
+    if name in PRIVILEGES:
+        raise taken("Role", name)
+    return create_named(CustomRole, noun="Role", name=name, privileges=sorted(set(privileges)))
+
+
+@write_transaction
+def role_update(*, role_id: UUID, privileges: Collection[str], actor: User) -> CustomRole:
+    """Replace the privileges of a role. It holds at once wherever the role is bound.
+
+    Raises ApplianceError DENIED for privileges, old or new, that the actor lacks, CONFLICT if no
+    administrator would be left.
+    """
+    role = lock(CustomRole, role_id)
+    require_covered(actor, [Grant(frozenset(privileges).union(role.privileges), None)])
+    save_changes(role, "Role", {"privileges": sorted(set(privileges))})
+    require_administrator()
+    return role
+
+
+@write_transaction
+def role_delete(*, role_id: UUID) -> None:
+    """Delete a role. Raises ApplianceError IN_USE with the bindings that use it."""
+    role = lock(CustomRole, role_id)
+    bindings = RoleBinding.objects.filter(role=role.name).select_related("user", "group")
+    blockers = [
+        {"kind": "role_binding", "id": str(b.pk), "name": str(b.user or b.group)} for b in bindings
+    ]
+    if blockers:
+        raise ApplianceError(
+            Code.IN_USE,
+            f"Role {role.name} is bound. Delete its role bindings first.",
+            blockers=blockers,
+        )
+    role.delete()
+
+
+@write_transaction
+def bind(
+    *,
+    role: str,
+    actor: User,
+    user: str = "",
+    group: str = "",
+    project: str = "",
+    department: str = "",
+) -> RoleBinding:
+    """Bind a role to a user or group: in a project, in a department, or on the whole appliance.
+
+    Returns the existing binding if there is one. Raises ApplianceError NOT_FOUND for an unknown
+    name, DENIED if the actor may not manage the members there or lacks a privilege of the role.
+    """
+    binding = RoleBinding(
+        role=existing_role(role),
+        user=find_named(User, noun="User", column="username", name=user) if user else None,
+        group=find_named(Group, noun="Group", name=group) if group else None,
+        project=find_named(Project, noun="Project", name=project) if project else None,
+        department=(
+            find_named(Department, noun="Department", name=department) if department else None
+        ),
+    )
+    require_authority_over_binding(actor, binding)
+    row = {name: getattr(binding, name) for name in Row._fields}
+    existing = RoleBinding.objects.filter(
+        **{name if value else f"{name}__isnull": value or True for name, value in row.items()}
+    ).first()
+    if existing is None:
+        binding.save(force_insert=True)
+    return existing or binding
+
+
+@write_transaction
+def unbind(*, binding_id: UUID, actor: User) -> None:
+    """End a binding.
+
+    Raises ApplianceError DENIED if the actor may not manage the members there or lacks a
+    privilege of the role, CONFLICT for the last administrator.
+    """
+    binding = RoleBinding.objects.get(pk=binding_id)
+    require_authority_over_binding(actor, binding)
+    binding.delete()
+    require_administrator()
+
+
+def existing_role(name: str) -> str:
+    if name not in PRIVILEGES and not CustomRole.objects.filter(name=name).exists():
+        raise ApplianceError(
+            Code.NOT_FOUND, f'Role "{name}" not found. List roles with: busbar role list'
+        )
+    return name
+
+
+def require_authority_over_binding(actor: User, binding: RoleBinding) -> None:
+    """Raise ApplianceError DENIED if the actor may not make or end the binding."""
+    if not can(actor, "accounts.manage", None) and not (
+        binding.project_id and can(actor, "members.manage", binding.project_id)
+    ):
+        raise ApplianceError(
+            Code.DENIED,
+            "You do not manage the members there. Ask an administrator of the project or of the "
+            "appliance.",
+        )
+    privileges = privileges_of_roles({binding.role})[binding.role]
+    place = binding.project_id or binding.department_id
+    require_covered(actor, [Grant(granted(privileges, place), binding.project_id)])

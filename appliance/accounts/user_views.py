@@ -1,0 +1,153 @@
+"""REST resource user."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from appliance.accounts import users
+from appliance.accounts.authentication import request_user
+from appliance.accounts.models import User
+from appliance.api.fields import NameField, StrictBooleanField
+from appliance.api.filters import (
+    Filter,
+    apply_filters,
+    filter_parameters,
+    parse_boolean,
+    parse_text,
+)
+from appliance.api.pagination import CursorPagination
+from appliance.api.request_serializer import RequestSerializer
+from appliance.api.row_serializer import RowSerializer
+from appliance.api.serialization import serialize
+from appliance.api.views import ApplianceView, check_version
+
+USER_FILTERS: dict[str, tuple[str, Filter]] = {
+    "username": ("username", parse_text),
+    "is_active": ("is_active", parse_boolean),
+}
+
+
+class UserSerializer(RowSerializer[User]):
+    name = serializers.CharField(source="username", read_only=True, help_text="The same name.")
+    created_at = serializers.DateTimeField(source="date_joined", read_only=True)
+
+    class Meta:
+        model = User
+        fields: tuple[str, ...] = (
+            "id",
+            "username",
+            "name",
+            "email",
+            "is_active",
+            "must_change_password",
+            "version",
+            "created_at",
+        )
+
+
+class OneTimePasswordSerializer(serializers.Serializer[dict[str, str]]):
+    one_time_password = serializers.CharField(
+        help_text="Valid for 24 hours and for one login, which replaces it. Returned only once."
+    )
+
+
+class NewUserSerializer(UserSerializer):
+    one_time_password = serializers.CharField(
+        read_only=True,
+        help_text="Valid for 24 hours and for one login, which replaces it. Returned only once.",
+    )
+
+    class Meta(UserSerializer.Meta):
+        fields = (*UserSerializer.Meta.fields, "one_time_password")
+
+
+class UserChangeSerializer(RequestSerializer[dict[str, Any]]):
+    email = serializers.EmailField(max_length=254, required=False, allow_blank=True)
+    is_active = StrictBooleanField(
+        required=False,
+        help_text="An inactive user cannot sign in. Tokens, sockets and allocations end.",
+    )
+
+
+class UserRequestSerializer(RequestSerializer[dict[str, Any]]):
+    username = NameField(max_length=150)
+    email = serializers.EmailField(max_length=254, required=False, allow_blank=True)
+
+
+class UserListView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"GET": "accounts.manage", "POST": "accounts.manage"}
+    dry_run_supported: ClassVar[bool] = False  # a password is hashed, which takes 0.1 s
+
+    @extend_schema(parameters=filter_parameters(USER_FILTERS), responses=UserSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        """List users."""
+        page = CursorPagination()
+        rows = apply_filters(request, User.objects.all(), USER_FILTERS)
+        found = page.paginate_queryset(rows, request)
+        return page.get_paginated_response([serialize(UserSerializer, row) for row in found])
+
+    @extend_schema(request=UserRequestSerializer, responses={201: NewUserSerializer})
+    def post(self, request: Request) -> Response:
+        """Create a user without roles, with a one-time password."""
+        form = UserRequestSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        values = {"email": "", **form.validated_data}
+        user, password = users.user_create(**values)
+        content = serialize(UserSerializer, user) | {"one_time_password": password}
+        return Response(content, status=201)
+
+
+class UserView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "accounts.manage",
+        "PATCH": "accounts.manage",
+        "DELETE": "accounts.manage",
+    }
+
+    @extend_schema(responses=UserSerializer)
+    def get(self, request: Request, user_id: UUID) -> Response:
+        """Return one user."""
+        user = get_object_or_404(User, pk=user_id)
+        return Response(serialize(UserSerializer, user), headers={"ETag": f'"{user.version}"'})
+
+    @extend_schema(request=UserChangeSerializer, responses=UserSerializer)
+    def patch(self, request: Request, user_id: UUID) -> Response:
+        """Change the address of a user, or end or restore the account."""
+        check_version(get_object_or_404(User, pk=user_id), request)
+        form = UserChangeSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        user = users.user_update(
+            user_id=user_id, actor=request_user(request), **form.validated_data
+        )
+        return Response(serialize(UserSerializer, user))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, user_id: UUID) -> Response:
+        """Delete a user with the history of their allocations.
+
+        Fails with `in_use` and the blockers while the user has allocations. Prefer to set
+        `is_active` to false, which keeps the history.
+        """
+        check_version(get_object_or_404(User, pk=user_id), request)
+        users.user_delete(user_id=user_id, actor=request_user(request))
+        return Response(status=204)
+
+
+class UserResetPasswordView(ApplianceView):
+    privileges: ClassVar[dict[str, str]] = {"POST": "accounts.manage"}
+    without_body: ClassVar[bool] = True
+    dry_run_supported: ClassVar[bool] = False  # a password is hashed, which takes 0.1 s
+
+    @extend_schema(request=None, responses=OneTimePasswordSerializer)
+    def post(self, request: Request, user_id: UUID) -> Response:
+        """Set a one-time password. All tokens of the user end."""
+        user = get_object_or_404(User, pk=user_id)
+        password = users.reset_password(user_id=user.pk, actor=request_user(request))
+        return Response({"one_time_password": password})

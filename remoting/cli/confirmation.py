@@ -1,0 +1,25 @@
+"""Confirmation of commands that destroy something."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from remoting.cli import api as rest
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")]
+
+
+def confirm_deletion(subject: str, lost: str, yes: bool) -> None:
+    """Ask whether to delete the subject and what is lost with it.
+
+    Raises ApiError without a terminal, and typer.Abort if the answer is no.
+    """
+    if yes:
+        return
+    question = f"Delete {subject}, with {lost}?"
+    if not sys.stdin.isatty():
+        raise rest.ApiError(f"{question} There is no terminal: repeat with --yes.", rest.EXIT_USAGE)
+    typer.confirm(question, abort=True)

@@ -1,0 +1,228 @@
+"""The commands `busbar user`, `group`, `role` and `role-binding`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from remoting.cli import api as rest
+from remoting.cli.completion import complete_names
+from remoting.cli.confirmation import Yes, confirm_deletion
+from remoting.cli.output import Output, client, show, show_one
+
+user_app = typer.Typer(no_args_is_help=True, help="Manage users.")
+group_app = typer.Typer(no_args_is_help=True, help="Manage groups of users.")
+role_app = typer.Typer(no_args_is_help=True, help="Manage roles, which are sets of privileges.")
+binding_app = typer.Typer(
+    no_args_is_help=True,
+    help="Manage role bindings: a role of a user or group in a project, in all projects of a "
+    "department, or on the whole appliance.",
+)
+APPS = {"user": user_app, "group": group_app, "role": role_app, "role-binding": binding_app}
+UserName = Annotated[str, typer.Argument(autocompletion=complete_names("users"))]
+GroupName = Annotated[str, typer.Argument(autocompletion=complete_names("groups"))]
+RoleName = Annotated[str, typer.Argument(autocompletion=complete_names("roles"))]
+UserOption = Annotated[str, typer.Option(help="Name of a user.")]
+GroupOption = Annotated[str, typer.Option(help="Name of a group.")]
+ProjectOption = Annotated[str, typer.Option(help="Name of a project.")]
+DepartmentOption = Annotated[str, typer.Option(help="Name of a department.")]
+PrivilegeOption = Annotated[
+    list[str], typer.Option("--privilege", help="Name of a privilege. Can be repeated.")
+]
+USER_COLUMNS = ["username", "email", "is_active", "must_change_password", "id"]
+BINDING_COLUMNS = ["role", "user", "group", "project", "department", "id"]
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value not in ("", None)}
+
+
+def path_of(api: rest.Api, collection: str, name: str) -> str:
+    return f"{collection}/{api.find_by_name(collection, name)['id']}"
+
+
+@user_app.command("list")
+def user_list(output: Output = "table") -> None:
+    """List users."""
+    show(client().items("users"), USER_COLUMNS, output, ["created_at"])
+
+
+@user_app.command("show")
+def user_show(name: UserName, output: Output = "table") -> None:
+    """Show a user and the roles that are bound to the user directly."""
+    api = client()
+    user = api.find_by_name("users", name)
+    bindings = api.items("role-bindings", user=name)
+    if output in ("json", "yaml"):
+        show_one(user | {"role_bindings": bindings}, USER_COLUMNS, output)
+        return
+    show([user], USER_COLUMNS, output, ["created_at"])
+    show(bindings, BINDING_COLUMNS, output)
+
+
+@user_app.command("create")
+def user_create(
+    name: str,
+    email: Annotated[str, typer.Option(help="Address for mail.")] = "",
+    output: Output = "table",
+) -> None:
+    """Create a user without roles and print a one-time password."""
+    user = client().request("POST", "users", {"username": name} | given(email=email))
+    show_one(user, ["username", "one_time_password", "id"], output)
+
+
+@user_app.command("set")
+def user_set(
+    name: UserName,
+    email: Annotated[str | None, typer.Option(help="Address for mail.")] = None,
+    active: Annotated[
+        bool | None,
+        typer.Option(
+            "--active/--inactive",
+            help="An inactive user cannot sign in; tokens and allocations end.",
+        ),
+    ] = None,
+    output: Output = "table",
+) -> None:
+    """Change a user. Options that are not given keep their values."""
+    api = client()
+    options = {"email": email, "is_active": active}
+    changes = {key: value for key, value in options.items() if value is not None}
+    show_one(api.request("PATCH", path_of(api, "users", name), changes), USER_COLUMNS, output)
+
+
+@user_app.command("reset-password")
+def user_reset_password(name: UserName) -> None:
+    """Print a new one-time password. All tokens of the user end."""
+    api = client()
+    response = api.request("POST", f"{path_of(api, 'users', name)}/reset-password")
+    typer.echo(response["one_time_password"])
+
+
+@user_app.command("delete")
+def user_delete(name: UserName, yes: Yes = False) -> None:
+    """Delete a user. Prefer `busbar user set NAME --inactive`, which keeps the history."""
+    api = client()
+    path = path_of(api, "users", name)
+    confirm_deletion(f"user {name}", "tokens, roles and the history of allocations", yes)
+    api.request("DELETE", path)
+
+
+@group_app.command("list")
+def group_list(output: Output = "table") -> None:
+    """List groups."""
+    show(client().items("groups"), ["name", "id"], output, ["created_at"])
+
+
+@group_app.command("create")
+def group_create(name: str) -> None:
+    """Create a group and print its id."""
+    typer.echo(client().request("POST", "groups", {"name": name})["id"])
+
+
+@group_app.command("rename")
+def group_rename(name: GroupName, new_name: str) -> None:
+    """Rename a group."""
+    api = client()
+    api.request("PATCH", path_of(api, "groups", name), {"name": new_name})
+
+
+@group_app.command("delete")
+def group_delete(name: GroupName, yes: Yes = False) -> None:
+    """Delete a group. Its members stay."""
+    api = client()
+    path = path_of(api, "groups", name)
+    confirm_deletion(f"group {name}", "its role bindings", yes)
+    api.request("DELETE", path)
+
+
+@group_app.command("members")
+def group_members(name: GroupName, output: Output = "table") -> None:
+    """List the users and groups in a group."""
+    api = client()
+    show(api.items(f"{path_of(api, 'groups', name)}/members"), ["user", "group", "id"], output)
+
+
+@group_app.command("add")
+def group_add(name: GroupName, user: UserOption = "", group: GroupOption = "") -> None:
+    """Add a user, or a group with its members."""
+    api = client()
+    api.request("POST", f"{path_of(api, 'groups', name)}/members", given(user=user, group=group))
+
+
+@group_app.command("remove")
+def group_remove(name: GroupName, user: UserOption = "", group: GroupOption = "") -> None:
+    """Remove a user or a group from a group."""
+    api = client()
+    path = f"{path_of(api, 'groups', name)}/members"
+    for member in api.items(path):
+        if (member["user"] or "", member["group"] or "") == (user, group):
+            api.request("DELETE", f"{path}/{member['id']}")
+            return
+    raise rest.ApiError(
+        f"{user or group or 'The empty name'} is not in {name}.", rest.EXIT_NOT_FOUND
+    )
+
+
+@role_app.command("list")
+def role_list(output: Output = "table") -> None:
+    """List the built-in and the added roles with their privileges."""
+    show(client().items("roles"), ["name", "built_in", "privileges"], output, ["id"])
+
+
+@role_app.command("create")
+def role_create(name: str, privilege: PrivilegeOption) -> None:
+    """Add a role and print its id."""
+    body = {"name": name, "privileges": privilege}
+    typer.echo(client().request("POST", "roles", body)["id"])
+
+
+@role_app.command("set")
+def role_set(name: RoleName, privilege: PrivilegeOption) -> None:
+    """Replace the privileges of a role."""
+    api = client()
+    api.request("PATCH", path_of(api, "roles", name), {"privileges": privilege})
+
+
+@role_app.command("delete")
+def role_delete(name: RoleName, yes: Yes = False) -> None:
+    """Delete a role. Fails while it is bound."""
+    api = client()
+    path = path_of(api, "roles", name)
+    confirm_deletion(f"role {name}", "its list of privileges", yes)
+    api.request("DELETE", path)
+
+
+@binding_app.command("list")
+def binding_list(
+    user: UserOption = "",
+    group: GroupOption = "",
+    project: ProjectOption = "",
+    department: DepartmentOption = "",
+    output: Output = "table",
+) -> None:
+    """List role bindings."""
+    filters = given(user=user, group=group, project=project, department=department)
+    show(client().items("role-bindings", **filters), BINDING_COLUMNS, output, ["created_at"])
+
+
+@binding_app.command("create")
+def binding_create(
+    role: RoleName,
+    user: UserOption = "",
+    group: GroupOption = "",
+    project: ProjectOption = "",
+    department: DepartmentOption = "",
+) -> None:
+    """Bind a role and print the id. Without project and department it holds everywhere."""
+    body = given(role=role, user=user, group=group, project=project, department=department)
+    typer.echo(client().request("POST", "role-bindings", body)["id"])
+
+
+@binding_app.command("delete")
+def binding_delete(binding_id: str, yes: Yes = False) -> None:
+    """End a role binding."""
+    confirm_deletion(f"role binding {binding_id}", "the privileges that it grants", yes)
+    client().request("DELETE", f"role-bindings/{binding_id}")

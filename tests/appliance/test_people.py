@@ -1,0 +1,285 @@
+"""Users, groups, roles and role bindings: who may do what, and who may change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from appliance.accounts.models import ApiToken, Department, Project, RoleBinding, User
+from appliance.accounts.services import login
+from appliance.allocations.models import Allocation
+from appliance.inventory.models import Node
+from tests.appliance.conftest import Cast, applied, body
+
+Clients = Callable[[User | None], Any]
+AddNode = Callable[..., Node]
+pytestmark = pytest.mark.django_db
+
+
+def post(client: Any, path: str, **content: object) -> Any:
+    return client.post(f"/api/v1/{path}", content, format="json")
+
+
+def create(client: Any, path: str, **content: object) -> dict[str, Any]:
+    response = post(client, path, **content)
+    assert response.status_code == 201, response.content
+    return dict(body(response))
+
+
+def status_of_allocation(client: Any, **content: object) -> int:
+    request = {"percent": 5, "allow_pending": True, **content}
+    return int(post(client, "allocations", **request).status_code)
+
+
+def test_new_user_signs_in_with_the_one_time_password(cast: Cast, client_of: Clients) -> None:
+    made = create(client_of(cast.admin), "users", username="Åsa Öberg", email="asa@example.org")
+    user = login(username="Åsa Öberg", password=made["one_time_password"])
+    assert user.must_change_password and user.password_expires_at is not None
+    assert post(client_of(cast.admin), "users", username="Åsa Öberg").status_code == 409
+    assert "one_time_password" not in str(body(client_of(cast.admin).get("/api/v1/users")))
+
+
+def test_reset_password_ends_all_tokens_of_the_user(cast: Cast, client_of: Clients) -> None:
+    alice = client_of(cast.alice)
+    assert alice.get("/api/v1/me").status_code == 200
+    reset = post(client_of(cast.admin), f"users/{cast.alice.pk}/reset-password")
+    assert alice.get("/api/v1/me").status_code == 401
+    assert not ApiToken.objects.filter(user=cast.alice).exists()
+    assert login(username="alice", password=body(reset)["one_time_password"]).must_change_password
+
+
+def test_inactive_user_is_refused_at_once(cast: Cast, client_of: Clients) -> None:
+    alice, admin = client_of(cast.alice), client_of(cast.admin)
+    assert alice.get("/api/v1/me").status_code == 200
+    path = f"/api/v1/users/{cast.alice.pk}"
+    assert admin.patch(path, {"is_active": False}, format="json").status_code == 200
+    assert alice.get("/api/v1/me").status_code == 401
+    assert admin.patch(path, {"is_active": True}, format="json").status_code == 200
+    assert alice.get("/api/v1/me").status_code == 200
+
+
+def test_user_with_allocations_is_not_deleted_until_they_end(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node, alice, admin = add_node(), client_of(cast.alice), client_of(cast.admin)
+    held = body(post(alice, "allocations", percent=5))
+    refused = admin.delete(f"/api/v1/users/{cast.alice.pk}")
+    assert refused.status_code == 409
+    assert [b["id"] for b in body(refused)["blockers"]] == [held["id"]]
+    applied(node)
+    alice.delete(f"/api/v1/allocations/{held['id']}")
+    applied(node)
+    assert Allocation.objects.get().state == "released"
+    assert admin.delete(f"/api/v1/users/{cast.alice.pk}").status_code == 204
+    assert alice.get("/api/v1/me").status_code == 401 and not Allocation.objects.exists()
+
+
+@pytest.mark.parametrize("way", ["binding", "inactive", "delete", "group", "role"])
+def test_last_administrator_stays(cast: Cast, client_of: Clients, way: str) -> None:
+    admin = client_of(cast.admin)
+    binding = RoleBinding.objects.get(user=cast.admin)
+    if way == "binding":
+        refused = admin.delete(f"/api/v1/role-bindings/{binding.pk}")
+    elif way == "inactive":
+        refused = admin.patch(f"/api/v1/users/{cast.admin.pk}", {"is_active": False}, format="json")
+    elif way == "delete":
+        refused = admin.delete(f"/api/v1/users/{cast.admin.pk}")
+    else:
+        group = create(admin, "groups", name="administrators")
+        member = create(admin, f"groups/{group['id']}/members", user="admin")
+        role = create(
+            admin, "roles", name="all", privileges=body(admin.get("/api/v1/me"))["privileges"]
+        )
+        bound = "all" if way == "role" else "administrator"
+        create(admin, "role-bindings", group="administrators", role=bound)
+        assert admin.delete(f"/api/v1/role-bindings/{binding.pk}").status_code == 204
+        refused = (
+            admin.patch(f"/api/v1/roles/{role['id']}", {"privileges": []}, format="json")
+            if way == "role"
+            else admin.delete(f"/api/v1/groups/{group['id']}/members/{member['id']}")
+        )
+    assert refused.status_code == 409, refused.content
+    assert admin.get("/api/v1/users").status_code == 200
+
+
+def test_administrator_ends_the_own_role_when_another_one_is_left(
+    cast: Cast, client_of: Clients
+) -> None:
+    admin = client_of(cast.admin)
+    create(admin, "role-bindings", user="olga", role="administrator")
+    binding = RoleBinding.objects.get(user=cast.admin)
+    assert admin.delete(f"/api/v1/role-bindings/{binding.pk}").status_code == 204
+    assert admin.get("/api/v1/users").status_code == 403
+    assert client_of(cast.olga).get("/api/v1/users").status_code == 200
+
+
+def test_project_administrator_manages_members_of_that_project_only(
+    cast: Cast, client_of: Clients
+) -> None:
+    ada, bob = client_of(cast.ada), client_of(cast.bob)
+    assert status_of_allocation(bob, project="elsewhere") == 403
+    binding = create(ada, "role-bindings", user="bob", role="user", project="elsewhere")
+    assert status_of_allocation(bob, project="elsewhere") == 202
+    for place in ({"project": "default"}, {}):
+        assert post(ada, "role-bindings", user="bob", role="viewer", **place).status_code == 403
+    assert {b["project"] for b in body(ada.get("/api/v1/role-bindings"))["items"]} == {"elsewhere"}
+    assert ada.delete(f"/api/v1/role-bindings/{binding['id']}").status_code == 204
+    assert status_of_allocation(bob, project="elsewhere") == 403
+    own = RoleBinding.objects.get(user=cast.alice)
+    assert ada.delete(f"/api/v1/role-bindings/{own.pk}").status_code == 404
+
+
+def test_no_user_grants_more_than_they_have(cast: Cast, client_of: Clients) -> None:
+    admin = client_of(cast.admin)
+    delegate = ["accounts.manage", "members.manage", "inventory.view"]
+    create(admin, "roles", name="delegate", privileges=delegate)
+    create(admin, "role-bindings", user="olga", role="delegate")
+    RoleBinding.objects.get(user=cast.olga, role="operator").delete()
+    olga = client_of(cast.olga)
+    for request in (
+        post(olga, "role-bindings", user="olga", role="administrator"),
+        post(olga, "role-bindings", user="olga", role="operator", project="default"),
+        post(olga, "roles", name="more", privileges=["fleet.enrol"]),
+        post(olga, f"users/{cast.admin.pk}/reset-password"),
+        olga.delete(f"/api/v1/users/{cast.admin.pk}"),
+        olga.patch(f"/api/v1/users/{cast.admin.pk}", {"is_active": False}, format="json"),
+    ):
+        assert request.status_code == 403, request.content
+    group = create(admin, "groups", name="administrators")
+    create(admin, "role-bindings", group="administrators", role="administrator")
+    assert post(olga, f"groups/{group['id']}/members", user="olga").status_code == 403
+    create(olga, "users", username="newcomer")
+    create(olga, "role-bindings", user="newcomer", role="delegate")
+
+
+def test_roles_of_groups_hold_for_members_of_their_groups(cast: Cast, client_of: Clients) -> None:
+    admin, charlie = client_of(cast.admin), client_of(cast.charlie)
+    outer, inner = (create(admin, "groups", name=name) for name in ("staff", "students"))
+    create(admin, f"groups/{outer['id']}/members", group="students")
+    member = create(admin, f"groups/{inner['id']}/members", user="charlie")
+    create(admin, "role-bindings", group="staff", role="user", project="default")
+    assert status_of_allocation(charlie, project="default") == 202
+    assert {"user": None, "group": "staff", "project": "default"}.items() <= body(
+        charlie.get("/api/v1/me")
+    )["roles"][-1].items()
+    path = f"/api/v1/groups/{inner['id']}/members/{member['id']}"
+    assert admin.delete(path).status_code == 204
+    assert status_of_allocation(charlie, project="default") == 403
+
+
+def test_groups_form_no_circle(cast: Cast, client_of: Clients) -> None:
+    admin = client_of(cast.admin)
+    ids = {name: create(admin, "groups", name=name)["id"] for name in ("a", "b", "c")}
+    create(admin, f"groups/{ids['a']}/members", group="b")
+    create(admin, f"groups/{ids['b']}/members", group="c")
+    for container, member in (("c", "a"), ("b", "a"), ("a", "a")):
+        refused = post(admin, f"groups/{ids[container]}/members", group=member)
+        assert refused.status_code == 409, (container, member)
+
+
+def test_role_in_a_department_holds_in_its_projects_only(cast: Cast, client_of: Clients) -> None:
+    admin, charlie = client_of(cast.admin), client_of(cast.charlie)
+    create(admin, "departments", name="science")
+    physics = create(admin, "projects", name="physics", department="science")
+    create(admin, "role-bindings", user="charlie", role="operator", department="science")
+    assert status_of_allocation(charlie, project="physics") == 202
+    assert status_of_allocation(charlie, project="default") == 403
+    assert post(charlie, "pools", name="mine").status_code == 403
+    path = f"/api/v1/projects/{physics['id']}"
+    assert admin.patch(path, {"department": ""}, format="json").status_code == 200
+    assert status_of_allocation(charlie, project="physics") == 403
+
+
+def test_added_role_grants_its_privileges_at_once(cast: Cast, client_of: Clients) -> None:
+    admin, alice = client_of(cast.admin), client_of(cast.alice)
+    role = create(admin, "roles", name="librarian", privileges=["inventory.manage"])
+    create(admin, "role-bindings", user="alice", role="librarian")
+    assert post(alice, "sites", name="oslo").status_code == 201
+    path = f"/api/v1/roles/{role['id']}"
+    assert admin.delete(path).status_code == 409
+    assert admin.patch(path, {"privileges": []}, format="json").status_code == 200
+    assert post(alice, "sites", name="bergen").status_code == 403
+    assert post(admin, "roles", name="user", privileges=[]).status_code == 409
+    unknown = post(admin, "roles", name="x", privileges=["inventory.mange"])
+    assert unknown.status_code == 400
+
+
+def test_equal_binding_is_made_once(cast: Cast, client_of: Clients) -> None:
+    admin = client_of(cast.admin)
+    request = {"user": "bob", "role": "viewer"}
+    assert create(admin, "role-bindings", **request) == create(admin, "role-bindings", **request)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"role": "viewer"},
+        {"role": "viewer", "user": "bob", "group": "g"},
+        {"role": "viewer", "user": "bob", "project": "default", "department": "d"},
+        {"role": "vewer", "user": "bob"},
+        {"role": "viewer", "user": "nobody"},
+    ],
+)
+def test_invalid_binding_is_refused(
+    cast: Cast, client_of: Clients, request_: dict[str, str]
+) -> None:
+    response = post(client_of(cast.admin), "role-bindings", **request_)
+    assert response.status_code in (400, 404)
+
+
+def test_project_is_renamed_and_deleted(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    add_node()
+    admin, charlie = client_of(cast.admin), client_of(cast.charlie)
+    project = Project.objects.get(name="elsewhere")
+    path = f"/api/v1/projects/{project.pk}"
+    assert admin.patch(path, {"name": "default"}, format="json").status_code == 409
+    assert body(admin.patch(path, {"name": "there"}, format="json"))["name"] == "there"
+    held = body(post(charlie, "allocations", percent=5, project="there"))
+    create(
+        admin,
+        "reservations",
+        name="course",
+        pool="default",
+        project="there",
+        gpu_count=1,
+        starts_at="2099-01-01T08:00:00Z",
+        ends_at="2099-01-01T10:00:00Z",
+    )
+    create(admin, "pools", name="own", projects=["there"])
+    create(admin, "quotas", subject_kind="project", subject="there", quota_gpus=1)
+    refused = admin.delete(path)
+    assert refused.status_code == 409
+    blockers = body(refused)["blockers"]
+    assert {b["kind"] for b in blockers} == {"allocation", "reservation", "pool"}
+    assert held["id"] in [b["id"] for b in blockers]
+    Allocation.objects.update(state="released")
+    Allocation.objects.get().partitions.all().delete()
+    for kind in ("reservations", "pools"):
+        for blocker in blockers:
+            if f"{blocker['kind']}s" == kind:
+                assert admin.delete(f"/api/v1/{kind}/{blocker['id']}").status_code == 204
+    assert admin.delete(path).status_code == 204
+    assert not body(admin.get("/api/v1/quotas"))["items"]
+    assert not RoleBinding.objects.filter(user=cast.charlie).exists()
+
+
+def test_default_project_is_neither_renamed_nor_deleted(cast: Cast, client_of: Clients) -> None:
+    admin, project = client_of(cast.admin), Project.objects.get(name="default")
+    path = f"/api/v1/projects/{project.pk}"
+    assert admin.patch(path, {"name": "other"}, format="json").status_code == 409
+    assert admin.delete(path).status_code == 409
+
+
+def test_department_with_projects_is_not_deleted(cast: Cast, client_of: Clients) -> None:
+    admin = client_of(cast.admin)
+    department = create(admin, "departments", name="science")
+    project = create(admin, "projects", name="physics", department="science")
+    path = f"/api/v1/departments/{department['id']}"
+    assert body(admin.patch(path, {"name": "arts"}, format="json"))["name"] == "arts"
+    refused = admin.delete(path)
+    assert [b["name"] for b in body(refused)["blockers"]] == ["physics"]
+    moved = f"/api/v1/projects/{project['id']}"
+    assert admin.patch(moved, {"department": ""}, format="json").status_code == 200
+    assert admin.delete(path).status_code == 204 and not Department.objects.exists()
