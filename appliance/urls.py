@@ -9,6 +9,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from appliance.accounts import group_views as groups
 from appliance.accounts import project_views as projects
 from appliance.accounts import role_views as roles
+from appliance.accounts import token_views as tokens
 from appliance.accounts import user_views as users
 from appliance.accounts import views as accounts
 from appliance.activity import views as activity
@@ -158,6 +159,8 @@ urlpatterns = [
     path(api + "groups/<uuid:group_id>", groups.GroupView.as_view()),
     path(api + "groups/<uuid:group_id>/members", groups.GroupMemberListView.as_view()),
     path(api + "groups/<uuid:group_id>/members/<uuid:member_id>", groups.GroupMemberView.as_view()),
+    path(api + "tokens", tokens.ApiTokenListView.as_view()),
+    path(api + "tokens/<uuid:token_id>", tokens.ApiTokenView.as_view()),
     path(api + "roles", roles.RoleListView.as_view()),
     path(api + "roles/<uuid:role_id>", roles.RoleView.as_view()),
     path(api + "role-bindings", roles.RoleBindingListView.as_view()),

@@ -38,6 +38,10 @@ class UserSerializer(RowSerializer[User]):
     name = serializers.CharField(source="username", read_only=True, help_text="The same name.")
     created_at = serializers.DateTimeField(source="date_joined", read_only=True)
 
+    is_service = serializers.SerializerMethodField(
+        help_text="The account is of a program: it has no password, only tokens."
+    )
+
     class Meta:
         model = User
         fields: tuple[str, ...] = (
@@ -46,10 +50,14 @@ class UserSerializer(RowSerializer[User]):
             "name",
             "email",
             "is_active",
+            "is_service",
             "must_change_password",
             "version",
             "created_at",
         )
+
+    def get_is_service(self, user: User) -> bool:
+        return not user.has_usable_password()
 
 
 class OneTimePasswordSerializer(serializers.Serializer[dict[str, str]]):
@@ -61,7 +69,9 @@ class OneTimePasswordSerializer(serializers.Serializer[dict[str, str]]):
 class NewUserSerializer(UserSerializer):
     one_time_password = serializers.CharField(
         read_only=True,
-        help_text="Valid for 24 hours and for one login, which replaces it. Returned only once.",
+        allow_null=True,
+        help_text="Valid for 24 hours and for one login, which replaces it. Returned only once. "
+        "Null for a service account.",
     )
 
     class Meta(UserSerializer.Meta):
@@ -80,6 +90,11 @@ class UserRequestSerializer(RequestSerializer[dict[str, Any]]):
     username = NameField(max_length=150)
     email = serializers.EmailField(max_length=254, required=False, allow_blank=True)
 
+    is_service = StrictBooleanField(
+        required=False,
+        help_text="Create a service account: without a password, for tokens of programs.",
+    )
+
 
 class UserListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "accounts.manage", "POST": "accounts.manage"}
@@ -95,10 +110,10 @@ class UserListView(ApplianceView):
 
     @extend_schema(request=UserRequestSerializer, responses={201: NewUserSerializer})
     def post(self, request: Request) -> Response:
-        """Create a user without roles, with a one-time password."""
+        """Create a user without roles: a person with a one-time password, or a service account."""
         form = UserRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        values = {"email": "", **form.validated_data}
+        values = {"email": "", "is_service": False, **form.validated_data}
         user, password = users.user_create(**values)
         content = serialize(UserSerializer, user) | {"one_time_password": password}
         return Response(content, status=201)

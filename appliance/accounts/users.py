@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.contrib.auth.hashers import is_password_usable, make_password
 from django.db import IntegrityError, transaction
 
 from appliance.accounts.delegation import require_administrator, require_authority_over
@@ -19,26 +20,29 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
 
 
-def user_create(*, username: str, email: str) -> tuple[User, str]:
-    """Create a user without roles. Returns the user and a one-time password.
+def user_create(*, username: str, email: str, is_service: bool) -> tuple[User, str | None]:
+    """Create a user without roles. Returns the user and a one-time password, None for a service.
 
     Hashing blocks for about 0.1 s, outside the transaction. Raises ApplianceError CONFLICT if
     the name is taken.
     """
+    if is_service:
+        return insert_user(username=username, email=email, encoded=make_password(None)), None
     password, encoded = new_one_time_password()
     return insert_user(username=username, email=email, encoded=encoded), password
 
 
 @write_transaction
 def insert_user(*, username: str, email: str, encoded: str) -> User:
+    is_person = is_password_usable(encoded)
     try:
         with transaction.atomic():
             return User.objects.create(
                 username=username,
                 email=email,
                 password=encoded,
-                must_change_password=True,
-                password_expires_at=one_time_password_end(),
+                must_change_password=is_person,
+                password_expires_at=one_time_password_end() if is_person else None,
             )
     except IntegrityError:
         raise taken("User", username) from None
@@ -61,10 +65,15 @@ def user_update(*, user_id: UUID, actor: User, **columns: object) -> User:
 def reset_password(*, user_id: UUID, actor: User) -> str:
     """Set a one-time password and return it. The tokens of the user end.
 
-    Raises ApplianceError DENIED if the user has privileges that the actor lacks.
+    Raises ApplianceError DENIED if the user has privileges that the actor lacks, CONFLICT for a
+    service account.
     """
     user = User.objects.get(pk=user_id)
     require_authority_over(actor, user)
+    if not user.has_usable_password():
+        raise ApplianceError(
+            Code.CONFLICT, f"{user.username} is a service account, which has tokens only."
+        )
     password, encoded = new_one_time_password()
     store_password(user=user, encoded=encoded, expires_at=one_time_password_end())
     return password

@@ -103,6 +103,32 @@ def save_context(context: Context, path: Path | None = None) -> Path:
 
 
 def load_context() -> Context:
+    """Return the context of BUSBAR_TOKEN, BUSBAR_URL and BUSBAR_CA, or else the stored one."""
+    return environment_context() or stored_context()
+
+
+def environment_context() -> Context | None:
+    """Return the context that the environment names, or None without BUSBAR_TOKEN.
+
+    Raises ApiError if URL or CA is missing.
+    """
+    token, url = os.environ.get("BUSBAR_TOKEN"), os.environ.get("BUSBAR_URL", "").rstrip("/")
+    if not token:
+        return None
+    ca_path = os.environ.get("BUSBAR_CA", "")
+    if not url.startswith("https://") or not ca_path:
+        raise ApiError(
+            "With BUSBAR_TOKEN set BUSBAR_URL to https://ADDRESS:8443, and BUSBAR_CA to a file "
+            "with the appliance's CA certificate.",
+            EXIT_USAGE,
+        )
+    try:
+        return Context(url, token, Path(ca_path).read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ApiError(f"Cannot read BUSBAR_CA, {ca_path}: {error}.", EXIT_USAGE) from None
+
+
+def stored_context() -> Context:
     path = context_path()
     try:
         content = json.loads(path.read_text())
@@ -117,7 +143,7 @@ def load_context() -> Context:
 def store_authorities(context: Context) -> None:
     """Store the CAs of the context, if the stored context is of the same appliance and token."""
     with contextlib.suppress(ApiError):
-        stored = load_context()
+        stored = stored_context()
         if (stored.url, stored.token) == (context.url, context.token):
             save_context(replace(stored, ca_pem=context.ca_pem))
 
@@ -157,7 +183,7 @@ def split_certificates(pem: str) -> dict[str, str]:
 def known_device(url: str) -> str:
     """Return the device cookie of an earlier login at this appliance; empty without one."""
     try:
-        context = load_context()
+        context = stored_context()
     except ApiError:
         return ""
     return context.device if context.url == url else ""

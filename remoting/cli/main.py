@@ -21,6 +21,7 @@ from remoting.cli import (
     rotation_commands,
     run_command,
     site_commands,
+    token_commands,
 )
 from remoting.cli import api as rest
 from remoting.cli.amounts import MemorySize, WaitOption, parse_duration, parse_whole_seconds
@@ -39,6 +40,7 @@ APPS = {
     "site": site_commands.site_app,
     "allocation": allocation_app,
     "task": activity_commands.task_app,
+    "token": token_commands.token_app,
     **rotation_commands.APPS,
     **pool_commands.APPS,
     **project_commands.APPS,
@@ -53,6 +55,7 @@ for command in (
     activity_commands.time_to_gpu,
     apply_command.apply,
     node_commands.capacity,
+    token_commands.logout,
 ):
     app.command()(command)
 
@@ -75,6 +78,10 @@ def login(
         str,
         typer.Option(help="SHA-256 fingerprint of the appliance's CA. Prompts if not given."),
     ] = "",
+    token_stdin: Annotated[
+        bool,
+        typer.Option("--token-stdin", help="Read an API token from standard input. Asks nothing."),
+    ] = False,
 ) -> None:
     """Sign in. Stores the URL, the CA and a token in a private file."""
     # The CA is fetched without verification and then compared with the fingerprint.
@@ -87,6 +94,11 @@ def login(
             "No credentials were sent.",
             rest.EXIT_DENIED,
         )
+    if token_stdin:
+        if not ca_sha256:
+            raise rest.ApiError("--token-stdin needs --ca-sha256.", rest.EXIT_USAGE)
+        store_token(rest.Context(url, sys.stdin.readline().strip(), pem))
+        return
     if not ca_sha256:
         typer.confirm(
             f"SHA-256 fingerprint of the appliance's CA:\n  {fingerprint}\nTrust this CA?",
@@ -102,6 +114,12 @@ def login(
         response = anonymous.request("POST", "login", body)
     path = rest.save_context(rest.Context(url, response["token"], pem, anonymous.device))
     typer.echo(f"Signed in. Credentials stored in {path}")
+
+
+def store_token(context: rest.Context) -> None:
+    """Store a token after the appliance has accepted it."""
+    name = rest.Api(context).request("GET", "me")["username"]
+    typer.echo(f"Signed in as {name}. Credentials stored in {rest.save_context(context)}")
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

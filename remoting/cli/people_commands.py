@@ -30,7 +30,7 @@ DepartmentOption = Annotated[str, typer.Option(help="Name of a department.")]
 PrivilegeOption = Annotated[
     list[str], typer.Option("--privilege", help="Name of a privilege. Can be repeated.")
 ]
-USER_COLUMNS = ["username", "email", "is_active", "must_change_password", "id"]
+USER_COLUMNS = ["username", "email", "is_active", "is_service", "must_change_password", "id"]
 BINDING_COLUMNS = ["role", "user", "group", "project", "department", "id"]
 
 
@@ -66,10 +66,14 @@ def user_show(name: UserName, output: Output = "table") -> None:
 def user_create(
     name: str,
     email: Annotated[str, typer.Option(help="Address for mail.")] = "",
+    service: Annotated[
+        bool, typer.Option("--service", help="A service account: without a password.")
+    ] = False,
     output: Output = "table",
 ) -> None:
     """Create a user without roles and print a one-time password."""
-    user = client().request("POST", "users", {"username": name} | given(email=email))
+    body = {"username": name, "is_service": service} | given(email=email)
+    user = client().request("POST", "users", body)
     show_one(user, ["username", "one_time_password", "id"], output)
 
 

@@ -22,6 +22,7 @@ from django.urls import URLPattern, get_resolver
 from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 
+from appliance.accounts import services
 from appliance.accounts.models import (
     CustomRole,
     Department,
@@ -172,6 +173,7 @@ def create_object(kind: str, cast: Cast, client_of: Clients, node: Node) -> obje
         "user_id": lambda: User.objects.get_or_create(username="dora")[0].pk,
         "group_id": lambda: Group.objects.get_or_create(name="students")[0].pk,
         "member_id": lambda: create_member().pk,
+        "token_id": lambda: services.token_create(user=cast.alice, name="ci")[0].pk,
         "role_id": lambda: CustomRole.objects.get_or_create(name="reader")[0].pk,
         "binding_id": lambda: RoleBinding.objects.get(user=cast.alice).pk,
     }

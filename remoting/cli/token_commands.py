@@ -1,0 +1,66 @@
+"""The commands `busbar token` and `busbar logout`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from remoting.cli import api as rest
+from remoting.cli.amounts import parse_whole_seconds
+from remoting.cli.output import Output, client, show, show_one
+
+token_app = typer.Typer(no_args_is_help=True, help="Manage API tokens of programs.")
+COLUMNS = ["name", "user", "expires_at", "created_at", "id"]
+
+
+@token_app.command("list")
+def token_list(
+    user: Annotated[str, typer.Option(help="Name of a user.")] = "", output: Output = "table"
+) -> None:
+    """List your tokens, also those of logins; for administrators those of all users."""
+    show(client().items("tokens", **({"user": user} if user else {})), COLUMNS, output)
+
+
+@token_app.command("create")
+def token_create(
+    name: Annotated[str, typer.Argument(help="What uses the token, for example ci.")],
+    user: Annotated[str, typer.Option(help="Name of a service account; else it is yours.")] = "",
+    lifetime: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_whole_seconds,
+            metavar="DURATION",
+            help="Time until the token ends, for example 30d. Default: 90d.",
+        ),
+    ] = None,
+    output: Output = "table",
+) -> None:
+    """Create a token and print it. It is shown only once."""
+    body = {"name": name} | ({"user": user} if user else {})
+    seconds = {"lifetime_seconds": lifetime} if lifetime is not None else {}
+    response = client().request("POST", "tokens", {**body, **seconds})
+    if output == "table":
+        typer.echo(response["token"])
+    else:
+        show_one(response, COLUMNS, output)
+
+
+@token_app.command("revoke")
+def token_revoke(token_id: str) -> None:
+    """Revoke a token."""
+    client().request("DELETE", f"tokens/{token_id}")
+
+
+def logout() -> None:
+    """Sign out: revoke the stored token and delete the stored credentials."""
+    context = rest.stored_context()
+    try:
+        rest.Api(context).request("DELETE", "browser-login")
+    except rest.ApplianceUnreachable:
+        raise
+    except rest.ApiError as error:
+        if error.code != "unauthenticated":
+            raise
+    rest.context_path().unlink(missing_ok=True)
+    typer.echo(f"Signed out of {context.url}.")

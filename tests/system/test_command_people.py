@@ -1,0 +1,70 @@
+"""Users, groups, roles and tokens by the command alone, and what each account may do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.supervisor import ROOT
+from tests.system.conftest import DEMO, Pool
+
+pytestmark = pytest.mark.system
+
+
+def busbar(
+    environment: dict[str, str], *arguments: str, text: str = "", expected: int = 0
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "remoting.cli.main", *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == expected, (arguments, done.stdout, done.stderr)
+    return done
+
+
+def test_service_account_of_a_department_runs_programs_in_its_projects_only(
+    pool: Pool, tmp_path: Path
+) -> None:
+    admin = {"BUSBAR_CONTEXT": str(pool.context)}
+    ca = tmp_path / "ca.pem"
+    ca.write_text((pool.stack.appliance_data / "ca.pem").read_text())
+    for line in (
+        "department create science",
+        "project create physics --department science",
+        "project create arts",
+        "group create programs",
+        "user create ci --service",
+        "group add programs --user ci",
+        "role-binding create user --group programs --department science",
+    ):
+        busbar(admin, *line.split())
+    token = busbar(admin, "token", "create", "pipeline", "--user", "ci").stdout.strip()
+    ci = {"BUSBAR_TOKEN": token, "BUSBAR_URL": pool.stack.url, "BUSBAR_CA": str(ca)}
+    assert json.loads(busbar(ci, "whoami", "-o", "json").stdout)["username"] == "ci"
+    run = ("run", "-m", "256MiB", "--lifetime", "10m", "--project")
+    assert "are correct" in busbar(ci, *run, "physics", "--", DEMO, "add").stdout
+    busbar(ci, *run, "arts", "--", DEMO, "add", expected=5)
+    busbar(ci, "user", "list", expected=5)
+    busbar(admin, "project", "delete", "physics", expected=2)  # no terminal to confirm
+    login = ("login", pool.stack.url, "--ca-sha256", pool.stack.ca_fingerprint(), "--token-stdin")
+    own = {"BUSBAR_CONTEXT": str(tmp_path / "context.json")}
+    busbar(own, *login, text="bb_wrong.token\n", expected=5)
+    assert "Signed in as ci" in busbar(own, *login, text=token + "\n").stdout
+    busbar(own, "logout")
+    assert not (tmp_path / "context.json").exists()
+    busbar(ci, "whoami", expected=5)
+    busbar(admin, "user", "set", "ci", "--inactive")
+    pool.settle()
+    busbar(admin, "user", "delete", "ci", "--yes")
+    busbar(admin, "project", "delete", "physics", "--yes")
+    busbar(admin, "department", "delete", "science", "--yes")
