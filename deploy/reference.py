@@ -62,6 +62,7 @@ def cli_page() -> str:
             ("4", "conflict with the state of an object"),
             ("5", "not signed in, or permission denied"),
             ("6", "timeout"),
+            ("126", "`busbar run`: program cannot be executed"),
             ("127", "`busbar run`: program not found"),
             ("other", "`busbar run`: the program's exit code, or 128 + signal"),
         ],

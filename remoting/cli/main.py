@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from nodes.top_level import exit_status_of
+from nodes.version import AGENT_VERSION
 from remoting.cli import (
     activity_commands,
     apply_command,
@@ -32,6 +33,7 @@ app = typer.Typer(
     add_completion=True,
     help="Busbar pools NVIDIA GPUs over the network.",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 allocation_app = typer.Typer(no_args_is_help=True, help="List, show and release allocations.")
 APPS = {
@@ -60,10 +62,22 @@ for command in (
     app.command()(command)
 
 
+def print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"busbar {AGENT_VERSION}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     show_api: Annotated[
         bool, typer.Option("--show-api", help="Print each request to stderr as a curl command.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Pool NVIDIA GPUs over the network."""

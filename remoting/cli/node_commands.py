@@ -11,6 +11,7 @@ from remoting.cli import add_command
 from remoting.cli import api as rest
 from remoting.cli.amounts import parse_duration
 from remoting.cli.completion import complete_names
+from remoting.cli.confirmation import Yes, confirm_deletion
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
 node_app = typer.Typer(no_args_is_help=True, help="Manage nodes: servers with GPUs.")
@@ -104,10 +105,13 @@ def node_add(
 
 
 @node_app.command("remove")
-def node_remove(name: NodeName) -> None:
+def node_remove(name: NodeName, yes: Yes = False) -> None:
     """Remove a node from the inventory. Fails while allocations use it."""
     api = client()
-    api.request("DELETE", f"nodes/{api.find_by_name('nodes', name)['id']}")
+    path = f"nodes/{api.find_by_name('nodes', name)['id']}"
+    gpus = sum(row["node"] == name for row in api.items("gpus"))
+    confirm_deletion(f"node {name}", f"its certificates, labels, notes and {gpus} GPUs", yes)
+    api.request("DELETE", path)
     typer.echo(
         f"Node {name} removed. Uninstall the agent there: sudo /opt/busbar/busbar-node remove"
     )

@@ -9,6 +9,7 @@ import typer
 from remoting.cli import api as rest
 from remoting.cli.amounts import parse_whole_seconds
 from remoting.cli.completion import complete_names
+from remoting.cli.confirmation import Yes, confirm_deletion
 from remoting.cli.output import Output, client, show, show_one
 
 pool_app = typer.Typer(
@@ -179,10 +180,13 @@ def pool_set(
 
 
 @pool_app.command("delete")
-def pool_delete(name: PoolName) -> None:
+def pool_delete(name: PoolName, yes: Yes = False) -> None:
     """Delete a pool. Fails while it contains GPUs or allocations use it."""
     api = client()
-    api.request("DELETE", f"pools/{api.find_by_name('pools', name)['id']}")
+    path = f"pools/{api.find_by_name('pools', name)['id']}"
+    reservations = sum(row["pool"] == name for row in api.items("reservations"))
+    confirm_deletion(f"pool {name}", f"its settings and {reservations} reservations", yes)
+    api.request("DELETE", path)
 
 
 @pool_app.command("defragment")
@@ -247,12 +251,14 @@ def quota_set(
 @quota_app.command("delete")
 def quota_delete(
     subject: Annotated[str, typer.Argument(help="user/NAME, project/NAME or department/NAME.")],
+    yes: Yes = False,
 ) -> None:
     """Delete a quota."""
     kind, _, name = subject.partition("/")
     api = client()
     for q in api.items("quotas"):
         if (q["subject_kind"], q["subject"]) == (kind, name):
+            confirm_deletion(f"the quota of {subject}", "its guarantee and limit", yes)
             api.request("DELETE", f"quotas/{q['id']}")
             return
     raise rest.ApiError(
@@ -303,6 +309,7 @@ def reservation_create(
 
 
 @reservation_app.command("delete")
-def reservation_delete(reservation_id: str) -> None:
+def reservation_delete(reservation_id: str, yes: Yes = False) -> None:
     """Delete a reservation."""
+    confirm_deletion(f"reservation {reservation_id}", "the GPUs that it keeps", yes)
     client().request("DELETE", f"reservations/{reservation_id}")

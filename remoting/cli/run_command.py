@@ -186,8 +186,7 @@ def run(
 
     Without `allocation_id`, creates an allocation from `request` and releases it at the end.
     """
-    if shutil.which(command[0]) is None:
-        raise ApiError(f"Program not found: {command[0]}", 127)
+    check_program(command[0])
     with signals_blocked():
         if allocation_id:
             allocation = api.request("GET", f"allocations/{allocation_id}")
@@ -198,6 +197,15 @@ def run(
             return run_on_allocation(api, allocation, command, timeout_seconds)
         finally:
             release(api, allocation["id"])
+
+
+def check_program(name: str) -> None:
+    """Raise ApiError with the exit code of a shell if the program cannot be executed."""
+    if shutil.which(name) is not None:
+        return
+    if "/" in name and Path(name).exists():
+        raise ApiError(f"Program cannot be executed: {name}. Is its mode executable?", 126)
+    raise ApiError(f"Program not found: {name}", 127)
 
 
 def run_on_allocation(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from remoting.cli.completion import complete_names
+from remoting.cli.confirmation import Yes, confirm_deletion
 from remoting.cli.output import Output, client, show, show_one
 
 site_app = typer.Typer(
@@ -46,7 +47,9 @@ def site_set(
 
 
 @site_app.command("delete")
-def site_delete(name: SiteName) -> None:
+def site_delete(name: SiteName, yes: Yes = False) -> None:
     """Delete a site. Fails while nodes are assigned to it."""
     api = client()
-    api.request("DELETE", f"sites/{api.find_by_name('sites', name)['id']}")
+    path = f"sites/{api.find_by_name('sites', name)['id']}"
+    confirm_deletion(f"site {name}", "its notes", yes)
+    api.request("DELETE", path)

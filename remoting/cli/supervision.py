@@ -68,7 +68,10 @@ def supervise(command: list[str], env: dict[str, str], end_reason: Callable[[], 
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         end_with_parent()
 
-    process = subprocess.Popen(command, env=env, preexec_fn=prepare)
+    try:
+        process = subprocess.Popen(command, env=env, preexec_fn=prepare)
+    except OSError as error:  # such as a script without its interpreter
+        raise ApiError(f"Program cannot be executed: {command[0]}: {error.strerror}", 126) from None
     told = False
     while (code := process.poll()) is None:
         received = signal.sigtimedwait(FORWARDED | {signal.SIGCHLD}, POLL_SECONDS)

@@ -131,7 +131,7 @@ def test_pools_and_quotas_are_created_and_changed(pool: Pool) -> None:
     assert "is not queued" in busbar(pool.context, "explain", allocations[0]["id"]).stdout
     for arguments in (
         ("pool", "set", "default", "--fallback", "default"),
-        ("quota", "delete", "project/default"),
+        ("quota", "delete", "project/default", "--yes"),
     ):
         assert busbar(pool.context, *arguments).returncode == 0
 

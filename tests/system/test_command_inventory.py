@@ -82,7 +82,7 @@ def test_apply_is_idempotent(pool: Pool, tmp_path: Path) -> None:
         ]
         == 600
     )
-    assert busbar(pool.context, "pool", "delete", "applied").returncode == 0
+    assert busbar(pool.context, "pool", "delete", "applied", "--yes").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_labels_and_pools_of_nodes_and_gpus_can_be_changed(pool: Pool) -> None:
     assert busbar(pool.context, "pool", "create", "aside").returncode == 0
     assert run_json(pool, "gpu", "move", gpu, "aside")["pool"] == "aside"
     assert [g["index"] for g in run_json(pool, "gpu", "list", "--pool", "aside")] == [0]
-    assert busbar(pool.context, "pool", "delete", "aside").returncode == 4
+    assert busbar(pool.context, "pool", "delete", "aside", "--yes").returncode == 4
     assert run_json(pool, "gpu", "move", gpu, "default")["pool"] == "default"
-    assert busbar(pool.context, "pool", "delete", "aside").returncode == 0
+    assert busbar(pool.context, "pool", "delete", "aside", "--yes").returncode == 0
     assert busbar(pool.context, "gpu", "show", f"{node}/99").returncode == 3
 
 
@@ -176,7 +176,7 @@ def test_node_is_assigned_to_site_and_has_notes(pool: Pool) -> None:
         run_json(pool, "node", "set", name, "--site", "oslo", "--notes", "new fans")["site"]
         == "oslo"
     )
-    refused = busbar(pool.context, "site", "delete", "oslo")
+    refused = busbar(pool.context, "site", "delete", "oslo", "--yes")
     assert refused.returncode == 4 and "Move them to another site first" in refused.stderr
     assert (
         run_json(pool, "site", "set", "oslo", "--name", "bergen")["name"] == "bergen"
@@ -184,7 +184,7 @@ def test_node_is_assigned_to_site_and_has_notes(pool: Pool) -> None:
     )
     assert busbar(pool.context, "capacity", "--by", "site").stdout.count("bergen") == 1
     busbar(pool.context, "node", "set", name, "--site", "")
-    assert busbar(pool.context, "site", "delete", "bergen").returncode == 0
+    assert busbar(pool.context, "site", "delete", "bergen", "--yes").returncode == 0
     assert run_json(pool, "gpu", "note", f"{name}/0", "rattles")["notes"] == "rattles"
 
 
