@@ -16,6 +16,7 @@ from appliance.accounts import projects
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Department, Project, User
 from appliance.accounts.permissions import projects_with
+from appliance.accounts.places import register_place
 from appliance.api.fields import NameField
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.pagination import CursorPagination
@@ -174,3 +175,10 @@ class DepartmentView(ApplianceView):
         check_version(get_object_or_404(Department, pk=department_id), request)
         projects.department_delete(department_id=department_id)
         return Response(status=204)
+
+
+def project_of_project(viewer: User, project_id: UUID) -> UUID:
+    return get_object_or_404(visible_projects(viewer), pk=project_id).pk
+
+
+register_place("projects", project_of_project)

@@ -6,11 +6,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
+from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.models import User
+from appliance.accounts.places import register_place
 from appliance.activity.feed import hub
 from appliance.activity.idempotency import idempotent
 from appliance.allocations import leases, services
@@ -175,3 +178,11 @@ def allocation_rows(
 
 
 hub.register("allocation", allocation_rows)
+
+
+def project_of_allocation(viewer: User, allocation_id: UUID) -> UUID:
+    rows = Allocation.objects.visible_to(viewer)
+    return get_object_or_404(rows, pk=allocation_id).project_id
+
+
+register_place("allocations", project_of_allocation)

@@ -12,6 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.models import User
+from appliance.accounts.places import register_place
 from appliance.activity.feed import hub
 from appliance.api.filters import (
     Filter,
@@ -136,3 +138,10 @@ def node_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mappin
 
 
 hub.register("node", node_rows)
+
+
+def project_of_node(viewer: User, node_id: UUID) -> None:
+    get_object_or_404(Node.objects.visible_to(viewer), pk=node_id)
+
+
+register_place("nodes", project_of_node)

@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import projects_with
+from appliance.accounts.places import register_place
 from appliance.activity.idempotency import idempotent
 from appliance.api.fields import LineField, NameField
 from appliance.api.filters import reject_unknown_parameters
@@ -211,3 +212,10 @@ class PoolView(ApplianceView):
         check_version(pool, request)
         services.delete_pool(pool=pool, actor=request_user(request).username)
         return Response(status=204)
+
+
+def project_of_pool(viewer: User, pool_id: UUID) -> None:
+    get_object_or_404(Pool.objects.visible_to(viewer), pk=pool_id)
+
+
+register_place("pools", project_of_pool)

@@ -371,6 +371,27 @@ def whoami(output: Output = "table") -> None:
 
 
 @app.command()
+def access(
+    user: Annotated[str, typer.Option(help="Name of a user; else yours.")] = "",
+    place: Annotated[
+        str,
+        typer.Option("--object", help="KIND/ID, for example projects/ID; else the appliance."),
+    ] = "",
+    output: Output = "table",
+) -> None:
+    """Show what a user may do, and through which role bindings."""
+    query = ({"user": user} if user else {}) | ({"object": place} if place else {})
+    response = client().request("GET", "access", None, **query)
+    if not print_structured(response, output):
+        rows = [
+            {"privilege": p["name"]} | {**binding, "id": None}
+            for p in response["privileges"]
+            for binding in p["bindings"]
+        ]
+        show(rows, ["privilege", "role", "user", "group", "project", "department"], output)
+
+
+@app.command()
 def status(output: Output = "table") -> None:
     """Show appliance status."""
     response = client().request("GET", "appliance")

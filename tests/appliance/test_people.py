@@ -283,3 +283,44 @@ def test_department_with_projects_is_not_deleted(cast: Cast, client_of: Clients)
     moved = f"/api/v1/projects/{project['id']}"
     assert admin.patch(moved, {"department": ""}, format="json").status_code == 200
     assert admin.delete(path).status_code == 204 and not Department.objects.exists()
+
+
+def access(client: Any, **query: str) -> Any:
+    return client.get("/api/v1/access", query)
+
+
+def test_access_names_the_bindings_that_grant_each_privilege(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    node, admin = add_node(), client_of(cast.admin)
+    create(admin, "departments", name="science")
+    physics = create(admin, "projects", name="physics", department="science")
+    group = create(admin, "groups", name="students")
+    create(admin, f"groups/{group['id']}/members", user="charlie")
+    create(admin, "role-bindings", group="students", role="operator", department="science")
+    found = body(access(admin, user="charlie", object=f"projects/{physics['id']}"))
+    sources = {p["name"]: p["bindings"] for p in found["privileges"]}
+    assert {"role": "operator", "group": "students", "department": "science"}.items() <= sources[
+        "allocations.manage"
+    ][0].items()
+    assert "pools.manage" not in sources
+    for place in ("", f"nodes/{node.pk}"):
+        assert not body(access(admin, user="charlie", object=place))["privileges"]
+    own = body(access(client_of(cast.charlie), object=f"projects/{physics['id']}"))
+    assert own["privileges"] == found["privileges"]
+
+
+def test_access_of_others_is_shown_to_those_who_manage_them(
+    cast: Cast, client_of: Clients, add_node: AddNode
+) -> None:
+    add_node()
+    elsewhere, default = (Project.objects.get(name=n).pk for n in ("elsewhere", "default"))
+    held = body(post(client_of(cast.alice), "allocations", percent=5))
+    ada = client_of(cast.ada)
+    assert access(ada, user="charlie", object=f"projects/{elsewhere}").status_code == 200
+    assert access(ada, user="charlie").status_code == 403
+    for place in (f"projects/{default}", f"allocations/{held['id']}"):
+        assert access(ada, user="charlie", object=place).status_code == 404
+    assert access(client_of(cast.bob), user="alice").status_code == 403
+    for place in ("projects", "projects/x", "colours/1"):
+        assert access(ada, object=place).status_code == 400
