@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 
 from nodes.launcher_control import Grant, Grants, Partition
+from nodes.launcher_layouts import TicketKey
 from nodes.protocol import fleet_pb2
 
 
@@ -20,7 +21,7 @@ def to_grants(
         generation=state.generation,
         appliance_seconds=state.appliance_seconds,
         node_id=node_id,
-        keys=tuple((k.id, k.public_key) for k in state.ticket_keys),
+        keys=tuple(TicketKey(k.id, k.public_key, k.node_secret) for k in state.ticket_keys),
         grants=tuple(
             Grant(
                 allocation_id=uuid.UUID(bytes=g.allocation_id),

@@ -85,18 +85,18 @@ class Grant:
 class Grants:
     """All grants of this node, which replace the previous ones.
 
-    `appliance_seconds` is the clock of the appliance. `keys` are pairs of key id (8 bytes) and
-    Ed25519 public key (32 bytes); the launcher accepts tickets signed by any of the first four.
+    `appliance_seconds` is the clock of the appliance. The launcher accepts tickets signed by any of
+    the first four `keys`.
     """
 
     generation: int
     appliance_seconds: int
     node_id: uuid.UUID
-    keys: tuple[tuple[bytes, bytes], ...]
+    keys: tuple[layouts.TicketKey, ...]
     grants: tuple[Grant, ...]
 
     def encode(self) -> bytes:
-        keys = tuple(layouts.TicketKey(*key) for key in self.keys[: layouts.MAX_KEYS])
+        keys = self.keys[: layouts.MAX_KEYS]
         head = layouts.Grants(
             generation=self.generation,
             appliance_seconds=self.appliance_seconds,

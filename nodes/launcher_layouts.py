@@ -128,13 +128,14 @@ class Allocation:
         )
 
 
-_TICKET_KEY = Struct("<8s32s")
+_TICKET_KEY = Struct("<8s32s32s")
 
 
 @dataclass(frozen=True, slots=True)
 class TicketKey:
     id: bytes
     public_key: bytes
+    node_secret: bytes
 
     SIZE: ClassVar[int] = _TICKET_KEY.size
 
@@ -142,6 +143,7 @@ class TicketKey:
         return _TICKET_KEY.pack(
             self.id,
             self.public_key,
+            self.node_secret,
         )
 
     @classmethod

@@ -34,7 +34,7 @@ KEY_BYTES = 32
 
 class TicketRequestSerializer(RequestSerializer[dict[str, str]]):
     client_public_key = serializers.RegexField(
-        r"^[A-Za-z0-9+/]{43}=$", help_text="Ed25519 public key, 32 bytes in base64."
+        r"^[A-Za-z0-9+/]{43}=$", help_text="X25519 public key, 32 bytes in base64."
     )
 
 
@@ -45,6 +45,9 @@ class TicketSerializer(serializers.Serializer[dict[str, Any]]):
     endpoints = serializers.ListField(
         child=serializers.DictField(),
         help_text="Addresses of the node in the order in which to try them.",
+    )
+    node_key = serializers.CharField(
+        help_text="X25519 public key of the node for this ticket, in base64."
     )
     ticket = serializers.CharField(help_text="Signed ticket in base64.")
 
@@ -161,6 +164,7 @@ def issue_tickets(allocation: Allocation, public_key: bytes, client_address: str
                 "node": name,
                 "software": software,
                 "endpoints": [endpoint._asdict() for endpoint in ordered],
+                "node_key": base64.b64encode(key.node_key(node_id)).decode(),
                 "ticket": base64.b64encode(ticket).decode(),
             }
         )

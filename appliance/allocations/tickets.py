@@ -13,6 +13,9 @@ from pathlib import Path
 from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from appliance.allocations.ticket_layouts import Partition, TicketBody
 from appliance.runtime.private_file import write_private
@@ -20,6 +23,7 @@ from appliance.runtime.private_file import write_private
 LIFETIME_SECONDS = 300
 
 TICKET_MAGIC = b"BBT1"
+NODE_SECRET_PURPOSE = b"busbar node secret"
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,16 @@ class SigningKey:
     @cached_property
     def key_id(self) -> bytes:
         return hashlib.sha256(self.public).digest()[:8]
+
+    def node_secret(self, node_id: UUID) -> bytes:
+        """Return the X25519 private key of a node for sessions with tickets of this key."""
+        derived = HKDF(SHA256(), 32, salt=None, info=NODE_SECRET_PURPOSE + node_id.bytes)
+        return derived.derive(self.private.private_bytes_raw())
+
+    def node_key(self, node_id: UUID) -> bytes:
+        """Return the public key of `node_secret`."""
+        secret = X25519PrivateKey.from_private_bytes(self.node_secret(node_id))
+        return secret.public_key().public_bytes_raw()
 
 
 def signing_key() -> SigningKey:
@@ -79,7 +93,7 @@ def issue(
 ) -> bytes:
     """Return a signed ticket.
 
-    `client_public_key` is an Ed25519 key of 32 bytes. The client proves possession of the private
+    `client_public_key` is an X25519 key of 32 bytes. The client proves possession of the private
     key in its handshake with the node. `fence` is epoch and counter.
     """
     body = TicketBody(

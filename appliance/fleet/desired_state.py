@@ -41,7 +41,10 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
     state = fleet_pb2.DesiredState(
         generation=current_generation(node_id),
         ticket_keys=[
-            fleet_pb2.TicketKey(id=key.key_id, public_key=key.public) for key in accepted_keys()
+            fleet_pb2.TicketKey(
+                id=key.key_id, public_key=key.public, node_secret=key.node_secret(node_id)
+            )
+            for key in accepted_keys()
         ],
         authorities=[bytes.fromhex(a.fingerprint) for a in authorities()],
         appliance_seconds=int(time.time()),

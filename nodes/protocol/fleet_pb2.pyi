@@ -175,12 +175,14 @@ class DesiredState(_message.Message):
     def __init__(self, generation: _Optional[int] = ..., appliance_seconds: _Optional[int] = ..., ticket_keys: _Optional[_Iterable[_Union[TicketKey, _Mapping]]] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., authorities: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class TicketKey(_message.Message):
-    __slots__ = ("id", "public_key")
+    __slots__ = ("id", "public_key", "node_secret")
     ID_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    NODE_SECRET_FIELD_NUMBER: _ClassVar[int]
     id: bytes
     public_key: bytes
-    def __init__(self, id: _Optional[bytes] = ..., public_key: _Optional[bytes] = ...) -> None: ...
+    node_secret: bytes
+    def __init__(self, id: _Optional[bytes] = ..., public_key: _Optional[bytes] = ..., node_secret: _Optional[bytes] = ...) -> None: ...
 
 class Grant(_message.Message):
     __slots__ = ("allocation_id", "tenant_id", "fence_epoch", "fence_counter", "partitions", "required_isolation")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
 from remoting.cli.printable import printable
@@ -42,7 +42,7 @@ class LeaseKeeper:
     api: Api
     allocation_id: str
     file: TicketFile
-    key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
+    key: X25519PrivateKey = field(default_factory=X25519PrivateKey.generate)
     ended: str = ""
 
     def __post_init__(self) -> None:
@@ -56,14 +56,11 @@ class LeaseKeeper:
         response = self.api.request(
             "POST", f"allocations/{self.allocation_id}/tickets", {"client_public_key": public}
         )
-        lines = [
-            f"key {base64.b64encode(self.key.private_bytes_raw()).decode()}",
-            f"ca {base64.b64encode(response['ca_pem'].encode()).decode()}",
-        ]
+        lines = [f"key {base64.b64encode(self.key.private_bytes_raw()).decode()}"]
         for t in response["tickets"]:
             lines.append(f"node {t['node_id']}")
             lines += [f"endpoint {e['address']} {e['port']}" for e in t["endpoints"]]
-            lines.append(f"ticket {t['ticket']}")
+            lines += [f"node_key {t['node_key']}", f"ticket {t['ticket']}"]
         self.file.replace("\n".join(lines) + "\n")
         return response
 

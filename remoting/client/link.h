@@ -49,7 +49,7 @@ class Link {
 
   // Opens a session at the first endpoint that accepts it. Offers `free_addresses` for arenas and
   // returns the description of the devices. On failure, `error` holds the reason of each endpoint.
-  bool open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key,
+  bool open(const NodeTicket& node, const transport::Secret& key,
             const std::vector<uint64_t>& free_addresses, std::string& description,
             std::string& error);
 
@@ -118,9 +118,9 @@ class Link {
 
  private:
   // link_open.cc
-  bool open_endpoint(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem,
-                     const transport::Secret& key, const std::vector<uint64_t>& free_addresses,
-                     std::string& description, std::string& error);
+  bool open_endpoint(const Endpoint& e, const std::string& ticket, const transport::Secret& key,
+                     const std::vector<uint64_t>& free_addresses, std::string& description,
+                     std::string& error);
   bool open_session(transport::Tls& launcher, const std::vector<uint64_t>& free_addresses,
                     std::string& description, std::string& error);
   bool read_reply(transport::Tls& launcher, wire::OpenReply& reply, std::string& description,

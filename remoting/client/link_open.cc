@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "client/link.h"
+#include "transport/opening_key.h"
 #include "transport/rendezvous.h"
 #include "transport/tcp.h"
 
@@ -41,13 +42,19 @@ bool send_ticket(int fd, const std::string& ticket) {
 }
 }  // namespace
 
-bool Link::open(const NodeTicket& node, const std::string& ca_pem, const transport::Secret& key,
+bool Link::open(const NodeTicket& node, const transport::Secret& private_key,
                 const std::vector<uint64_t>& free_addresses, std::string& description,
                 std::string& error) {
   node_id_ = node.node_id;
+  transport::Secret key;
+  if (!transport::derive_opening_key(private_key, node.node_key, node.ticket.data(),
+                                     node.ticket.size(), key)) {
+    error = "a key in the ticket file is invalid; restart its `busbar run`";
+    return false;
+  }
   for (auto& e : node.endpoints) {
     std::string reason;
-    if (open_endpoint(e, node, ca_pem, key, free_addresses, description, reason)) {
+    if (open_endpoint(e, node.ticket, key, free_addresses, description, reason)) {
       start_threads();
       return true;
     }
@@ -57,18 +64,19 @@ bool Link::open(const NodeTicket& node, const std::string& ca_pem, const transpo
   return false;
 }
 
-bool Link::open_endpoint(const Endpoint& e, const NodeTicket& node, const std::string& ca_pem,
-                         const transport::Secret& key, const std::vector<uint64_t>& free_addresses,
-                         std::string& description, std::string& error) {
+bool Link::open_endpoint(const Endpoint& e, const std::string& ticket, const transport::Secret& key,
+                         const std::vector<uint64_t>& free_addresses, std::string& description,
+                         std::string& error) {
   int fd = transport::connect_tcp(e.address, e.port, kConnectMs, error);
   if (fd < 0) return false;
   Tls launcher;
-  if (!send_ticket(fd, node.ticket)) {
+  if (!send_ticket(fd, ticket)) {
     error = "connection lost";
     ::close(fd);
     return false;
   }
-  if (!Tls::connect_launcher(fd, ca_pem, node.node_id, key, kHandshakeMs, launcher, error)) {
+  if (!Tls::open_with_key(fd, transport::Role::client, key, kHandshakeMs, launcher, error,
+                          transport::Reading::exact)) {
     error += " (a node sends no reply to a ticket that is expired, released or for another node)";
     return false;
   }

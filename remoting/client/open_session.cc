@@ -34,7 +34,7 @@ CUresult open_node(Session* s, const NodeTicket& node, const TicketFile& file) {
   std::string error, description;
   std::vector<uint64_t> free_addresses = reserve_arena_addresses();
   start_host_functions(link.get());
-  if (!link->open(node, file.ca_pem, file.private_key, free_addresses, description, error)) {
+  if (!link->open(node, file.private_key, free_addresses, description, error)) {
     release_arena_addresses(free_addresses);
     std::fprintf(stderr, "busbar: node %s: %s\n", node.node_id.c_str(), error.c_str());
     return CUDA_ERROR_NO_DEVICE;

@@ -48,8 +48,15 @@ static bool read_private_file(const std::string& path, std::string& text, std::s
   return true;
 }
 
-// Each line is a keyword and its values. The lines `endpoint` and `ticket` belong to the last
-// `node` line.
+static void read_key(std::istringstream& words, transport::Secret& out) {
+  std::string text;
+  words >> text;
+  std::string key = from_base64(text);
+  if (key.size() == out.size()) std::copy(key.begin(), key.end(), out.begin());
+}
+
+// Each line is a keyword and its values. The lines `endpoint`, `node_key` and `ticket` belong to
+// the last `node` line.
 static void parse(const std::string& text, TicketFile& out) {
   std::istringstream lines(text);
   std::string line, word;
@@ -57,13 +64,7 @@ static void parse(const std::string& text, TicketFile& out) {
     std::istringstream words(line);
     words >> word;
     if (word == "key") {
-      words >> word;
-      std::string k = from_base64(word);
-      if (k.size() == out.private_key.size())
-        std::copy(k.begin(), k.end(), out.private_key.begin());
-    } else if (word == "ca") {
-      words >> word;
-      out.ca_pem = from_base64(word);
+      read_key(words, out.private_key);
     } else if (word == "node") {
       out.nodes.emplace_back();
       words >> out.nodes.back().node_id;
@@ -71,6 +72,8 @@ static void parse(const std::string& text, TicketFile& out) {
       Endpoint e;
       words >> e.address >> e.port;
       out.nodes.back().endpoints.push_back(e);
+    } else if (word == "node_key" && !out.nodes.empty()) {
+      read_key(words, out.nodes.back().node_key);
     } else if (word == "ticket" && !out.nodes.empty()) {
       words >> word;
       out.nodes.back().ticket = from_base64(word);
@@ -87,7 +90,7 @@ bool read_ticket_file(TicketFile& out, std::string& error) {
   std::string text;
   if (!read_private_file(path, text, error)) return false;
   parse(text, out);
-  if (out.nodes.empty() || out.ca_pem.empty()) {
+  if (out.nodes.empty()) {
     error = std::string("the ticket file ") + path + " is incomplete; restart its `busbar run`";
     return false;
   }

@@ -17,12 +17,12 @@ struct Endpoint {
 
 struct NodeTicket {
   std::string node_id, ticket;
+  transport::Secret node_key{};     // X25519, public
   std::vector<Endpoint> endpoints;  // in the order in which to try them
 };
 
 struct TicketFile {
-  std::string ca_pem;
-  transport::Secret private_key{};
+  transport::Secret private_key{};  // X25519
   std::vector<NodeTicket> nodes;
 };
 

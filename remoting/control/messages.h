@@ -60,6 +60,7 @@ struct Allocation {
 };
 struct TicketKey {
   uint8_t id[8], public_key[32];
+  uint8_t node_secret[32];  // X25519; opens sessions with tickets of this key (ADR 78)
 };
 struct Grants {
   uint64_t generation;
@@ -129,7 +130,7 @@ struct EndReason {
   char text[104];
 };
 
-static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 696 && sizeof(Grants) == 200 &&
+static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 696 && sizeof(Grants) == 328 &&
               sizeof(SessionRecord) == 696 && sizeof(KillSession) == 120 &&
               sizeof(SessionStatus) == 24);
 

@@ -19,6 +19,7 @@
 #include "fuzz/ticket_key.h"
 #include "launcher/first_bytes.h"
 #include "launcher/ticket.h"
+#include "transport/opening_key.h"
 #include "transport/session_keys.h"
 
 using namespace busbar;
@@ -50,6 +51,15 @@ std::vector<uint8_t> bytes_of(uint8_t flags, const uint8_t* p, size_t n, bool& a
   return body;
 }
 
+// A client key that anybody could use opens nothing.
+void check_opening_key(const Ticket& ticket, const FirstBytes& first) {
+  transport::Secret own, client, key;
+  std::memcpy(own.data(), ticket.node_secret, own.size());
+  std::memcpy(client.data(), ticket.body.client_key, client.size());
+  bool derived = transport::derive_opening_key(own, client, first.ticket, first.ticket_bytes, key);
+  if (derived && client == transport::Secret{}) abort();
+}
+
 // Does what the data port does with complete first bytes, up to the first check of a key.
 void check(const std::vector<uint8_t>& received, bool authentic) {
   wire::Preamble head;
@@ -62,6 +72,7 @@ void check(const std::vector<uint8_t>& received, bool authentic) {
     std::string reason;
     control::TicketKey key = fuzz::ticket_key();
     accepted = read_ticket(first->ticket, first->ticket_bytes, &key, 1, ticket, reason);
+    if (accepted) check_opening_key(ticket, *first);
   } else {
     accepted = transport::has_valid_proof(first->bulk, kAttachKey);
   }

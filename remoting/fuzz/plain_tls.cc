@@ -32,14 +32,15 @@ int Tls::release_fd() {
   return fd;
 }
 
-Tls Tls::prepare_with_key(int fd, Role, const Secret&) {
+Tls Tls::prepare_with_key(int fd, Role, const Secret&, Reading) {
   static char any;
   Tls t;
   t.fd_ = fd;
   t.ssl_ = (SSL*)&any;  // a connection has one
   return t;
 }
-bool Tls::open_with_key(int fd, Role role, const Secret& key, int, Tls& out, std::string&) {
+bool Tls::open_with_key(int fd, Role role, const Secret& key, int, Tls& out, std::string&,
+                        Reading) {
   out = prepare_with_key(fd, role, key);
   return true;
 }
@@ -48,10 +49,6 @@ bool Tls::send_client_hello() {
 }
 bool Tls::finish_with_key(int, std::string&) {
   return true;
-}
-bool Tls::connect_launcher(int, const std::string&, const std::string&, const Secret&, int, Tls&,
-                           std::string&) {
-  return false;
 }
 bool Tls::export_key(const char*, Secret&) const {
   return false;

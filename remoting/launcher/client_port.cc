@@ -2,11 +2,11 @@
 
 #include <netdb.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <mutex>
+#include <memory>
+#include <vector>
 
 #include "control/hex.h"
 #include "launcher/first_bytes.h"
@@ -14,6 +14,7 @@
 #include "launcher/refusal_log.h"
 #include "launcher/work_queue.h"
 #include "transport/clock.h"
+#include "transport/opening_key.h"
 
 namespace busbar::launcher {
 
@@ -22,31 +23,6 @@ constexpr int kHandshakeMs = 10'000;  // from the ticket to the request inside T
 constexpr WorkQueue::Limits kWorkLimits{256, 32, 256};
 constexpr int kPortAttempts = 100;
 constexpr int kBacklog = 1024;
-
-// Returns a reference to the TLS context, which is read again when its files have changed: the
-// certificate is renewed daily. Null with a reason on failure.
-SSL_CTX* current_context(const Settings& settings, std::string& reason) {
-  static std::mutex mutex;
-  static SSL_CTX* cached = nullptr;
-  static timespec cached_times[2] = {};
-  struct stat now[2] = {};
-  std::lock_guard lock(mutex);
-  if (stat(settings.certificate.c_str(), &now[0]) || stat(settings.key.c_str(), &now[1])) {
-    reason = "the files of the certificate are missing";
-    return nullptr;
-  }
-  auto unchanged = [&](int i) {
-    return now[i].st_mtim.tv_sec == cached_times[i].tv_sec &&
-           now[i].st_mtim.tv_nsec == cached_times[i].tv_nsec;
-  };
-  if (!cached || !unchanged(0) || !unchanged(1)) {
-    if (cached) SSL_CTX_free(cached);
-    cached = transport::launcher_context(settings.certificate, settings.key, reason);
-    for (int i = 0; i < 2; ++i) cached_times[i] = now[i].st_mtim;
-  }
-  if (cached) SSL_CTX_up_ref(cached);
-  return cached;
-}
 
 void log_refusal(const std::string& client, const std::string& reason) {
   static RefusalLog lines;
@@ -57,38 +33,38 @@ int milliseconds_until(int64_t deadline_ms) {
   return (int)std::max<int64_t>(0, deadline_ms - transport::now_ms());
 }
 
-// Performs the TLS handshake and checks that the client holds the key of its ticket. Takes over the
-// socket. Returns the reason of a failure; empty on success.
-std::string authenticate(int fd, const Settings& settings, const Ticket& ticket,
-                         int64_t deadline_ms, transport::Tls& tls) {
-  std::string reason;
-  SSL_CTX* context = current_context(settings, reason);
-  if (!context) {
-    close(fd);
-    return reason;
-  }
-  bool accepted =
-      transport::Tls::accept_client(fd, context, milliseconds_until(deadline_ms), tls, reason);
-  SSL_CTX_free(context);
-  if (!accepted) return "the handshake failed: " + reason;
-  transport::Secret peer;
-  if (!tls.peer_public_key(peer) || std::memcmp(peer.data(), ticket.body.client_key, peer.size()))
-    return "the client does not hold the ticket's key";
-  return "";
-}
-
 // A connection whose ticket is valid.
 struct Opening {
   int fd;
   std::string client;
+  std::vector<uint8_t> ticket_bytes;
   Ticket ticket;
   Grant grant;
 };
 
-void open_session(const Opening& o, const Settings& settings, Sessions& sessions) {
+// Performs the TLS handshake, which succeeds only with a client that holds the key of its ticket.
+// Takes over the socket. Returns the reason of a failure; empty on success.
+std::string authenticate(const Opening& o, int64_t deadline_ms, transport::Tls& tls) {
+  transport::Secret own, client, key;
+  std::memcpy(own.data(), o.ticket.node_secret, own.size());
+  std::memcpy(client.data(), o.ticket.body.client_key, client.size());
+  if (!transport::derive_opening_key(own, client, o.ticket_bytes.data(), o.ticket_bytes.size(),
+                                     key)) {
+    close(o.fd);
+    return "the client's key in the ticket is invalid";
+  }
+  std::string reason;
+  if (transport::Tls::open_with_key(o.fd, transport::Role::server, key,
+                                    milliseconds_until(deadline_ms), tls, reason,
+                                    transport::Reading::exact))
+    return "";
+  return "the handshake failed: " + reason;
+}
+
+void open_session(const Opening& o, Sessions& sessions) {
   transport::Tls tls;
   int64_t deadline_ms = transport::now_ms() + kHandshakeMs;
-  std::string reason = authenticate(o.fd, settings, o.ticket, deadline_ms, tls);
+  std::string reason = authenticate(o, deadline_ms, tls);
   if (!reason.empty()) return log_refusal(o.client, reason);
   wire::OpenRequest request;
   if (tls.read_all(&request, sizeof request, milliseconds_until(deadline_ms)) &&
@@ -100,8 +76,8 @@ void open_session(const Opening& o, const Settings& settings, Sessions& sessions
 
 class ClientPort {
  public:
-  ClientPort(const Settings& settings, Grants& grants, Sessions& sessions)
-      : settings_(settings), grants_(grants), sessions_(sessions), work_(kWorkLimits) {}
+  ClientPort(Grants& grants, Sessions& sessions)
+      : grants_(grants), sessions_(sessions), work_(kWorkLimits) {}
 
   // Serves a connection with complete first bytes. Sends no byte before they are valid.
   void receive(const PendingConnection& c) {
@@ -115,14 +91,14 @@ class ClientPort {
  private:
   bool receive_ticket(const PendingConnection& c, const uint8_t* ticket, size_t n) {
     std::string reason;
-    auto opening = std::make_shared<Opening>(Opening{c.fd, c.client, {}, {}});
+    auto opening = std::make_shared<Opening>(
+        Opening{c.fd, c.client, std::vector<uint8_t>(ticket, ticket + n), {}, {}});
     if (!grants_.admit(ticket, n, opening->ticket, opening->grant, reason)) {
       log_refusal(c.client, reason);
       return false;
     }
     std::string allocation = control::hex(opening->ticket.body.allocation, 16);
-    return work_.submit(allocation,
-                        [this, opening] { open_session(*opening, settings_, sessions_); });
+    return work_.submit(allocation, [this, opening] { open_session(*opening, sessions_); });
   }
 
   bool receive_bulk(const PendingConnection& c, const wire::BulkRequest& request) {
@@ -136,7 +112,6 @@ class ClientPort {
     });
   }
 
-  const Settings& settings_;
   Grants& grants_;
   Sessions& sessions_;
   WorkQueue work_;
@@ -160,8 +135,8 @@ int listen_on_port(const std::string& address, int& port) {
   return -1;
 }
 
-void serve_clients(int listener, const Settings& settings, Grants& grants, Sessions& sessions) {
-  ClientPort port(settings, grants, sessions);
+void serve_clients(int listener, Grants& grants, Sessions& sessions) {
+  ClientPort port(grants, sessions);
   Reception(listener, [&port](const PendingConnection& c) { port.receive(c); }).run();
 }
 

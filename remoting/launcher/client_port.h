@@ -10,7 +10,6 @@ namespace busbar::launcher {
 // Listens on `port`, or on the next free one of a hundred, and sets it. Returns -1 on failure.
 int listen_on_port(const std::string& address, int& port);
 
-[[noreturn]] void serve_clients(int listener, const Settings& settings, Grants& grants,
-                                Sessions& sessions);
+[[noreturn]] void serve_clients(int listener, Grants& grants, Sessions& sessions);
 
 }  // namespace busbar::launcher

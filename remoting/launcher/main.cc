@@ -27,15 +27,12 @@ constexpr int kWatchMs = 500;
 
 constexpr char kUsage[] =
     "usage: busbar-launcher --runtime DIR --agent-socket PATH --driver LIBRARY\n"
-    "                       --certificate PEM --key PEM\n"
     "                       [--listen ADDRESS] [--port N] [--cache DIR]\n";
 
 bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
   static const option options[] = {{"runtime", 1, nullptr, 'r'},
                                    {"agent-socket", 1, nullptr, 'a'},
                                    {"driver", 1, nullptr, 'd'},
-                                   {"certificate", 1, nullptr, 'c'},
-                                   {"key", 1, nullptr, 'k'},
                                    {"listen", 1, nullptr, 'l'},
                                    {"port", 1, nullptr, 'p'},
                                    {"cache", 1, nullptr, 'i'},
@@ -44,8 +41,6 @@ bool parse(int argc, char** argv, Settings& s, std::string& agent_socket) {
       case 'r': s.runtime = optarg; break;
       case 'a': agent_socket = optarg; break;
       case 'd': s.driver = optarg; break;
-      case 'c': s.certificate = optarg; break;
-      case 'k': s.key = optarg; break;
       case 'l': s.listen_address = optarg; break;
       case 'p': s.port = std::atoi(optarg); break;
       case 'i': s.cache = optarg; break;
@@ -113,7 +108,7 @@ int main(int argc, char** argv) {
   control::log_line("launcher", "listening", port, std::to_string(adopted) + " sessions adopted");
   std::thread([] { ledger_port.run(); }).detach();
   std::thread([] { sessions.start_spares(); }).detach();
-  std::thread([listener] { serve_clients(listener, settings, grants, sessions); }).detach();
+  std::thread([listener] { serve_clients(listener, grants, sessions); }).detach();
   std::thread([agent] { serve_agent(agent, grants, sessions, settings.port); }).detach();
   watch_until_signal(signals, sessions);
 }

@@ -21,7 +21,7 @@
 namespace busbar::launcher {
 
 struct Settings {
-  std::string runtime, driver, certificate, key, listen_address = "127.0.0.1";
+  std::string runtime, driver, listen_address = "127.0.0.1";
   std::string cache;  // persistent folder of module images; empty: they are kept in `runtime`
   int port = 8445;
 

@@ -1,5 +1,6 @@
 #include "launcher/ticket.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace busbar::launcher {
@@ -18,7 +19,10 @@ bool read_ticket(const uint8_t* p, size_t n, const control::TicketKey* keys, uin
   reason = "the ticket's key is unknown";
   for (uint32_t i = 0; i < key_count; ++i) {
     if (std::memcmp(keys[i].id, out.body.key_id, sizeof keys[i].id)) continue;
+    reason = "the appliance has sent no secret with the ticket's key";
+    if (std::ranges::none_of(keys[i].node_secret, [](uint8_t byte) { return byte; })) return false;
     reason = "the ticket's signature is wrong";
+    std::memcpy(out.node_secret, keys[i].node_secret, sizeof out.node_secret);
     return signed_by(keys[i], p, signed_bytes, p + signed_bytes);
   }
   return false;

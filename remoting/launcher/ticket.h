@@ -21,13 +21,14 @@ struct TicketBody {
   uint8_t key_id[8], allocation[16], node[16];
   int64_t issued_seconds, expires_seconds;  // clock of the appliance
   uint64_t fence_epoch, fence_counter;
-  uint8_t client_key[32];  // Ed25519; the client proves it in the TLS handshake
+  uint8_t client_key[32];  // X25519; the client proves it in the TLS handshake
 };
 #pragma pack(pop)
 static_assert(sizeof(TicketBody) == 112);
 
 struct Ticket {
   TicketBody body;
+  uint8_t node_secret[32];  // of the key that signed it
   control::Partition partition[wire::kMaxDevices];
 };
 

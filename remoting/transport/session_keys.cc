@@ -8,7 +8,6 @@
 
 namespace busbar::transport {
 
-namespace {
 Secret authenticate(const Secret& key, const void* message, size_t n) {
   Secret out;
   unsigned bytes = out.size();
@@ -16,7 +15,6 @@ Secret authenticate(const Secret& key, const void* message, size_t n) {
        &bytes);
   return out;
 }
-}  // namespace
 
 Secret derive_key(const Secret& session_key, const char* purpose) {
   return authenticate(session_key, purpose, std::strlen(purpose));

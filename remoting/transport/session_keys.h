@@ -15,6 +15,9 @@ constexpr char kAttachPurpose[] = "busbar session: attach";
 // Derives the key for one purpose from the key of a session (HMAC-SHA-256).
 Secret derive_key(const Secret& session_key, const char* purpose);
 
+// Returns HMAC-SHA-256 of a message.
+Secret authenticate(const Secret& key, const void* message, size_t n);
+
 // Return whether two secrets are equal, in constant time.
 bool equal(const Secret& a, const Secret& b);
 

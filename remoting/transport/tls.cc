@@ -1,12 +1,9 @@
 #include "transport/tls.h"
 
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <memory>
 
 #include "transport/clock.h"
 #include "transport/tcp.h"
@@ -19,18 +16,6 @@ constexpr size_t kReadAheadBytes = 128 << 10;
 // Bytes of one write to the socket. Measured: 25 % more throughput than one write per record, and
 // more than with 128 KiB.
 constexpr long kBatchBytes = 64 << 10;
-
-SSL_CTX* context(const SSL_METHOD* method) {
-  // No atexit handler: a thread of the program may still send during exit. No configuration file:
-  // protocol and ciphers are fixed here.
-  OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
-  SSL_CTX* c = SSL_CTX_new(method);
-  SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
-  SSL_CTX_set_num_tickets(c, 0);
-  SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
-  return c;
-}
 
 // Return a TLS 1.3 session that carries the external pre-shared key.
 SSL_SESSION* session_with_key(SSL* ssl, const Secret& key) {
@@ -59,42 +44,37 @@ int find_key(SSL* ssl, const unsigned char* id, size_t n, SSL_SESSION** out) {
   return 1;
 }
 
-// Adds a certificate made for this connection. It only carries the public key in the ticket.
-bool add_ephemeral_certificate(SSL* ssl, const Secret& private_key) {
-  std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
-      EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, private_key.data(),
-                                   private_key.size()),
-      EVP_PKEY_free);
-  std::unique_ptr<X509, decltype(&X509_free)> cert(X509_new(), X509_free);
-  if (!key || !cert) return false;
-  X509_set_version(cert.get(), 2);
-  ASN1_INTEGER_set(X509_get_serialNumber(cert.get()), 1);
-  // The validity is not checked. Fixed times avoid reading the time zone files of libc.
-  ASN1_TIME_set_string(X509_getm_notBefore(cert.get()), "20000101000000Z");
-  ASN1_TIME_set_string(X509_getm_notAfter(cert.get()), "20991231235959Z");
-  X509_NAME* name = X509_get_subject_name(cert.get());
-  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char*)"busbar client", -1,
-                             -1, 0);
-  X509_set_issuer_name(cert.get(), name);
-  X509_set_pubkey(cert.get(), key.get());
-  return X509_sign(cert.get(), key.get(), nullptr) && SSL_use_certificate(ssl, cert.get()) == 1 &&
-         SSL_use_PrivateKey(ssl, key.get()) == 1;
+SSL_CTX* new_context(const SSL_METHOD* method) {
+  // No atexit handler: a thread of the program may still send during exit. No configuration file:
+  // protocol and ciphers are fixed here.
+  OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
+  SSL_CTX* c = SSL_CTX_new(method);
+  SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
+  SSL_CTX_set_ciphersuites(c, "TLS_AES_128_GCM_SHA256");
+  SSL_CTX_set1_groups_list(c, "X25519");
+  SSL_CTX_set_num_tickets(c, 0);
+  SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_psk_use_session_callback(c, offer_key);
+  SSL_CTX_set_psk_find_session_callback(c, find_key);
+  return c;
 }
 
-bool add_trusted_certificates(SSL_CTX* c, const std::string& pem) {
-  std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new_mem_buf(pem.data(), (int)pem.size()),
-                                                BIO_free);
-  bool any = false;
-  while (X509* ca = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
-    any = X509_STORE_add_cert(SSL_CTX_get_cert_store(c), ca) == 1 || any;
-    X509_free(ca);
+// Returns the context of all connections of this process in one role. It is never freed: threads of
+// the program may still send during exit.
+SSL_CTX* context(Role role) {
+  auto create = [](Role r) {
+    SSL_CTX* c = new_context(r == Role::client ? TLS_client_method() : TLS_server_method());
+    // Refuses the certificate to which a server without the key would fall back.
+    if (r == Role::client) SSL_CTX_set_verify(c, SSL_VERIFY_PEER, nullptr);
+    return c;
+  };
+  if (role == Role::client) {
+    static SSL_CTX* client = create(Role::client);
+    return client;
   }
-  ERR_clear_error();
-  return any;
-}
-
-int accept_any(int, X509_STORE_CTX*) {
-  return 1;
+  static SSL_CTX* server = create(Role::server);
+  return server;
 }
 }  // namespace
 
@@ -146,85 +126,26 @@ bool Tls::handshake(int timeout_ms, std::string& error) {
       socket_ready(fd_, want == SSL_ERROR_WANT_WRITE, left);
       continue;
     }
-    long verify = SSL_get_verify_result(ssl_);
-    error = verify != X509_V_OK
-                ? std::string("certificate: ") + X509_verify_cert_error_string(verify)
-                : openssl_error();
-    return false;
-  }
-}
-
-bool Tls::connect_launcher(int fd, const std::string& ca_pem, const std::string& node_id,
-                           const Secret& key, int timeout_ms, Tls& out, std::string& error) {
-  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> c(context(TLS_client_method()), SSL_CTX_free);
-  if (!add_trusted_certificates(c.get(), ca_pem)) {
-    error = "the CA certificate in the ticket file is invalid";
-    return false;
-  }
-  SSL_CTX_set_verify(c.get(), SSL_VERIFY_PEER, nullptr);
-  SSL* ssl = SSL_new(c.get());
-  SSL_set1_host(ssl, node_id.c_str());
-  SSL_set_fd(ssl, fd);
-  SSL_set_connect_state(ssl);
-  Tls t;
-  t.fd_ = fd;
-  t.ssl_ = ssl;
-  if (!add_ephemeral_certificate(ssl, key)) {
     error = openssl_error();
     return false;
   }
-  if (!t.handshake(timeout_ms, error)) return false;
-  out = std::move(t);
-  return true;
 }
 
 void preload_openssl() {
-  for (auto* method : {TLS_server_method(), TLS_client_method()}) {
-    SSL_CTX* c = context(method);
-    SSL_free(SSL_new(c));
-    SSL_CTX_free(c);
-  }
+  for (Role role : {Role::server, Role::client}) SSL_free(SSL_new(context(role)));
 }
 
-SSL_CTX* launcher_context(const std::string& certificate, const std::string& key,
-                          std::string& error) {
-  SSL_CTX* c = context(TLS_server_method());
-  SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, accept_any);
-  if (SSL_CTX_use_certificate_chain_file(c, certificate.c_str()) == 1 &&
-      SSL_CTX_use_PrivateKey_file(c, key.c_str(), SSL_FILETYPE_PEM) == 1)
-    return c;
-  error = openssl_error();
-  SSL_CTX_free(c);
-  return nullptr;
-}
-
-bool Tls::accept_client(int fd, SSL_CTX* c, int timeout_ms, Tls& out, std::string& error) {
+Tls Tls::prepare_with_key(int fd, Role role, const Secret& key, Reading reading) {
   Tls t;
   t.fd_ = fd;
-  t.ssl_ = SSL_new(c);
-  SSL_set_fd(t.ssl_, fd);
-  SSL_set_accept_state(t.ssl_);
-  if (!t.handshake(timeout_ms, error)) return false;
-  out = std::move(t);
-  return true;
-}
-
-Tls Tls::prepare_with_key(int fd, Role role, const Secret& key) {
-  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> c(
-      context(role == Role::client ? TLS_client_method() : TLS_server_method()), SSL_CTX_free);
-  SSL_CTX_set_ciphersuites(c.get(), "TLS_AES_128_GCM_SHA256");
-  // Without read-ahead every TLS record costs two reads: header and body.
-  SSL_CTX_set_read_ahead(c.get(), 1);
-  SSL_CTX_set_default_read_buffer_len(c.get(), kReadAheadBytes);
-  SSL_CTX_set_psk_use_session_callback(c.get(), offer_key);
-  SSL_CTX_set_psk_find_session_callback(c.get(), find_key);
-  // Refuses the certificate to which a server without the key would fall back.
-  if (role == Role::client) SSL_CTX_set_verify(c.get(), SSL_VERIFY_PEER, nullptr);
-  Tls t;
-  t.fd_ = fd;
-  t.ssl_ = SSL_new(c.get());
+  t.ssl_ = SSL_new(context(role));
   SSL_set_app_data(t.ssl_, const_cast<Secret*>(&key));
   SSL_set_fd(t.ssl_, fd);
+  if (reading == Reading::ahead) {
+    // Without read-ahead every TLS record costs two reads: header and body.
+    SSL_set_read_ahead(t.ssl_, 1);
+    SSL_set_default_read_buffer_len(t.ssl_, kReadAheadBytes);
+  }
   if (role == Role::client)
     SSL_set_connect_state(t.ssl_);
   else
@@ -244,24 +165,16 @@ bool Tls::send_client_hello() {
 bool Tls::finish_with_key(int timeout_ms, std::string& error) {
   bool ok = handshake(timeout_ms, error);
   SSL_set_app_data(ssl_, nullptr);
-  if (ok && !SSL_session_reused(ssl_)) error = "the peer does not hold the session key";
+  if (ok && !SSL_session_reused(ssl_)) error = "the peer does not hold the key";
   return ok && SSL_session_reused(ssl_);
 }
 
 bool Tls::open_with_key(int fd, Role role, const Secret& key, int timeout_ms, Tls& out,
-                        std::string& error) {
-  Tls t = prepare_with_key(fd, role, key);
+                        std::string& error, Reading reading) {
+  Tls t = prepare_with_key(fd, role, key, reading);
   if (!t.finish_with_key(timeout_ms, error)) return false;
   out = std::move(t);
   return true;
-}
-
-bool Tls::peer_public_key(Secret& out) const {
-  X509* cert = SSL_get0_peer_certificate(ssl_);
-  EVP_PKEY* key = cert ? X509_get0_pubkey(cert) : nullptr;
-  size_t n = out.size();
-  return key && EVP_PKEY_id(key) == EVP_PKEY_ED25519 &&
-         EVP_PKEY_get_raw_public_key(key, out.data(), &n) == 1 && n == out.size();
 }
 
 bool Tls::export_key(const char* label, Secret& out) const {

@@ -1,5 +1,5 @@
-// TLS 1.3 over a TCP socket: with certificates between client and launcher, with a pre-shared key
-// between client and session server.
+// TLS 1.3 over a TCP socket with a pre-shared key: of a ticket between client and launcher, of a
+// session between client and session server.
 //
 // Thread safety: a Tls object is not synchronized; its owner serializes all calls. Blocking calls
 // return at their deadline. The free functions may be called from any thread.
@@ -18,6 +18,9 @@ constexpr size_t kTlsRecordBytes = 16 << 10;  // the most that one read returns
 
 enum class Role { client, server };
 
+// Whether a connection reads bytes of the socket before they are needed: fewer system calls.
+enum class Reading { ahead, exact };
+
 // One connection. Owns its socket.
 class Tls {
  public:
@@ -29,23 +32,17 @@ class Tls {
   }
   Tls& operator=(Tls&& o) noexcept;
 
-  // Client: connects to a launcher. Proves possession of `private_key` (Ed25519, raw) and accepts
-  // only a certificate for `node_id` issued under `ca_pem`.
-  static bool connect_launcher(int fd, const std::string& ca_pem, const std::string& node_id,
-                               const Secret& private_key, int timeout_ms, Tls& out,
-                               std::string& error);
-  // Launcher: accepts any client certificate. The caller compares its key with the ticket.
-  static bool accept_client(int fd, SSL_CTX* context, int timeout_ms, Tls& out, std::string& error);
-  // Both ends of a session: handshake with the key that the first connection exported.
+  // Both ends: handshake with a key that only they have. Takes over the socket. A connection that
+  // another one follows on the same socket must not read its first bytes.
   static bool open_with_key(int fd, Role role, const Secret& key, int timeout_ms, Tls& out,
-                            std::string& error);
+                            std::string& error, Reading reading = Reading::ahead);
   // The same in two steps, so that the ClientHello can be sent early. `key` must stay valid until
   // finish_with_key() returns.
-  static Tls prepare_with_key(int fd, Role role, const Secret& key);
+  static Tls prepare_with_key(int fd, Role role, const Secret& key,
+                              Reading reading = Reading::ahead);
   bool send_client_hello();  // writes the first message and reads nothing
   bool finish_with_key(int timeout_ms, std::string& error);
 
-  bool peer_public_key(Secret& out) const;  // Ed25519 key of the peer's certificate
   bool export_key(const char* label, Secret& out) const;
 
   // Transfers exactly `n` bytes. Blocks for at most `timeout_ms` in total.
@@ -76,10 +73,6 @@ class Tls {
 // Performs the one-time initialization of OpenSSL, so that the first connection does not wait for
 // it.
 void preload_openssl();
-
-// Creates the launcher's TLS context. Returns null with a reason when a file is missing or invalid.
-SSL_CTX* launcher_context(const std::string& certificate_path, const std::string& key_path,
-                          std::string& error);
 
 // Return the oldest queued OpenSSL error as text and clear the queue.
 std::string openssl_error();

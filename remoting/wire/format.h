@@ -8,7 +8,7 @@
 
 namespace busbar::wire {
 
-constexpr uint32_t kProtocolVersion = 8;
+constexpr uint32_t kProtocolVersion = 9;
 
 // ---- limits ----
 // Bytes of one record with its header. A launch carries at most 32,764 bytes of parameters.

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from django.conf import settings
 
 from appliance.accounts.models import User
@@ -223,7 +224,7 @@ def test_ticket_is_signed_for_key_node_and_fence(
 ) -> None:
     node, alice = add_node(), client_of(cast.alice)
     allocation = body(alice.post(URL, {"percent": 25}, format="json"))
-    public = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
+    public = X25519PrivateKey.generate().public_key().public_bytes_raw()
     wanted = {"client_public_key": base64.b64encode(public).decode()}
     early = alice.post(f"{URL}/{allocation['id']}/tickets", wanted, format="json")
     assert early.status_code == 409 and body(early)["code"] == "not_active"

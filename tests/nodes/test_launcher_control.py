@@ -115,5 +115,11 @@ def test_closed_connection_is_a_launcher_error(tmp_path: Path) -> None:
 
 def test_encoded_grants_have_the_expected_size() -> None:
     grant = lc.Grant(uuid.uuid4(), uuid.uuid4(), 1, 2, (lc.Partition(uuid.uuid4(), 1 << 30, 25),))
-    grants = lc.Grants(7, 8, uuid.uuid4(), ((os.urandom(8), os.urandom(32)),), (grant, grant))
-    assert len(grants.encode()) == 200 + 2 * 696
+    grants = lc.Grants(
+        7,
+        8,
+        uuid.uuid4(),
+        (layouts.TicketKey(os.urandom(8), os.urandom(32), os.urandom(32)),),
+        (grant, grant),
+    )
+    assert len(grants.encode()) == 328 + 2 * 696

@@ -14,13 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from appliance.allocations.tickets import SigningKey, TicketPartition, issue
-from appliance.fleet.certificates import load_authority, sign_node_certificate
 from deploy.supervisor import BUILD, SOFTGPU, wait_for
-from nodes.enrolment import new_key_and_csr
 from nodes.launcher_control import (
     Grant,
     Grants,
@@ -29,6 +27,7 @@ from nodes.launcher_control import (
     Partition,
     SessionReport,
 )
+from nodes.launcher_layouts import TicketKey
 from tests.ports import port
 
 
@@ -124,7 +123,7 @@ class LocalNode:
         self.tenant_id = TENANT_ID
         self.key, self.client_key = (
             SigningKey(Ed25519PrivateKey.generate()),
-            Ed25519PrivateKey.generate(),
+            X25519PrivateKey.generate(),
         )
         self.env = softgpu_environment(self.folder / "gpu") | environment
         self.gpus = list(gpus) or (
@@ -133,23 +132,12 @@ class LocalNode:
         self.fence = (1, 5)
         self.partitions = tuple(partitions) or (Partition(self.gpus[0], 1 << 30, 50),)
         self.required_isolation: frozenset[str] = frozenset()
-        self.authority = load_authority(self.folder)
-        self._write_certificate()
         self.requested_port = port(600) if driver != NULL_DRIVER else port(601)
         self.control = LauncherControl(self.runtime / "agent.sock")
         self._give_to_user()
         self.spawner = self.start_spawner()
         self.launcher = self._start()
         self.grant()
-
-    def _write_certificate(self) -> None:
-        key, csr = new_key_and_csr()
-        (self.folder / "launcher.key").write_bytes(key)
-        (self.folder / "launcher.pem").write_bytes(
-            sign_node_certificate(self.authority, csr, self.node_id, "launcher").public_bytes(
-                serialization.Encoding.PEM
-            )
-        )
 
     def _give_to_user(self) -> None:
         if self.user is not None:
@@ -167,11 +155,6 @@ class LocalNode:
         self.spawner.kill()
         self.spawner.wait()
         self.spawner = self.start_spawner(**environment)
-
-    def restart_with_certificate(self) -> None:
-        """Issue a new launcher certificate from `authority` and restart."""
-        self._write_certificate()
-        self.restart()
 
     def _popen(
         self,
@@ -214,10 +197,6 @@ class LocalNode:
             str(self.runtime / "agent.sock"),
             "--driver",
             str(self.driver),
-            "--certificate",
-            str(self.folder / "launcher.pem"),
-            "--key",
-            str(self.folder / "launcher.key"),
             "--port",
             str(self.requested_port),
         ]
@@ -255,9 +234,11 @@ class LocalNode:
             if granted
             else ()
         )
-        return Grants(
-            1, int(time.time()), self.node_id, ((self.key.key_id, self.key.public),), grants
-        )
+        return Grants(1, int(time.time()), self.node_id, (self.ticket_key(),), grants)
+
+    def ticket_key(self) -> TicketKey:
+        """Return what the appliance tells the node about its ticket key."""
+        return TicketKey(self.key.key_id, self.key.public, self.key.node_secret(self.node_id))
 
     def grant(self, *, fence: tuple[int, int] | None = None, granted: bool = True) -> None:
         """Apply the desired state to the launcher, with the grant or without it."""
@@ -291,17 +272,15 @@ class LocalNode:
         path = self.folder / "ticket"
         new_file = self.folder / f"ticket.{uuid.uuid4().hex}"
         new_file.touch(mode=0o600)
-        head = (
-            f"key {b64(self.client_key.private_bytes_raw())}",
-            f"ca {b64(self.authority.pem.encode())}",
-        )
-        new_file.write_text("".join(line + "\n" for line in (*head, *self.ticket_lines())))
+        key = f"key {b64(self.client_key.private_bytes_raw())}"
+        new_file.write_text("".join(line + "\n" for line in (key, *self.ticket_lines())))
         return new_file.replace(path)
 
     def ticket_lines(self) -> tuple[str, ...]:
         return (
             f"node {self.node_id}",
             f"endpoint 127.0.0.1 {self.port}",
+            f"node_key {b64(self.key.node_key(self.node_id))}",
             f"ticket {b64(self.ticket())}",
         )
 

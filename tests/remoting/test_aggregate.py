@@ -34,8 +34,7 @@ def two_gpus() -> Iterator[LocalNode]:
 def two_nodes() -> Iterator[tuple[LocalNode, LocalNode]]:
     """Two nodes with one GPU each and tickets for the same client key, as in one `busbar run`."""
     first, second = LocalNode(), LocalNode()
-    second.client_key, second.authority = first.client_key, first.authority
-    second.restart_with_certificate()
+    second.client_key = first.client_key
     second.partitions = (Partition(second.gpus[0], GIB, 50),)
     second.grant()
     yield first, second

@@ -151,7 +151,6 @@ def secret_files(node: LocalNode) -> list[Path]:
     other.mkdir(parents=True, exist_ok=True)
     (other / "image").write_text("of another tenant")
     return [
-        node.folder / "launcher.key",
         node.runtime / "grants",
         node.runtime / "sessions",
         other / "image",

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.skipif(
     os.getuid() != 0, reason="attacks that must work without a cage need root's rights"
 )
 ATTACKS = {
-    "key of the launcher": "read {folder}/launcher.key",
-    "key by a relative path": "read ../../../../../../..{folder}/launcher.key",
-    "key by /proc": "read /proc/{victim}/root{folder}/launcher.key",
-    "key by inherited descriptors": "read_below_descriptors {folder}/launcher.key",
+    "key of the launcher": "read {folder}/r/grants",
+    "key by a relative path": "read ../../../../../../..{folder}/r/grants",
+    "key by /proc": "read /proc/{victim}/root{folder}/r/grants",
+    "key by inherited descriptors": "read_below_descriptors {folder}/r/grants",
     "inherited file": "find_file_descriptor",
     "log of the node": "read {folder}/launcher.log",
     "log behind standard error": "read /proc/self/fd/2",

@@ -57,11 +57,10 @@ def grant_each(node: LocalNode, count: int, context_bytes: int) -> list[uuid.UUI
 
 def ticket_file(node: LocalNode, folder: Path, allocations: list[uuid.UUID]) -> Path:
     """Write tickets for allocations on one node, as for as many nodes."""
-    lines = node.ticket_file().read_text().splitlines()[:2]
+    lines = node.ticket_file().read_text().splitlines()[:1]
     for allocation in allocations:
-        _, endpoint, _ = node.ticket_lines()
         ticket = b64(node.ticket(allocation_id=allocation))
-        lines += [f"node {node.node_id}", endpoint, f"ticket {ticket}"]
+        lines += [*node.ticket_lines()[:-1], f"ticket {ticket}"]
     path = folder / f"tickets-{allocations[0]}"
     path.touch(mode=0o600)
     path.write_text("".join(f"{line}\n" for line in lines))

@@ -63,6 +63,7 @@ def test_log_has_no_secret(node: LocalNode, attacker: Attacker) -> None:
     assert attacker.results("call 39") == [0]
     wait_for_end(node)
     log = (node.folder / "launcher.log").read_bytes()
-    key = node.client_key.private_bytes_raw()
-    secrets = [key, key.hex().encode(), b64(key).encode(), b64(node.ticket())[:60].encode()]
+    keys = [node.client_key.private_bytes_raw(), node.ticket_key().node_secret]
+    secrets = [form for key in keys for form in (key, key.hex().encode(), b64(key).encode())]
+    secrets.append(b64(node.ticket())[:60].encode())
     assert [s for s in secrets if s in log] == [] and b"PRIVATE KEY" not in log

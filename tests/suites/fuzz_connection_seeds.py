@@ -10,8 +10,8 @@ OPEN_PURPOSE, BULK_PURPOSE = 1, 2
 MAX_TICKET_BYTES = 4096
 
 
-def ticket(partitions: int = 1) -> bytes:
-    body = b"BBT1" + struct.pack("<IB", partitions, 1) + bytes(7 + 96)
+def ticket(partitions: int = 1, client_key: bytes = bytes(32)) -> bytes:
+    body = b"BBT1" + struct.pack("<IB", partitions, 1) + bytes(7 + 64) + client_key
     return body + bytes(32 * partitions) + bytes(64)
 
 
@@ -24,6 +24,7 @@ def connection_seeds() -> dict[str, bytes]:
     request = bytes(16) + struct.pack("<Q", 1) + bytes(32)
     connections = {
         "signed ticket": (PREAMBLE | SIGN, ticket()),
+        "signed ticket with a key": (PREAMBLE | SIGN, ticket(client_key=b"\7" * 32)),
         "ticket of another key": (PREAMBLE, ticket()),
         "largest ticket": (PREAMBLE | SIGN, bytes(MAX_TICKET_BYTES)),
         "ticket over the limit": (PREAMBLE | SIGN, bytes(MAX_TICKET_BYTES + 1)),

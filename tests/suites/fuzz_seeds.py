@@ -154,7 +154,7 @@ def ticket_seeds() -> dict[str, bytes]:
         body = magic + struct.pack("<IB", count, key) + bytes(7 + 96)
         return body + bytes(32 * partitions) + bytes(64)
 
-    grant = bytes(192) + struct.pack("<II", 1, 1) + bytes(696)
+    grant = bytes(320) + struct.pack("<II", 1, 1) + bytes(696)
     tickets = {
         "ticket": ticket(),
         "two partitions": ticket(count=2, partitions=2),
@@ -169,5 +169,5 @@ def ticket_seeds() -> dict[str, bytes]:
     return (
         {f"unsigned {name}": b"\0" + t for name, t in tickets.items()}
         | {f"signed {name}": b"\2" + t for name, t in tickets.items()}
-        | {"grants": b"\1" + bytes(200), "grant": b"\1" + grant}
+        | {"grants": b"\1" + bytes(328), "grant": b"\1" + grant}
     )
