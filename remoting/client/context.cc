@@ -23,21 +23,9 @@ CUresult require_context(Context*& c) {
   return c->device->link->error();
 }
 
-// Asks the node to charge the context that it makes for this session on a device.
-static CUresult charge_context(Device* d) {
-  if (d->context_charged) return CUDA_SUCCESS;
-  uint64_t id = d->link->next_id();
-  wire::Encoder<> e(wire::Op::charge_context, 0);
-  e.put(id).put(d->remote);
-  auto status = (CUresult)d->link->call(id, e.finish(), e.size()).status;
-  d->context_charged = status == CUDA_SUCCESS;
-  return status;
-}
-
 CUresult activate_context(Context* c) {
   Session* s = session();
   Device* d = c->device;
-  if (CUresult r = charge_context(d)) return r;
   c->id = s->next_id++;
   c->legacy.id = s->next_id++;
   c->legacy.progress.last = c->legacy.progress.completed = 0;

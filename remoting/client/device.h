@@ -28,8 +28,6 @@ struct Device {
   std::vector<bool> known;      // whether the node's driver knows the attribute
   std::unique_ptr<Heap> heap;   // null: the node chooses addresses
 
-  std::atomic<bool> context_charged{false};  // the node has charged this session's context
-
   std::mutex mutex;  // guards the following members
   Context* primary = nullptr;
   int primary_references = 0;

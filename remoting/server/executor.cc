@@ -33,13 +33,14 @@ Executor::Executor(Session& s)
       completions_(s),
       fences_(s, queues_, completions_),
       workers_(s.cu),
-      pipeline_{s, queues_, fences_, workers_, {}} {}
+      pipeline_{s, queues_, fences_, workers_, {}, false, {}} {}
 
 void Executor::wake() {
   s_.link.wake();
 }
 
 void Executor::advance() {
+  make_charged_contexts(pipeline_);
   do {
     published_ = completions_.published();
     queues_.run_ready();
@@ -128,6 +129,7 @@ bool Executor::poll_link(std::vector<uint8_t>& buffer) {
     s_.link.receive(buffer, kReceiveBytes, 0);
     if (!buffer.empty()) return true;
     if (completions_.poll() && !queues_.idle()) return true;
+    if (has_charged_context(pipeline_)) return true;
     __builtin_ia32_pause();
     if (i % kYieldEvery == kYieldEvery - 1) std::this_thread::yield();
   }

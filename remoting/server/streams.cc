@@ -31,29 +31,54 @@ CUresult make_context(Session& s, uint32_t id, uint32_t device, uint32_t legacy)
 }
 }  // namespace
 
-// device. Precedes the first context of a device, because its charge waits for the launcher.
-void handlers::charge_context(Session& s, wire::Decoder in) {
-  uint64_t reply = in.get<uint64_t>();
-  uint32_t device = in.get<uint32_t>();
-  if (!in.ok() || device >= s.devices.size()) return s.reply(reply, CUDA_ERROR_INVALID_DEVICE);
-  s.reply(reply, s.charge_context(device) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+namespace {
+void answer(Pipeline& p, const ContextRequest& r) {
+  Session& s = p.session;
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  bool is_new = valid_stream_id(r.legacy) && !s.stream(r.legacy) && !s.context(r.id);
+  if (s.contexts.size() >= kMaxContexts)
+    result = CUDA_ERROR_INVALID_DEVICE;
+  else if (!is_new)
+    result = CUDA_ERROR_INVALID_VALUE;
+  else if (s.has_charged_context(r.device))
+    result = make_context(s, r.id, r.device, r.legacy);
+  s.reply(r.reply, result);
+  if (!result && s.contexts.size() == 1 && s.pinned.begin_growth() == Growth::begin)
+    grow_pool(p);  // for the first copies
 }
+}  // namespace
 
-// context, device, legacy stream
+// context, device, legacy stream. The charge of a device's first context waits for the launcher.
 bool handlers::create_context(Pipeline& p, const Record& r) {
   Session& s = p.session;
   wire::Decoder in = r.decoder();
-  uint64_t reply = in.get<uint64_t>();
-  uint32_t id = in.get<uint32_t>(), device = in.get<uint32_t>(), legacy = in.get<uint32_t>();
-  CUresult result = CUDA_ERROR_INVALID_DEVICE;
-  bool is_new = valid_stream_id(legacy) && !s.stream(legacy) && !s.context(id);
-  if (in.ok() && device < s.devices.size() && s.has_charged_context(device) &&
-      s.contexts.size() < kMaxContexts)
-    result = is_new ? make_context(s, id, device, legacy) : CUDA_ERROR_INVALID_VALUE;
-  s.reply(reply, result);
-  if (!result && s.contexts.size() == 1 && s.pinned.begin_growth() == Growth::begin)
-    grow_pool(p);  // for the first copies
+  ContextRequest request;
+  request.reply = in.get<uint64_t>();
+  request.id = in.get<uint32_t>();
+  request.device = in.get<uint32_t>();
+  request.legacy = in.get<uint32_t>();
+  if (!in.ok() || request.device >= s.devices.size() || p.contexts.size() >= kMaxContexts) {
+    s.reply(request.reply, CUDA_ERROR_INVALID_DEVICE);
+  } else if (s.has_charged_context(request.device)) {
+    answer(p, request);
+  } else {
+    request.charged = std::make_shared<std::atomic<bool>>(false);
+    p.contexts.push_back(request);
+    p.workers.memory.post(nullptr, [&s, device = request.device, charged = request.charged] {
+      s.charge_context(device);
+      *charged = true;
+      s.link.wake();
+    });
+  }
   return true;
+}
+
+void make_charged_contexts(Pipeline& p) {
+  while (has_charged_context(p)) {
+    ContextRequest request = p.contexts.front();
+    p.contexts.pop_front();
+    answer(p, request);
+  }
 }
 
 // Ends a context of the client. The primary context of the device lives as long as the session.

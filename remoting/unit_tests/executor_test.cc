@@ -69,11 +69,12 @@ TEST_F(ExecutorTest, ParkedRecordOfAnUnknownEventCreatesNone) {
   EXPECT_TRUE(t.session->events.empty());
 }
 
-TEST_F(ExecutorTest, ContextThatIsNotChargedIsRejected) {
+TEST_F(ExecutorTest, ContextIsMadeWhenItsChargeIsAnswered) {
   t.session->charged_contexts = 0;
-  EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_ERROR_INVALID_DEVICE);
-  EXPECT_TRUE(t.session->charge_context(0));
-  EXPECT_EQ(create_context(kLegacy), (uint32_t)CUDA_SUCCESS);
+  send(wire::Op::create_context, 0, {9, 0, 1, 0, kLegacy});
+  EXPECT_FALSE(t.session->context(1)) << "the executor must not wait for the launcher";
+  while (!t.session->context(1)) executor.advance();
+  EXPECT_EQ(t.frames().at(0).field<uint32_t>(8), (uint32_t)CUDA_SUCCESS);
 }
 
 TEST_F(ExecutorTest, LegacyStreamWithoutIdIsRejected) {

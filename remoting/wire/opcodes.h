@@ -44,7 +44,6 @@ enum class Thread : uint8_t {
   OP(allocate,                  0x1004, immediate, memory,         session)          \
   OP(release,                   0x1005, barrier,   memory,         session)          \
   /* Contexts, streams and events */                                                 \
-  OP(charge_context,            0x1006, immediate, memory,         session)          \
   OP(create_context,            0x1010, immediate, executor,       pipeline)         \
   OP(destroy_context,           0x1011, barrier,   executor,       pipeline)         \
   OP(create_stream,             0x1012, immediate, executor,       pipeline)         \

@@ -131,7 +131,6 @@ def orders() -> dict[str, Steps]:
         ),
         "stream of another context": (
             Steps()
-            .row("charge_context", u64(2) + u32(1, 0))
             .row("create_context", u64(1) + u32(2, 1, 48), context=2)
             .row("create_stream", u32(FIRST_STREAM + INDEPENDENT, 0, 0), context=2)
             .copy_in(INDEPENDENT, transfer=5)
