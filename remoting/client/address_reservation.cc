@@ -13,9 +13,9 @@ namespace busbar::client {
 namespace {
 // Addresses above the arenas.
 #ifdef BUSBAR_SMALL_WINDOW
-constexpr uint64_t kFirstAddress = 0x5000000000ull, kLastAddress = 0x7000000000ull;
+constexpr uint64_t kFirstAddress = 0x5000000000ull, kLastAddress = 0x6000000000ull;
 #else
-constexpr uint64_t kFirstAddress = 0x2b0000000000ull, kLastAddress = 0x2f0000000000ull;
+constexpr uint64_t kFirstAddress = 0x2b0000000000ull, kLastAddress = 0x2d0000000000ull;
 #endif
 constexpr int kAttempts = 4;
 
@@ -57,14 +57,15 @@ uint64_t reserve_locally(uint64_t bytes, uint64_t hint) {
     }
   return 0;
 }
+}  // namespace
 
-CUresult call_range(Link* link, wire::Op op, uint32_t context, uint64_t base, uint64_t bytes) {
+CUresult call_range(Link* link, wire::Op op, uint32_t context, uint64_t a, uint64_t b, uint64_t c,
+                    uint64_t d) {
   uint64_t id = link->next_id();
   wire::Encoder<> e(op, context);
-  e.put(id).put(base).put(bytes).put<uint64_t>(0).put<uint64_t>(0);
+  e.put(id).put(a).put(b).put(c).put(d);
   return (CUresult)link->call(id, e.finish(), e.size()).status;
 }
-}  // namespace
 
 CUresult reserve_addresses(Link* link, uint32_t context, uint64_t bytes, uint64_t hint,
                            uint64_t& out) {

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "wire/opcodes.h"
+
 namespace busbar::client {
 
 class Link;
@@ -26,6 +28,10 @@ void align_reservations(uint64_t align);
 // Releases the reservation with this base and size at both ends. Returns CUDA_ERROR_INVALID_VALUE
 // if there is none.
 CUresult release_addresses(uint64_t base, uint64_t bytes);
+// Sends one of the requests for virtual memory, which have up to four values. Blocks for a round
+// trip.
+CUresult call_range(Link* link, wire::Op op, uint32_t context, uint64_t a, uint64_t b,
+                    uint64_t c = 0, uint64_t d = 0);
 // Return the last reservation that begins at or before an address; it may end before the address.
 AddressReservation find_reservation(uint64_t address);
 

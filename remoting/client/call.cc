@@ -2,6 +2,7 @@
 
 #include "client/event.h"
 #include "client/library.h"
+#include "client/mapped.h"
 
 namespace busbar::client {
 
@@ -16,6 +17,7 @@ CUresult Call::begin_without_context() {
 
 CUresult Call::move_to_node_of(CUdeviceptr p) {
   Region r = session()->addresses.find(p);
+  if (r.kind == Region::pinned) return map_pinned(context_, p);
   if (!r.on_device()) return CUDA_ERROR_INVALID_VALUE;
   if (r.context->device->link == link_) return CUDA_SUCCESS;
   if (stream_)

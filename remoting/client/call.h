@@ -51,7 +51,7 @@ class Call {
   bool on_link(CUdeviceptr p) const {
     if (session()->links.size() == 1) return true;
     Region r = session()->addresses.find(p);
-    return r.kind == Region::none || r.context->device->link == link_;
+    return !r.on_device() || r.context->device->link == link_;
   }
   // Moves the call to the node of a device address. If this is not the node of the stream, waits
   // for the stream's work, and send() waits for the call, which keeps the order of the stream.

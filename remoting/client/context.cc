@@ -72,6 +72,19 @@ CUresult create_context(Device* d, unsigned flags, Context*& out) {
   return CUDA_SUCCESS;
 }
 
+CUresult open_stream(Context* c, unsigned flags, int priority, StreamRef& out) {
+  out = std::make_shared<Stream>();
+  out->context = c;
+  out->link = c->device->link;
+  out->id = session()->next_id++;
+  out->flags = flags;
+  out->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+  wire::Encoder<> e(wire::Op::create_stream, c->id);
+  e.put(out->id).put<uint32_t>(flags).put<int32_t>(out->priority);
+  out->link->track(out->id, &out->progress);
+  return out->link->submit(e.finish(), e.size()) ? CUDA_SUCCESS : out->link->error();
+}
+
 CUresult synchronize(Context* c) {
   std::vector<StreamRef> streams{retain(&c->legacy)};
   {

@@ -48,6 +48,10 @@ CUresult activate_context(Context* c);
 // Return the primary context of a device. Its handle never changes. Call with the device's mutex.
 Context* primary_context(Device* d);
 
+// Creates a stream on the node. The program does not know it, and no call waits for it, unless the
+// caller adds it to its context.
+CUresult open_stream(Context* c, unsigned flags, int priority, StreamRef& out);
+
 // Waits for all work submitted to the streams of a context.
 CUresult synchronize(Context* c);
 

@@ -2,6 +2,7 @@
 
 #include "client/context.h"
 #include "client/context_storage.h"
+#include "client/mapped.h"
 #include "client/module.h"
 #include "client/session.h"
 
@@ -15,6 +16,7 @@ void destroy_context(Context* c) {
     if (r.kind == Region::pinned) cuMemFreeHost((void*)r.base);
     if (r.kind == Region::registered) cuMemHostUnregister((void*)r.base);
   }
+  unmap_context(c);
   std::vector<StreamRef> streams;
   {
     std::lock_guard lock(c->mutex);

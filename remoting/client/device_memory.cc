@@ -77,14 +77,19 @@ CUresult submit_upload(Context* c, CUdeviceptr to, const void* from, size_t byte
   return submit_upload(c, &c->legacy, to, from, bytes);
 }
 
-CUresult submit_download(Context* c, void* to, CUdeviceptr from, size_t bytes, uint64_t& position) {
+CUresult submit_download(Context* c, Stream* s, void* to, CUdeviceptr from, size_t bytes,
+                         uint64_t& position) {
   Link* link = c->device->link;
-  wire::Encoder<> e(wire::Op::copy_out, c->id, c->legacy.id);
+  wire::Encoder<> e(wire::Op::copy_out, c->id, s->id);
   e.put((uint64_t)from).put((uint64_t)bytes).put(link->expect_transfer(to, bytes));
   position = link->submit(e.finish(), e.size());
   if (!position) return link->error();
-  record_submission(&c->legacy, position);
+  record_submission(s, position);
   return CUDA_SUCCESS;
+}
+
+CUresult submit_download(Context* c, void* to, CUdeviceptr from, size_t bytes, uint64_t& position) {
+  return submit_download(c, &c->legacy, to, from, bytes, position);
 }
 
 }  // namespace busbar::client

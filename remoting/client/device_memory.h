@@ -27,8 +27,10 @@ Heap::Done submitted_work_done(Context* c);
 CUresult submit_upload(Context* c, Stream* s, CUdeviceptr to, const void* from, size_t bytes);
 // The same on the legacy stream.
 CUresult submit_upload(Context* c, CUdeviceptr to, const void* from, size_t bytes);
-// Submits a copy to host memory on the legacy stream. The bytes have arrived when `position` of
-// that stream is complete.
+// Submits a copy to host memory. The bytes have arrived when `position` of the stream is complete.
+CUresult submit_download(Context* c, Stream* s, void* to, CUdeviceptr from, size_t bytes,
+                         uint64_t& position);
+// The same on the legacy stream.
 CUresult submit_download(Context* c, void* to, CUdeviceptr from, size_t bytes, uint64_t& position);
 
 }  // namespace busbar::client

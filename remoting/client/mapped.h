@@ -1,8 +1,10 @@
-// Mapped host memory: host memory that kernels access through a device pointer.
+// Mapped host memory: pinned and registered memory that kernels access.
 //
-// A copy in device memory is created when the program requests the device pointer. Changes are
-// found by comparing pages with the content at the last synchronization. A kernel that waits for a
-// write by the host during its run, or the reverse, does not work over a network.
+// A copy in device memory is created when the program requests the device pointer, or uses pinned
+// memory as device memory: in a parameter of a kernel, a fill or a copy. The copy of pinned memory
+// has the same address, unless the node uses this address itself. Changes are found by comparing
+// pages with the content at the last synchronization. A kernel that waits for a write by the host
+// during its run, or the reverse, does not work over a network.
 //
 // Thread safety: all functions may be called from any thread. One mutex, held while memory is
 // compared, sent or fetched.
@@ -11,15 +13,27 @@
 
 #include "client/address_map.h"
 #include "client/host_mirror_count.h"
+#include "client/kernel_params.h"
+#include "client/pinned_memory.h"
 
 namespace busbar::client {
 
+class Link;
 struct Stream;
 
-// Creates the device copy of a pinned or registered region on first use and returns its address.
-CUresult map_host_memory(const Region& r, uint64_t& device);
-// Frees the device copy of a region, if there is one.
+// Creates the device copy of a pinned or registered region on the node of a context on first use,
+// and returns its address.
+CUresult map_host_memory(const Region& r, Context* c, uint64_t& device);
+// Frees the device copies of a region.
 void unmap_host_memory(const void* host);
+// Fetches and frees the device copies that were created in a context.
+void unmap_context(Context* c);
+
+// Creates device copies of pinned memory at the same address, if an address lies in it.
+CUresult map_pinned(Context* c, uint64_t address);
+// The same for the addresses among the parameters of a kernel. Without pinned memory among them it
+// takes no lock.
+CUresult map_pinned_parameters(Context* c, const Function* f, const KernelParams& params);
 
 // Sends the changes of the program to the node. Call it before work is submitted to a stream.
 CUresult flush_mapped(Stream& s);
@@ -27,6 +41,10 @@ CUresult flush_mapped(Stream& s);
 CUresult fetch_mapped(Context* c);
 
 bool is_mapped(CUdeviceptr p);  // whether the address lies in a device copy
+// Return the device address of host memory in its newest device copy, or 0 if there is none.
+uint64_t mapped_address(uint64_t host);
+// Return whether a range of host memory has a device copy at the same address on a node.
+bool is_placed(Link* link, uint64_t host, uint64_t bytes);
 
 // Ends a copy without a stream: a copy to mapped host memory is complete when it returns, because
 // the program may read that memory.

@@ -10,6 +10,7 @@
 #include "client/call.h"
 #include "client/host_copy.h"
 #include "client/host_function.h"
+#include "client/mapped.h"
 
 namespace busbar::client {
 
@@ -228,6 +229,23 @@ static CUresult submit_all_parts(Call& call, const CopySides& c, Direction direc
   });
 }
 
+// Reads pinned memory that kernels use from its copy on the node, which is the newest in the order
+// of the stream.
+static CUresult read_placed(Call& call, CopySides& c) {
+  if (!c.from_host || c.to_host || !has_host_mirrors() || call.stream()->capturing)
+    return CUDA_SUCCESS;
+  const Rows& rows = c.source;
+  CheckedSize bytes = (CheckedSize(rows.slices) - 1) * rows.slice_pitch +
+                      (CheckedSize(rows.rows) - 1) * rows.pitch + rows.row_bytes;
+  if (!is_placed(call.link(), (uint64_t)rows.base, bytes.value())) return CUDA_SUCCESS;
+  if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
+  if (CUresult r = flush_host_mirrors(*call.stream())) return r;
+  c.from_host = false;
+  c.copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  c.copy.srcDevice = (uint64_t)rows.base;  // the offsets are 0, as for host memory
+  return CUDA_SUCCESS;
+}
+
 CUresult copy_rows(const CUDA_MEMCPY3D& p, CUstream stream, bool synchronous) {
   if (synchronous)
     if (CUresult r = unsafe_in_capture()) return r;
@@ -237,6 +255,7 @@ CUresult copy_rows(const CUDA_MEMCPY3D& p, CUstream stream, bool synchronous) {
   CopySides c;
   if (CUresult r = resolve_copy(p, c)) return r;
   if (c.from_host && c.to_host) return copy_on_host(call, c);
+  if (CUresult r = read_placed(call, c)) return r;
   auto& d = c.copy;
   if ((!c.from_host && on_other_node(call, d.srcMemoryType, d.srcDevice, d.srcArray)) ||
       (!c.to_host && on_other_node(call, d.dstMemoryType, d.dstDevice, d.dstArray)))

@@ -3,6 +3,7 @@
 #include "client/call.h"
 #include "client/device_memory.h"
 #include "client/host_function.h"
+#include "client/mapped.h"
 #include "client/row_copy.h"
 
 using namespace busbar;
@@ -30,15 +31,36 @@ static bool is_managed(const void* p) {
          session()->addresses.find((uint64_t)p).kind == Region::managed;
 }
 
+// Return whether both sides of a copy are memory of the host, which may be passed as device memory.
+static bool is_on_host(CUdeviceptr device) {
+  return has_session() && session()->addresses.find(device).on_host();
+}
+
+// Copies pinned memory that kernels use: its copy on the node is the newest, in the order of the
+// stream.
+static CUresult copy_in_placed(Call& call, CUdeviceptr to, const void* from, size_t bytes,
+                               CUstream stream) {
+  if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
+  return cuMemcpyDtoDAsync_v2(to, (CUdeviceptr)from, bytes, stream);
+}
+
+static bool is_placed_here(const Call& call, const void* p, size_t bytes) {
+  return has_host_mirrors() && bytes && !call.stream()->capturing &&
+         is_placed(call.link(), (uint64_t)p, bytes);
+}
+
 static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream stream,
                         bool synchronous) {
   if (synchronous) REQUIRE_CAPTURE_SAFE;
   if (is_managed(from)) return cuMemcpyDtoDAsync_v2(to, (CUdeviceptr)from, bytes, stream);
+  if (is_on_host(to)) return cuMemcpyAsync(to, (CUdeviceptr)from, bytes, stream);
   Call call;
   if (CUresult r = call.begin(stream)) return r;
   if (!from && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (call.stream()->capturing) return capture_copy(to, from, bytes, true, stream);
+  if (is_placed_here(call, from, bytes) && call.on_link(to))
+    return copy_in_placed(call, to, from, bytes, stream);
   // Pageable memory of an asynchronous copy is read during the call, as CUDA documents it. Other
   // memory is read in the order of the stream, behind host functions that may write to it.
   if (synchronous || session()->addresses.find((uint64_t)from).on_host())
@@ -56,11 +78,15 @@ static CUresult copy_out(void* to, CUdeviceptr from, size_t bytes, CUstream stre
                          bool synchronous) {
   if (synchronous) REQUIRE_CAPTURE_SAFE;
   if (is_managed(to)) return cuMemcpyDtoDAsync_v2((CUdeviceptr)to, from, bytes, stream);
+  if (is_on_host(from)) return cuMemcpyAsync((CUdeviceptr)to, from, bytes, stream);
   Call call;
   if (CUresult r = call.begin(stream)) return r;
   if (!to && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (call.stream()->capturing) return capture_copy(from, to, bytes, false, stream);
+  // Later kernels of the stream read the copy on the node.
+  if (is_placed_here(call, to, bytes) && call.on_link(from))
+    if (CUresult r = cuMemcpyDtoDAsync_v2((CUdeviceptr)to, from, bytes, stream)) return r;
   if (bytes) {
     if (!call.on_link(from))
       if (CUresult r = call.move_to_node_of(from)) return r;

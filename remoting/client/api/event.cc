@@ -3,7 +3,7 @@
 
 #include "client/api/require.h"
 #include "client/call.h"
-#include "client/captured_event_node.h"
+#include "client/captured_node.h"
 #include "client/mapped.h"
 
 using namespace busbar;
@@ -76,11 +76,14 @@ static CUresult query_event(const Event& e) {
 API CUresult cuEventQuery(CUevent h) {
   REQUIRE_EVENT(e, h);
   if (CUresult r = forbid_captured(*e)) return r;
-  std::lock_guard lock(e->mutex);
+  std::unique_lock lock(e->mutex);
   e->context->device->link->poll_frames();
   if (CUresult r = e->context->device->link->error()) return r;
-  if (!e->stream || e->stream->progress.reached(e->position)) return CUDA_SUCCESS;
-  return e->by_graph ? query_event(*e) : CUDA_ERROR_NOT_READY;
+  CUresult r = CUDA_SUCCESS;
+  if (e->stream && !e->stream->progress.reached(e->position))
+    r = e->by_graph ? query_event(*e) : CUDA_ERROR_NOT_READY;
+  lock.unlock();
+  return !r && has_host_mirrors() ? fetch_mapped(e->context) : r;
 }
 
 API CUresult cuEventSynchronize(CUevent h) {

@@ -8,6 +8,7 @@
 #include "client/host_function.h"
 #include "client/kernel_params.h"
 #include "client/library.h"
+#include "client/mapped.h"
 #include "client/row_copy.h"
 #include "export.h"
 
@@ -28,6 +29,7 @@ CUresult set_kernel_node(const NodeTarget& target, const CUDA_KERNEL_NODE_PARAMS
   if (!valid_geometry(f->module->context->device, f, c)) return CUDA_ERROR_INVALID_VALUE;
   KernelParams params;
   if (CUresult r = resolve_params(f, p->kernelParams, p->extra, params)) return r;
+  if (CUresult r = map_pinned_parameters(f->module->context, f, params)) return r;
   if (!(CheckedSize(target.count) * sizeof(CUgraphNode) + params.bytes)
            .within(kLargeRecordBytes - 256))
     return CUDA_ERROR_INVALID_VALUE;

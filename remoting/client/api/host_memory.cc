@@ -1,10 +1,9 @@
 // CUDA entry points: pinned and registered host memory.
-#include <sys/mman.h>
-
 #include "client/api/require.h"
 #include "client/capture.h"
 #include "client/host_mirror_count.h"
 #include "client/mapped.h"
+#include "client/pinned_memory.h"
 
 using namespace busbar::client;
 
@@ -12,8 +11,8 @@ API CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
   REQUIRE_CONTEXT(c);
   REQUIRE_CAPTURE_SAFE;
   if (!out || !bytes || flags > 7) return CUDA_ERROR_INVALID_VALUE;
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* p = allocate_pinned(bytes);
+  if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
   session()->addresses.add({Region::pinned, (uint64_t)p, bytes, 0, c, flags});
   *out = p;
   return CUDA_SUCCESS;
@@ -32,7 +31,7 @@ API CUresult cuMemFreeHost(void* p) {
   for (Context* c : session()->contexts.all())
     if (!c->destroyed) synchronize(c);  // others have no work, or were never active
   unmap_host_memory(p);
-  munmap(p, r.bytes);
+  free_pinned(p, r.bytes);
   return CUDA_SUCCESS;
 }
 

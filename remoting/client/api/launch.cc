@@ -6,6 +6,7 @@
 #include "client/call.h"
 #include "client/kernel_params.h"
 #include "client/library.h"
+#include "client/mapped.h"
 #include "client/module.h"
 #include "export.h"
 #include "wire/launch_attribute.h"
@@ -80,6 +81,7 @@ CUresult launch(const CUlaunchConfig& c, CUfunction h, void** pointers, void** e
   if (CUresult r = check_attributes(c)) return r;
   KernelParams params;
   if (CUresult r = resolve_params(f, pointers, extra, params)) return r;
+  if (CUresult r = map_pinned_parameters(call.context(), f, params)) return r;
   if (c.numAttrs && is_cooperative(c))
     if (CUresult r = check_residency(call.context(), h, c)) return r;
   if (kLaunchFieldBytes + params.bytes + c.numAttrs * sizeof(CUlaunchAttribute) <= kSmallRecord)

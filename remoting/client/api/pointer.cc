@@ -1,9 +1,17 @@
 // CUDA entry points: pointer queries. They read the address map and need no round trip and no
 // current context, because runtimes call them from threads without one.
 #include "client/api/require.h"
+#include "client/mapped.h"
 
 using namespace busbar;
 using namespace busbar::client;
+
+// Return the device address of an address. That of host memory differs if it has a device copy
+// elsewhere.
+static CUdeviceptr device_address(const Region& r, CUdeviceptr p) {
+  uint64_t mapped = r.on_host() && has_host_mirrors() ? mapped_address(p) : 0;
+  return mapped ? mapped : p;
+}
 
 static CUresult pointer_attribute(void* data, CUpointer_attribute which, const Region& r,
                                   CUdeviceptr p) {
@@ -15,7 +23,9 @@ static CUresult pointer_attribute(void* data, CUpointer_attribute which, const R
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       *(unsigned*)data = r.on_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr*)data = p; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      *(CUdeviceptr*)data = device_address(r, p);
+      return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (!host) return CUDA_ERROR_INVALID_VALUE;
       *(void**)data = (void*)p;

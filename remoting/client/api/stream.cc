@@ -10,16 +10,8 @@ using namespace busbar::client;
 API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
   REQUIRE_CONTEXT(c);
   if (!out || flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  auto s = std::make_shared<Stream>();
-  s->context = c;
-  s->link = c->device->link;
-  s->id = session()->next_id++;
-  s->flags = flags;
-  s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
-  wire::Encoder<> e(wire::Op::create_stream, c->id);
-  e.put(s->id).put<uint32_t>(flags).put<int32_t>(s->priority);
-  s->link->track(s->id, &s->progress);
-  if (!c->device->link->submit(e.finish(), e.size())) return c->device->link->error();
+  StreamRef s;
+  if (CUresult r = open_stream(c, flags, priority, s)) return r;
   s->handle = session()->streams.add(s.get());
   *out = (CUstream)s->handle;
   std::lock_guard lock(c->mutex);
@@ -61,7 +53,8 @@ API CUresult cuStreamQuery(CUstream h) {
   REQUIRE_STREAM(s, h, c);
   if (CUresult r = forbid_in_capture(*s)) return r;
   c->device->link->poll_frames();
-  return s->progress.done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (!s->progress.done()) return CUDA_ERROR_NOT_READY;
+  return has_host_mirrors() ? fetch_mapped(c) : CUDA_SUCCESS;
 }
 API CUresult cuStreamGetFlags(CUstream h, unsigned* flags) {
   REQUIRE_CONTEXT(c);

@@ -7,19 +7,27 @@ using namespace busbar::client;
 template <typename T>
 static CUresult check_address(CUdeviceptr p, unsigned flags, unsigned allowed) {
   REQUIRE_SESSION;
-  return p % sizeof(T) || flags & ~allowed || !session()->addresses.device_range(p, sizeof(T))
-             ? CUDA_ERROR_INVALID_VALUE
-             : CUDA_SUCCESS;
+  Region r = session()->addresses.find(p);
+  bool pinned =
+      r.kind == Region::pinned && sizeof(T) <= r.bytes && p - r.base <= r.bytes - sizeof(T);
+  bool valid = pinned || session()->addresses.device_range(p, sizeof(T));
+  return p % sizeof(T) || flags & ~allowed || !valid ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+// A wait for pinned memory would not see a later write by the program.
+template <typename T>
+static CUresult check_wait(CUdeviceptr p, unsigned flags, unsigned allowed) {
+  if (CUresult r = check_address<T>(p, flags, allowed)) return r;
+  return session()->addresses.find(p).on_host() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 constexpr unsigned kWaitFlags = 3 | CU_STREAM_WAIT_VALUE_FLUSH,
                    kWriteFlags = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
 
 API CUresult cuStreamWaitValue32_v2(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned flags) {
-  CUresult r = check_address<uint32_t>(p, flags, kWaitFlags);
+  CUresult r = check_wait<uint32_t>(p, flags, kWaitFlags);
   return r ? r : send_cuStreamWaitValue32_v2(s, p, v, flags);
 }
 API CUresult cuStreamWaitValue64_v2(CUstream s, CUdeviceptr p, cuuint64_t v, unsigned flags) {
-  CUresult r = check_address<uint64_t>(p, flags, kWaitFlags);
+  CUresult r = check_wait<uint64_t>(p, flags, kWaitFlags);
   return r ? r : send_cuStreamWaitValue64_v2(s, p, v, flags);
 }
 API CUresult cuStreamWriteValue32_v2(CUstream s, CUdeviceptr p, cuuint32_t v, unsigned flags) {

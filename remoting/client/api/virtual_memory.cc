@@ -33,14 +33,6 @@ VirtualMemory& memory() {
   return *m;
 }
 
-CUresult call_range(Link* link, wire::Op op, uint32_t context, uint64_t a, uint64_t b,
-                    uint64_t c = 0, uint64_t d = 0) {
-  uint64_t id = link->next_id();
-  wire::Encoder<> e(op, context);
-  e.put(id).put(a).put(b).put(c).put(d);
-  return (CUresult)link->call(id, e.finish(), e.size()).status;
-}
-
 Device* device_of(const CUmemLocation& where) {
   bool known = where.type == CU_MEM_LOCATION_TYPE_DEVICE && where.id >= 0 &&
                where.id < (int)session()->devices.size();

@@ -91,7 +91,7 @@ API CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t n) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_DEVICE_RANGE(to, n);
   REQUIRE_DEVICE_RANGE(from, n);
-  return copy(c, nullptr, (void*)to, (void*)from, n, false);
+  return finish_host_write(copy(c, nullptr, (void*)to, (void*)from, n, false), to);
 }
 API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
   REQUIRE_CURRENT_CONTEXT(c);

@@ -1,0 +1,62 @@
+#include "client/placed_memory.h"
+
+#include "checked_size.h"
+#include "client/address_reservation.h"
+#include "client/context.h"
+#include "client/session.h"
+
+namespace busbar::client {
+
+namespace {
+CUresult create(Context* c, PlacedMemory& m) {
+  Device* d = c->device;
+  uint64_t id = d->link->next_id();
+  wire::Encoder<> e(wire::Op::create_memory, c->id);
+  e.put(id).put((uint64_t)d->remote).put(m.bytes);
+  Reply reply = d->link->call(id, e.finish(), e.size());
+  wire::Decoder in(reply.body.data(), reply.body.size());
+  if (!reply.status) m.handle = in.get<uint64_t>();
+  return (CUresult)reply.status;
+}
+
+CUresult map(Context* c, const PlacedMemory& m) {
+  Link* link = c->device->link;
+  if (CUresult r = call_range(link, wire::Op::map_memory, c->id, m.base, m.bytes, m.handle))
+    return r;
+  CUresult r = CUDA_SUCCESS;
+  for (auto& d : session()->devices)
+    if (!r && d->link == link)
+      r = call_range(link, wire::Op::set_access, c->id, m.base, m.bytes, d->remote,
+                     CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  if (r) call_range(link, wire::Op::unmap_memory, c->id, m.base, m.bytes);
+  return r;
+}
+}  // namespace
+
+CUresult place_memory(Context* c, uint64_t address, uint64_t bytes, PlacedMemory& out, bool& free) {
+  CheckedSize end = (CheckedSize(address) + bytes).rounded_up(wire::kGranularity);
+  free = false;
+  if (!end.valid()) return CUDA_ERROR_INVALID_VALUE;
+  PlacedMemory m;
+  m.base = address / wire::kGranularity * wire::kGranularity;
+  m.bytes = end.value() - m.base;
+  Link* link = c->device->link;
+  if (CUresult r = call_range(link, wire::Op::reserve_addresses, c->id, m.base, m.bytes)) return r;
+  free = true;
+  CUresult r = create(c, m);
+  if (!r && (r = map(c, m))) call_range(link, wire::Op::release_memory, c->id, m.handle, 0);
+  if (r)
+    call_range(link, wire::Op::free_addresses, c->id, m.base, m.bytes);
+  else
+    out = m;
+  return r;
+}
+
+void free_placed_memory(Context* c, const PlacedMemory& m) {
+  Link* link = c->device->link;
+  call_range(link, wire::Op::unmap_memory, c->id, m.base, m.bytes);
+  call_range(link, wire::Op::release_memory, c->id, m.handle, 0);
+  call_range(link, wire::Op::free_addresses, c->id, m.base, m.bytes);
+}
+
+}  // namespace busbar::client

@@ -1,0 +1,196 @@
+/* Pinned memory by its own address in kernels, fills, copies and graphs: unified addressing. */
+#include "check.h"
+
+enum { N = 5000 };
+static unsigned* pinned;
+static CUdeviceptr device, as_device;
+static CUstream s;
+
+static void show(const char* what) {
+  printf("%s: %u %u %u\n", what, pinned[0], pinned[N / 2], pinned[N - 1]);
+}
+
+static void launches(void) {
+  for (int i = 0; i < N; ++i) pinned[i] = (unsigned)i;
+  OK(launch_bump(as_device, N, 3, 1, s));
+  OK(cuStreamSynchronize(s));
+  show("kernel");
+  pinned[N / 2] = 9;
+  OK(launch_bump(as_device + 4, N - 1, 1, 1, s));
+  CUresult r;
+  while ((r = cuStreamQuery(s)) == CUDA_ERROR_NOT_READY) {
+  }
+  OK(r);
+  show("kernel, queried");
+
+  CUdeviceptr p = as_device;
+  struct {
+    CUdeviceptr p;
+    unsigned n, v, rounds;
+  } block = {p, N, 2, 1};
+  size_t bytes = 20;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
+  OK(cuLaunchKernel(bump, N / 256 + 1, 1, 1, 256, 1, 1, 0, s, 0, extra));
+  OK(cuCtxSynchronize());
+  show("kernel with a block of parameters");
+}
+
+/* The end of one stream does not hide the results of another. */
+static void two_streams(void) {
+  CUstream other;
+  CUevent done;
+  OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  OK(cuEventCreate(&done, 0));
+  OK(launch_bump(as_device, N / 2, 5, 200000, other));
+  OK(cuEventRecord(done, other));
+  OK(launch_bump(as_device + (N / 2 + 1) * 4, N / 2 - 1, 5, 1, s));
+  OK(cuStreamSynchronize(s));
+  printf("first stream: %u\n", pinned[N - 1]);
+  CUresult r;
+  while ((r = cuEventQuery(done)) == CUDA_ERROR_NOT_READY) {
+  }
+  OK(r);
+  show("both streams");
+  OK(cuEventDestroy(done));
+  OK(cuStreamDestroy(other));
+}
+
+/* Copies read and write what kernels of the same stream do, without a wait between them. */
+static void copies(void) {
+  unsigned words[N], rows[4][8];
+  memset(pinned, 0, N * 4);
+  OK(launch_bump(as_device, N, 7, 20000, s));
+  OK(cuMemcpyHtoDAsync(device, pinned, N * 4, s));
+  OK(cuStreamSynchronize(s));
+  OK(cuMemcpyDtoH(words, device, N * 4));
+  printf("copied in: %u %u\n", words[0], words[N - 1]);
+  OK(cuMemsetD32Async(device, 40, N, s));
+  OK(cuMemcpyDtoHAsync(pinned, device, N * 4, s));
+  OK(launch_bump(as_device, N, 2, 1, s));
+  OK(cuStreamSynchronize(s));
+  show("copied out");
+  OK(launch_bump(as_device, N, 1, 20000, s));
+  CUDA_MEMCPY2D c = {0};
+  c.srcMemoryType = CU_MEMORYTYPE_HOST;
+  c.srcHost = pinned;
+  c.srcPitch = 64;
+  c.srcY = 1;
+  c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  c.dstDevice = device;
+  c.dstPitch = 32;
+  c.WidthInBytes = 32;
+  c.Height = 4;
+  OK(cuMemcpy2DAsync(&c, s));
+  OK(cuMemcpyDtoH(rows, device, sizeof rows));
+  printf("copied rows: %u %u\n", rows[0][0], rows[3][7]);
+  OK(cuStreamSynchronize(s));
+
+  OK(cuMemsetD32(device, 11, N));
+  OK(cuMemcpyDtoD(as_device, device, N * 4));
+  show("between devices");
+  for (int i = 0; i < N; ++i) words[i] = (unsigned)i * 2;
+  OK(cuMemcpyHtoD(as_device, words, N * 4));
+  show("to device");
+  memset(words, 0, sizeof words);
+  OK(cuMemcpyDtoH(words, as_device, N * 4));
+  printf("to host: %u %u\n", words[1], words[N - 1]);
+  OK(cuMemcpy(as_device, device, 8));
+  show("by address");
+}
+
+static void fills(void) {
+  OK(cuMemsetD32(as_device, 0x01020304, N));
+  show("set");
+  OK(cuMemsetD8Async(as_device + 4, 0xff, (N - 2) * 4, s));
+  OK(cuStreamWriteValue32(s, as_device, 77, 0));
+  OK(cuStreamSynchronize(s));
+  show("set in a stream");
+}
+
+static void graphs(void) {
+  CUgraph g;
+  CUgraphNode n;
+  CUgraphExec e;
+  unsigned count = N, v = 1, rounds = 1;
+  void* params[] = {&as_device, &count, &v, &rounds};
+  CUDA_KERNEL_NODE_PARAMS k = {0};
+  k.func = bump;
+  k.gridDimX = N / 256 + 1;
+  k.gridDimY = k.gridDimZ = k.blockDimY = k.blockDimZ = 1;
+  k.blockDimX = 256;
+  k.kernelParams = params;
+  OK(cuGraphCreate(&g, 0));
+  OK(cuGraphAddKernelNode(&n, g, 0, 0, &k));
+  OK(cuGraphInstantiate(&e, g, 0));
+  for (int i = 0; i < 3; ++i) {
+    pinned[0] = 100;
+    OK(cuGraphLaunch(e, s));
+    OK(cuStreamSynchronize(s));
+    show("graph");
+  }
+  OK(cuGraphExecDestroy(e));
+  OK(cuGraphDestroy(g));
+}
+
+/* A block that kernels see first in a capture. */
+static void captured(void) {
+  unsigned* other;
+  CUgraph g;
+  CUgraphExec e;
+  OK(cuMemHostAlloc((void**)&other, 4096, 0));
+  memset(other, 0, 4096);
+  OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(launch_bump((CUdeviceptr)other, 1024, 6, 1, s));
+  other[7] = 50; /* changed before the next captured call */
+  OK(launch_bump((CUdeviceptr)other, 1024, 1, 1, s));
+  OK(cuStreamEndCapture(s, &g));
+  OK(cuGraphInstantiate(&e, g, 0));
+  other[5] = 1000;
+  OK(cuGraphLaunch(e, s));
+  OK(cuStreamSynchronize(s));
+  printf("captured: %u %u\n", other[5], other[1023]);
+  OK(cuGraphExecDestroy(e));
+  OK(cuGraphDestroy(g));
+  OK(cuMemFreeHost(other));
+}
+
+static void attributes(void) {
+  CUdeviceptr seen = 0, base = 0;
+  void* host = 0;
+  unsigned type = 0, flags = 9;
+  SHOW(cuPointerGetAttribute(&seen, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, as_device + 8));
+  SHOW(cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, as_device + 8));
+  SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, as_device));
+  SHOW(cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, as_device + 8));
+  printf("%d %d %u %d\n", seen == as_device + 8, host == pinned + 2, type, base == as_device);
+  SHOW(cuMemHostGetDevicePointer(&seen, pinned, 0));
+  SHOW(cuMemHostGetFlags(&flags, pinned));
+  printf("%d %u\n", seen == as_device, flags);
+}
+
+int main(void) {
+  create_context();
+  OK(cuStreamCreate(&s, 0));
+  OK(cuMemAlloc(&device, N * 4));
+  OK(cuMemHostAlloc((void**)&pinned, N * 4, CU_MEMHOSTALLOC_PORTABLE));
+  as_device = (CUdeviceptr)pinned;
+  launches();
+  two_streams();
+  copies();
+  fills();
+  graphs();
+  captured();
+  attributes();
+  for (int i = 0; i < 3; ++i) {
+    unsigned* again;
+    OK(cuMemHostAlloc((void**)&again, 64, 0));
+    memset(again, 0, 64);
+    OK(launch_bump((CUdeviceptr)again, 16, 4, 1, 0));
+    OK(cuMemFreeHost(again));
+  }
+  OK(cuMemFreeHost(pinned));
+  OK(cuDevicePrimaryCtxReset(0));
+  printf("done\n");
+  return 0;
+}
