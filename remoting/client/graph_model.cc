@@ -44,6 +44,7 @@ void append_contents(GraphModel& to, const GraphContents& from, bool conditional
     copy.conditional |= conditional;
     to.copies.push_back(copy);
   }
+  to.memory.insert(from.memory.begin(), from.memory.end());
   if (!conditional) to.events.insert(to.events.end(), from.events.begin(), from.events.end());
   for (auto& [node, child] : from.children) append_contents(to, contents_of(child), conditional);
   for (auto& c : from.conditionals)
@@ -70,10 +71,12 @@ void set_model(CUgraph g, std::shared_ptr<GraphModel> model) {
 
 void merge_model(GraphModel& to, GraphModel& from, bool replace) {
   if (&to == &from) return;
+  MemoryNodes replaced;  // released after the locks
   std::scoped_lock lock(to.mutex, from.mutex);
   if (replace) {
     to.copies.clear();
     to.events.clear();
+    replaced.swap(to.memory);
   }
   append_contents(to, from, false);
 }
@@ -81,6 +84,12 @@ void merge_model(GraphModel& to, GraphModel& from, bool replace) {
 void share_all_user_objects(CUgraph from, const void* to) {
   share_user_objects(from, to);
   for (CUgraph inside : graphs_inside(contents_of(from))) share_all_user_objects(inside, to);
+}
+
+bool has_memory_nodes(CUgraph g) {
+  auto model = model_of(g);
+  std::lock_guard lock(model->mutex);
+  return !model->memory.empty();
 }
 
 void remove_node(GraphModel& model, CUgraphNode n) {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <vector>
 
+#include "client/graph_memory.h"
 #include "client/rows.h"
 #include "client/user_object.h"
 
@@ -51,11 +52,14 @@ struct GraphContents {
   std::vector<GraphEvent> events;
   std::vector<std::shared_ptr<Conditional>> conditionals;
   std::map<CUgraphNode, CUgraph> children;  // the graphs of child graph nodes
+  MemoryNodes memory;
 };
 
 struct GraphModel : GraphContents {
   std::mutex mutex;
   std::map<CUgraphNode, NodeParams> queried_params;
+  std::weak_ptr<GraphModel> exec;  // the newest executable graph of a graph
+  bool frees_first = false;        // of an executable graph: AUTO_FREE_ON_LAUNCH
 };
 
 // Return the model of a graph; created on first use.
@@ -70,6 +74,9 @@ void merge_model(GraphModel& to, GraphModel& from, bool replace);
 // Adds the user objects of a graph, and of the graphs inside its nodes, to a graph or executable
 // graph.
 void share_all_user_objects(CUgraph from, const void* to);
+// Return whether a graph allocates or frees memory. CUDA permits no clones of it, no use in a child
+// graph node, and no removal of nodes and edges.
+bool has_memory_nodes(CUgraph g);
 // Removes what a destroyed node has added to the model of its graph.
 void remove_node(GraphModel& model, CUgraphNode n);
 

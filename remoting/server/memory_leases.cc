@@ -114,8 +114,9 @@ void handlers::allocate(Session& s, wire::Decoder in) {
   uint32_t device = in.get<uint32_t>();
   in.get<uint32_t>();
   uint64_t bytes = in.get<uint64_t>();
-  if (!in.ok() || device >= s.devices.size() || !bytes || bytes > kMaxAllocationBytes)
+  if (!in.ok() || device >= s.devices.size() || !bytes)
     return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (bytes > kMaxAllocationBytes) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   DeviceState& d = s.devices[device];
   uint64_t charged = allocation_charge(s.cu, bytes);
   if (!s.charge_context(device) || !s.account.reserve(d.partition, charged))

@@ -24,6 +24,7 @@ PROGRAMS = (
     "linker",
     "jit_logs",
     "graph_ends",
+    "graph_memory",
     "unified",
     "causality",
 )

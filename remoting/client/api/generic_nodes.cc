@@ -11,6 +11,13 @@ static CUDA_BATCH_MEM_OP_NODE_PARAMS batch_of(const CUDA_BATCH_MEM_OP_NODE_PARAM
   return {p.ctx, p.count, p.paramArray, p.flags};
 }
 
+static CUDA_MEM_ALLOC_NODE_PARAMS as_v1(const CUDA_MEM_ALLOC_NODE_PARAMS_v2& p) {
+  static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == sizeof p);
+  CUDA_MEM_ALLOC_NODE_PARAMS q;
+  std::memcpy(&q, &p, sizeof q);
+  return q;
+}
+
 static CUresult add_any(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n,
                         CUgraphNodeParams* p) {
   switch (p->type) {
@@ -42,6 +49,13 @@ static CUresult add_any(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_
       return cuGraphAddBatchMemOpNode(out, g, d, n, &q);
     }
     case CU_GRAPH_NODE_TYPE_CONDITIONAL: return add_conditional_node(out, g, d, n, p->conditional);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
+      CUDA_MEM_ALLOC_NODE_PARAMS q = as_v1(p->alloc);
+      CUresult r = cuGraphAddMemAllocNode(out, g, d, n, &q);
+      p->alloc.dptr = q.dptr;
+      return r;
+    }
+    case CU_GRAPH_NODE_TYPE_MEM_FREE: return cuGraphAddMemFreeNode(out, g, d, n, p->free.dptr);
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
@@ -143,6 +157,9 @@ static CUresult get_params(CUgraphNode n, CUgraphNodeParams& p) {
       CUresult r = cuGraphNodeGetContainingGraph(n, &g);
       return r ? r : get_conditional_params(g, n, p.conditional);
     }
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      return cuGraphMemAllocNodeGetParams(n, (CUDA_MEM_ALLOC_NODE_PARAMS*)&p.alloc);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE: return cuGraphMemFreeNodeGetParams(n, &p.free.dptr);
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }
 }

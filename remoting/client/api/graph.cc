@@ -12,6 +12,10 @@
 using namespace busbar;
 using namespace busbar::client;
 
+static bool is_graph(CUgraph g) {
+  return has_session() && home_of(ObjectKind::graph, (uint64_t)g).link;
+}
+
 static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
   std::vector<HostCopy> outputs;
   for (auto& c : model.copies)
@@ -42,6 +46,7 @@ API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
   if (!home_of(ObjectKind::exec, (uint64_t)exec).link) return CUDA_ERROR_INVALID_VALUE;
   auto model = model_of(exec);
   if (auto capture = call.stream()->capturing ? capture_of(*call.stream()) : nullptr) {
+    if (!model->memory.empty()) return CUDA_ERROR_NOT_SUPPORTED;
     merge_model(*capture->model, *model, false);
     wire::Encoder<> e(wire::Op::launch_graph, call.context_id(), call.stream_id());
     e.put((uint64_t)exec).put<uint64_t>(0);
@@ -51,10 +56,13 @@ API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
   if (std::any_of(model->copies.begin(), model->copies.end(),
                   [](auto& c) { return c.in || c.conditional; }))
     if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
+  if (!model->memory.empty())
+    if (CUresult r = launch_memory_nodes(model->memory, model->frees_first)) return r;
   return launch_graph(call, exec, *model);
 }
 
 API CUresult cuGraphClone(CUgraph* out, CUgraph g) {
+  if (is_graph(g) && has_memory_nodes(g)) return CUDA_ERROR_NOT_SUPPORTED;
   CUresult r = send_cuGraphClone(out, g);
   if (r) return r;
   merge_model(*model_of(*out), *model_of(g), true);
@@ -62,11 +70,18 @@ API CUresult cuGraphClone(CUgraph* out, CUgraph g) {
   return CUDA_SUCCESS;
 }
 API CUresult cuGraphDestroyNode(CUgraphNode n) {
+  if (!has_session()) return CUDA_ERROR_NOT_INITIALIZED;
   auto model = model_of_node(n);
+  if (!model->memory.empty()) return CUDA_ERROR_NOT_SUPPORTED;
   RemovedGraphs removed(*model, n);
   CUresult r = removed.finish(send_cuGraphDestroyNode(n));
   if (!r) remove_node(*model, n);
   return r;
+}
+API CUresult cuGraphRemoveDependencies_v2(CUgraph g, const CUgraphNode* from, const CUgraphNode* to,
+                                          const CUgraphEdgeData* edges, size_t n) {
+  if (is_graph(g) && has_memory_nodes(g)) return CUDA_ERROR_NOT_SUPPORTED;
+  return send_cuGraphRemoveDependencies_v2(g, from, to, edges, n);
 }
 API CUresult cuGraphDestroy(CUgraph g) {
   RemovedGraphs removed(g);
@@ -79,6 +94,7 @@ API CUresult cuGraphExecDestroy(CUgraphExec e) {
 API CUresult cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n,
                                       CUgraph child) {
   CUgraph copy;
+  if (is_graph(child) && has_memory_nodes(child)) return CUDA_ERROR_NOT_SUPPORTED;
   if (CUresult r = send_cuGraphAddChildGraphNode(out, g, d, n, child)) return r;
   if (CUresult r = cuGraphChildGraphNodeGetGraph(*out, &copy)) return r;
   merge_model(*model_of(copy), *model_of(child), true);
@@ -89,6 +105,7 @@ API CUresult cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph g, const CUgraph
   return CUDA_SUCCESS;
 }
 API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec e, CUgraphNode n, CUgraph child) {
+  if (is_graph(child) && has_memory_nodes(child)) return CUDA_ERROR_NOT_SUPPORTED;
   CUresult r = send_cuGraphExecChildGraphNodeSetParams(e, n, child);
   if (!r) merge_model(*model_of(e), *model_of(child), false);
   return r;
@@ -122,6 +139,7 @@ static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_
   Call call;
   if (CUresult r = call.begin_without_context()) return r;
   if (!call.select_node_of(ObjectKind::graph, (uint64_t)g)) return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(g) && !model_of(g)->exec.expired()) return CUDA_ERROR_NOT_SUPPORTED;
   wire::Encoder<> e(wire::Op::instantiate, call.context_id());
   e.put(call.reply_id()).put((uint64_t)g).put((uint64_t)p.flags);
   wire::Decoder reply = call.send_and_wait(e.finish(), e.size());
@@ -134,7 +152,10 @@ static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_
     return call.status();
   }
   call.add_object(ObjectKind::exec, (uint64_t)*out);
-  merge_model(*model_of(*out), *model_of(g), true);
+  auto model = model_of(*out);
+  merge_model(*model, *model_of(g), true);
+  model->frees_first = p.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+  model_of(g)->exec = model;
   share_all_user_objects(g, *out);
   return CUDA_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include "client/api/require.h"
 #include "client/capture.h"
 #include "client/device_memory.h"
+#include "client/graph_memory.h"
 #include "client/host_mirror_count.h"
 #include "client/managed.h"
 #include "client/pool.h"
@@ -41,6 +42,7 @@ API CUresult cuMemFree(CUdeviceptr p) {
   if (!p) return CUDA_SUCCESS;
   CUresult status;
   if (has_host_mirrors() && free_managed(p, status)) return status;
+  if (free_graph_memory(p, status)) return status;
   Region r;
   if (!session()->addresses.remove(p, Region::device, &r)) return CUDA_ERROR_INVALID_VALUE;
   Heap::Done done = submitted_work_done(r.context);

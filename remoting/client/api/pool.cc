@@ -3,7 +3,9 @@
 
 #include "client/api/require.h"
 #include "client/call.h"
+#include "client/captured_node.h"
 #include "client/device_memory.h"
+#include "client/graph_memory.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -13,11 +15,31 @@ using namespace busbar::client;
   Pool* p = find_pool((handle)); \
   if (!p) return CUDA_ERROR_INVALID_VALUE
 
-// Memory nodes of graphs are not supported. An attempt to capture one invalidates the capture.
-static CUresult refuse_memory_node(Stream& s) {
-  if (!s.capturing) return CUDA_SUCCESS;
-  forbid_in_capture(s);
-  return CUDA_ERROR_NOT_SUPPORTED;
+// A captured allocation is a node of the graph.
+static CUresult capture_allocation(const Device* d, CUdeviceptr* out, size_t bytes, CUstream s) {
+  CUDA_MEM_ALLOC_NODE_PARAMS p{};
+  p.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {d->ordinal}};
+  p.bytesize = bytes;
+  CUresult r = add_captured_node(
+      s, [&](CUgraphNode* node, CUgraph g, const CUgraphNode* after, size_t count) {
+        return cuGraphAddMemAllocNode(node, g, after, count, &p);
+      });
+  if (!r) *out = p.dptr;
+  return r;
+}
+
+// A captured free is a node of the graph. It needs memory that a graph allocates; an attempt to
+// free other memory invalidates the capture.
+static CUresult capture_free(Stream& stream, CUdeviceptr p, CUstream s) {
+  if (!find_graph_memory(p)) {
+    forbid_in_capture(stream);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return add_captured_node(
+      s, [&](CUgraphNode* node, CUgraph g, const CUgraphNode* after, size_t count) {
+        return cuGraphAddMemFreeNode(node, g, after, count, p);
+      });
 }
 
 static CUresult allocate_from(Pool* p, CUdeviceptr* out, size_t bytes, CUstream h) {
@@ -26,8 +48,8 @@ static CUresult allocate_from(Pool* p, CUdeviceptr* out, size_t bytes, CUstream 
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   *out = 0;
   if (!bytes) return CUDA_SUCCESS;
-  if (CUresult r = refuse_memory_node(*call.stream())) return r;
   if (!p) p = current_pool(call.context()->device);
+  if (call.stream()->capturing) return capture_allocation(p->device, out, bytes, h);
   uint64_t at = 0;
   if (CUresult r = allocate_device_memory(call.context(), bytes, at)) return r;
   session()->addresses.add({Region::device, at, bytes, 0, call.context(), 0});
@@ -49,7 +71,9 @@ API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h) {
   if (CUresult r = call.begin(h)) return r;
   if (!p) return CUDA_SUCCESS;
   if (session()->addresses.find(p).base != p) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult r = refuse_memory_node(*call.stream())) return r;
+  if (call.stream()->capturing) return capture_free(*call.stream(), p, h);
+  CUresult status;
+  if (free_graph_memory(p, status)) return status;
   Region r;
   if (!session()->addresses.remove(p, Region::device, &r)) return CUDA_ERROR_INVALID_VALUE;
   Stream* s = call.stream();
@@ -170,26 +194,4 @@ API CUresult cuMemPoolGetAttribute(CUmemoryPool h, CUmemPool_attribute which, vo
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *(cuuint64_t*)value = p->used_high; return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
-}
-
-// Graphs own no memory, so there is none to count or to trim.
-API CUresult cuDeviceGraphMemTrim(CUdevice dev) {
-  REQUIRE_DEVICE(d, dev);
-  (void)d;
-  return CUDA_SUCCESS;
-}
-API CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute which, void* value) {
-  REQUIRE_DEVICE(d, dev);
-  (void)d;
-  if (!value || which > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) return CUDA_ERROR_INVALID_VALUE;
-  *(cuuint64_t*)value = 0;
-  return CUDA_SUCCESS;
-}
-API CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute which, void* value) {
-  REQUIRE_DEVICE(d, dev);
-  (void)d;
-  return value && (which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ||
-                   which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
-             ? CUDA_SUCCESS
-             : CUDA_ERROR_INVALID_VALUE;
 }

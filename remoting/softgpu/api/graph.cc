@@ -24,7 +24,7 @@ API CUresult cuGraphDestroy(CUgraph h) {
 API CUresult cuGraphClone(CUgraph* out, CUgraph h) {
   REQUIRE_LIVE(GraphState, g, h);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  if (has_conditional(g)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (has_conditional(g) || has_memory_nodes(g)) return CUDA_ERROR_NOT_SUPPORTED;
   *out = (CUgraph)clone_graph(g);
   return CUDA_SUCCESS;
 }
@@ -119,7 +119,7 @@ API CUresult cuGraphAddDependencies(CUgraph h, const CUgraphNode* from, const CU
 API CUresult cuGraphRemoveDependencies(CUgraph h, const CUgraphNode* from, const CUgraphNode* to,
                                        const CUgraphEdgeData*, size_t count) {
   REQUIRE_LIVE(GraphState, g, h);
-  (void)g;
+  if (has_memory_nodes(g)) return CUDA_ERROR_NOT_SUPPORTED;
   for (size_t i = 0; i < count; ++i) {
     REQUIRE_LIVE(GraphNode, b, to[i]);
     if (!std::erase(b->dependencies, (GraphNode*)from[i])) return CUDA_ERROR_INVALID_VALUE;
@@ -131,6 +131,7 @@ API CUresult cuGraphDestroyNode(CUgraphNode h) {
   REQUIRE_LIVE(GraphNode, n, h);
   if (is_captured(n)) return CUDA_ERROR_INVALID_VALUE;
   GraphState* g = n->graph;
+  if (has_memory_nodes(g)) return CUDA_ERROR_NOT_SUPPORTED;
   for (auto& other : g->nodes) std::erase(other->dependencies, n);
   remove_handle(n);
   if (n->params.child) destroy_graph(n->params.child);

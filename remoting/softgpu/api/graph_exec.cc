@@ -3,6 +3,7 @@
 
 #include "softgpu/api/require.h"
 #include "softgpu/driver/batch_mem_op.h"
+#include "softgpu/driver/capture.h"
 #include "softgpu/driver/event.h"
 #include "softgpu/driver/graph_exec.h"
 #include "softgpu/driver/graph_launch.h"
@@ -59,10 +60,20 @@ API CUresult cuGraphUpload(CUgraphExec h, CUstream hs) {
   return stream_for(hs, c, s);
 }
 
+// Allocates and frees the memory of a launch. It cannot be captured.
+static CUresult launch_memory(GraphExec* e, bool captured) {
+  std::lock_guard lock(e->mutex);
+  std::vector<MemoryNode> nodes = memory_nodes(*e);
+  if (nodes.empty()) return CUDA_SUCCESS;
+  if (captured) return CUDA_ERROR_NOT_SUPPORTED;
+  return launch_memory_nodes(nodes, e->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
+}
+
 API CUresult cuGraphLaunch(CUgraphExec h, CUstream hs) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_LIVE(GraphExec, e, h);
   REQUIRE_STREAM_REF(s, hs, c);
+  if (CUresult r = launch_memory(e, is_captured(s))) return r;
   GraphLaunch launch(e);
   NodeParams params;
   params.type = CU_GRAPH_NODE_TYPE_GRAPH;

@@ -5,6 +5,7 @@
 #include "checked_size.h"
 #include "softgpu/api/require.h"
 #include "softgpu/driver/capture.h"
+#include "softgpu/driver/graph_memory.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream_queue.h"
 
@@ -31,6 +32,8 @@ API CUresult cuMemFree(CUdeviceptr p) {
   REQUIRE_CURRENT_CONTEXT(c);
   if (CUresult r = unsafe_in_capture()) return r;
   if (!p) return CUDA_SUCCESS;
+  CUresult status;
+  if (free_graph_memory(p, status)) return status;
   {
     std::lock_guard lock(driver()->mutex);
     auto it = driver()->allocations.find(p);

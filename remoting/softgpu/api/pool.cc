@@ -3,11 +3,38 @@
 
 #include "softgpu/api/require.h"
 #include "softgpu/driver/capture.h"
+#include "softgpu/driver/graph_memory.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/pool.h"
 #include "softgpu/driver/stream_queue.h"
 
 using namespace softgpu;
+
+// A captured allocation is a node of the graph.
+static CUresult capture_allocation(int ordinal, const StreamRef& s, CUdeviceptr* out,
+                                   size_t bytes) {
+  CUDA_MEM_ALLOC_NODE_PARAMS p{};
+  p.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {ordinal}};
+  p.bytesize = bytes;
+  CUresult r = capture_node(s, [&](CUgraphNode* n, CUgraph g, const CUgraphNode* d, size_t count) {
+    return cuGraphAddMemAllocNode(n, g, d, count, &p);
+  });
+  if (!r) *out = p.dptr;
+  return r;
+}
+
+// A captured free is a node of the graph. It needs memory that a graph allocates; an attempt to
+// free other memory invalidates the capture.
+static CUresult capture_free(const StreamRef& s, CUdeviceptr p) {
+  if (!find_graph_memory(p)) {
+    invalidate_capture_of(s);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return capture_node(s, [&](CUgraphNode* n, CUgraph g, const CUgraphNode* d, size_t count) {
+    return cuGraphAddMemFreeNode(n, g, d, count, p);
+  });
+}
 
 API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool h, CUstream hs) {
   REQUIRE_CURRENT_CONTEXT(c);
@@ -16,7 +43,7 @@ API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPoo
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   *out = 0;
   if (!bytes) return CUDA_SUCCESS;
-  if (invalidate_capture_of(s)) return CUDA_ERROR_NOT_SUPPORTED;  // there are no allocation nodes
+  if (is_captured(s)) return capture_allocation(p->ordinal, s, out, bytes);
   if (CUresult r = allocate_memory(c, bytes, out)) return r;
   add_to_pool(p, *out, bytes);
   return CUDA_SUCCESS;
@@ -37,7 +64,9 @@ API CUresult cuMemFreeAsync(CUdeviceptr p, CUstream hs) {
     if (it == driver()->allocations.end() || it->second.kind != Allocation::device)
       return CUDA_ERROR_INVALID_VALUE;
   }
-  if (invalidate_capture_of(s)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (is_captured(s)) return capture_free(s, p);
+  CUresult status;
+  if (free_graph_memory(p, status)) return status;
   enqueue(s, [p] {
     release_memory(p);
     return CUDA_SUCCESS;

@@ -54,6 +54,10 @@ GraphNode* add_node(GraphState* g, NodeParams params, std::function<CUresult()> 
   return g->nodes.back().get();
 }
 
+bool has_memory_nodes(const GraphState* g) {
+  return std::ranges::any_of(g->nodes, [](auto& n) { return n->params.memory != nullptr; });
+}
+
 bool sort_topologically(const GraphState* g, std::vector<GraphNode*>& order) {
   std::set<const GraphNode*> done;
   while (order.size() < g->nodes.size()) {

@@ -31,6 +31,7 @@ struct GraphState {
   std::map<const GraphNode*, GraphNode*> copies;  // of a clone: original node to its copy
   bool in_node = false;                           // a node owns the graph
   int captures = 0;                               // that append nodes to it
+  mutable std::weak_ptr<void> exec;               // lifetime of its newest executable graph
 };
 
 GraphState* make_graph();
@@ -40,6 +41,9 @@ bool is_captured(const GraphState* g);
 bool is_captured(const GraphNode* n);
 GraphNode* add_node(GraphState* g, NodeParams params, std::function<CUresult()> run,
                     std::vector<GraphNode*> dependencies);
+// Return whether a graph allocates or frees memory. CUDA permits no clones of it, no use in a child
+// graph node, and no removal of nodes and edges.
+bool has_memory_nodes(const GraphState* g);
 // Sort the nodes of a graph into `order`. Return false if it has a cycle.
 bool sort_topologically(const GraphState* g, std::vector<GraphNode*>& order);
 

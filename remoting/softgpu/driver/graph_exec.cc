@@ -25,11 +25,21 @@ static std::vector<UserObject*> gather_objects(const GraphState* g) {
   return all;
 }
 
+std::vector<MemoryNode> memory_nodes(const GraphExec& e) {
+  std::vector<MemoryNode> nodes;
+  for (auto& s : e.steps)
+    if (s.params.memory)
+      nodes.push_back({s.params.type == CU_GRAPH_NODE_TYPE_MEM_FREE, s.params.memory});
+  return nodes;
+}
+
 CUresult instantiate(const GraphState* g, unsigned long long flags, GraphExec*& out) {
   std::vector<GraphNode*> order;
   if (!sort_topologically(g, order)) return CUDA_ERROR_INVALID_VALUE;
+  if (has_memory_nodes(g) && !g->exec.expired()) return CUDA_ERROR_NOT_SUPPORTED;
   auto* e = new GraphExec;
   e->flags = flags;
+  g->exec = e->lifetime;
   e->objects = retain_objects(gather_objects(g));
   gather_conditions(g, e->conditions);
   for (auto* n : order) e->steps.push_back({n, n->params, runner_of(n), true});

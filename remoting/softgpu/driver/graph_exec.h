@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "softgpu/driver/graph.h"
+#include "softgpu/driver/graph_memory.h"
 
 namespace softgpu {
 
@@ -24,8 +25,11 @@ struct GraphExec {
   unsigned long long flags = 0;
   std::vector<UserObject*> objects;  // one entry for each reference
   std::vector<GraphState::Condition> conditions;
+  std::shared_ptr<void> lifetime = std::make_shared<int>();
 };
 
+// Return the memory nodes of an executable graph. The caller holds GraphExec::mutex.
+std::vector<MemoryNode> memory_nodes(const GraphExec& e);
 // Make an executable graph with the nodes that a graph has now.
 CUresult instantiate(const GraphState* g, unsigned long long flags, GraphExec*& out);
 // Replace the steps by those of a graph with nodes of the same types in the same order.

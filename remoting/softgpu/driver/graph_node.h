@@ -11,6 +11,7 @@
 
 namespace softgpu {
 
+struct GraphMemory;
 struct GraphState;
 
 // The parameters of a node, which programs can read back and change. Only the members of
@@ -31,6 +32,8 @@ struct NodeParams {
   std::vector<CUstreamBatchMemOpParams> mem_ops;
   CUDA_CONDITIONAL_NODE_PARAMS conditional = {};  // its phGraph_out points to `bodies`
   std::vector<GraphState*> bodies;                // graphs that the condition may run
+  std::shared_ptr<GraphMemory> memory;            // of memory allocation and free nodes
+  CUDA_MEM_ALLOC_NODE_PARAMS allocation = {};
 };
 
 struct GraphNode {

@@ -28,7 +28,7 @@ CUresult node_runner(Context* c, NodeParams& p, std::function<CUresult()>& run) 
       return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_GRAPH:
       if (!p.child || !is_live(p.child)) return CUDA_ERROR_INVALID_VALUE;
-      if (has_conditional(p.child)) return CUDA_ERROR_NOT_SUPPORTED;
+      if (has_conditional(p.child) || has_memory_nodes(p.child)) return CUDA_ERROR_NOT_SUPPORTED;
       p.child = clone_graph(p.child);
       run = child_runner(p.child);
       return CUDA_SUCCESS;
