@@ -25,6 +25,7 @@ PROGRAMS = (
     "jit_logs",
     "graph_ends",
     "graph_memory",
+    "node_params",
     "unified",
     "causality",
 )

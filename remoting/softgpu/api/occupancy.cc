@@ -44,3 +44,16 @@ API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction 
   *block = best;
   return CUDA_SUCCESS;
 }
+API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction f,
+                                                       CUoccupancyB2DSize size_of, size_t dynamic,
+                                                       int limit, unsigned) {
+  return cuOccupancyMaxPotentialBlockSize(grid, block, f, size_of, dynamic, limit);
+}
+
+// The inverse of cuOccupancyMaxActiveBlocksPerMultiprocessor.
+API CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction f, int blocks,
+                                                     int threads) {
+  REQUIRE_KERNEL_STATE(k, f);
+  if (!bytes || blocks <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
+  return available_shared_bytes(k, blocks, threads, bytes);
+}

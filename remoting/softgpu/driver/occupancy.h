@@ -10,5 +10,7 @@ struct KernelState;
 
 // Get the number of blocks for each multiprocessor. Compiles the kernel.
 CUresult occupancy(KernelState* k, int threads, size_t dynamic_shared_bytes, int* blocks);
+// Get the dynamic shared memory that each of `blocks` blocks on a multiprocessor can have.
+CUresult available_shared_bytes(KernelState* k, int blocks, int threads, size_t* bytes);
 
 }  // namespace softgpu
