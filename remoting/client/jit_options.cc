@@ -19,8 +19,11 @@ JitLogs::JitLogs(unsigned n, const CUjit_option* options, void** values) {
     }
 }
 
-void JitLogs::read(wire::Decoder& reply) const {
-  for (auto* log : {&error_, &info_}) log->write(reply.text(wire::kJitLogBytes));
+std::string_view JitLogs::read(wire::Decoder& reply) const {
+  std::string_view errors = reply.text(wire::kJitLogBytes);
+  error_.write(errors);
+  info_.write(reply.text(wire::kJitLogBytes));
+  return errors;
 }
 
 void JitLogs::Log::write(std::string_view text) const {

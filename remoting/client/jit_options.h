@@ -22,9 +22,9 @@ class JitLogs {
  public:
   JitLogs() = default;
   JitLogs(unsigned n, const CUjit_option* options, void** values);
-  // Reads the logs at the front of a reply and fills the buffers. The options with their sizes get
-  // the bytes written, as CUDA documents.
-  void read(wire::Decoder& reply) const;
+  // Reads the logs at the front of a reply, fills the buffers and returns the error log. The
+  // options with their sizes get the bytes written, as CUDA documents.
+  std::string_view read(wire::Decoder& reply) const;
 
  private:
   struct Log {

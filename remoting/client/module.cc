@@ -7,6 +7,7 @@
 
 #include "client/context.h"
 #include "client/image.h"
+#include "client/missing_code.h"
 #include "client/session.h"
 
 namespace busbar::client {
@@ -102,7 +103,7 @@ CUresult load_module(Context* c, const void* image, const JitOptions& options, c
   if (reply.status == wire::kImageRequired)
     reply = request_load(c, id, first, bytes, options, true);
   wire::Decoder body(reply.body.data(), reply.body.size());
-  logs.read(body);
+  explain_missing_code(c->device, (CUresult)reply.status, logs.read(body));
   if (reply.status) return (CUresult)reply.status;
   auto* m = new Module;
   m->context = c;

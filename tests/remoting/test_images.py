@@ -11,7 +11,7 @@ import pytest
 
 from deploy.supervisor import ROOT
 from tests.remoting.image_calls import PTX
-from tests.remoting.node import LocalNode
+from tests.remoting.node import LocalNode, direct_environment
 from tests.softgpu.test_images import nvcc
 from tests.suites.fuzz_image_seeds import MALFORMED_ELF, elf, intact_fatbins, malformed_fatbins
 
@@ -50,6 +50,23 @@ def test_fatbin_of_nvcc_runs_remoted(node: LocalNode, compression: str, tmp_path
 def test_machine_code_of_nvcc_reaches_the_driver(node: LocalNode, tmp_path: Path) -> None:
     file = nvcc(tmp_path, "-gencode", "arch=compute_80,code=sm_80")
     assert status(node, "load", file) == NO_BINARY_FOR_GPU
+
+
+def test_image_that_the_gpu_cannot_run_says_what_to_ask_for(
+    node: LocalNode, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "tests.remoting.image_calls", "load"]
+    for environment in (node.remote_environment(), direct_environment(tmp_path / "gpu")):
+        done = subprocess.run(
+            [*command, str(image(tmp_path, elf()))],
+            env=environment | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert int(done.stdout) == NO_BINARY_FOR_GPU
+        assert done.stderr.count('compile("ptx")') == done.stderr.count("\n") == 1
 
 
 def test_device_runtime_of_nvidia_is_linked(node: LocalNode) -> None:

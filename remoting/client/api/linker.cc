@@ -3,6 +3,7 @@
 #include "client/call.h"
 #include "client/image.h"
 #include "client/link_job.h"
+#include "client/missing_code.h"
 
 using namespace busbar;
 using namespace busbar::client;
@@ -55,7 +56,7 @@ API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
     e.put((uint32_t)type).put<uint32_t>(0).put((uint64_t)text.size()).put(transfer);
   }
   wire::Decoder d = call.send_and_wait(e.finish(), e.size());
-  j->logs.read(d);
+  explain_missing_code(call.context()->device, call.status(), j->logs.read(d));
   if (call.status()) return call.status();
   uint64_t n = d.left();
   j->image.assign((const char*)d.raw(n), n);

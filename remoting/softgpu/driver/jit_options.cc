@@ -1,7 +1,9 @@
 #include "softgpu/driver/jit_options.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <mutex>
 
 #include "softgpu/driver/driver.h"
 #include "softgpu/driver/module.h"
@@ -32,11 +34,18 @@ void JitLogs::write(const std::string& errors) const {
   info_.write("");
 }
 
+// Tells a program without a buffer for the log what to ask a compiler for.
+static void explain_once(const std::string& text) {
+  static std::once_flag explained;
+  std::call_once(explained, [&] { std::fprintf(stderr, "software GPU: %s\n", text.c_str()); });
+}
+
 CUresult load_module(const void* image, int ordinal, unsigned n, const CUjit_option* options,
                      void** values, ModuleState*& out) {
   JitLogs logs(n, options, values);
   std::string errors;
   CUresult r = load_module(image, ordinal, out, &errors);
+  if (r == CUDA_ERROR_NO_BINARY_FOR_GPU && !logs.want_errors()) explain_once(errors);
   if (!r && logs.want_errors()) errors = driver()->compiler.examine(out->ptx);
   logs.write(errors);
   return r;

@@ -21,6 +21,10 @@ static void log_to(std::string* log, const std::string& text) {
   if (log) *log = text;
 }
 
+static const char* kNoPtx =
+    "the image has no PTX, which the software GPU needs in place of machine code and LTO-IR (nvcc: "
+    "-gencode arch=compute_75,code=compute_75; cuda.core: compile(\"ptx\"); numba: hide nvJitLink)";
+
 static CUresult error_of(jit::Status s) {
   switch (s) {
     case jit::Status::ok: return CUDA_SUCCESS;
@@ -82,12 +86,7 @@ CUresult load_module(const void* image, int ordinal, ModuleState*& out, std::str
   bool binary = false;
   std::string ptx = ptx_of_image(busbar::images::image_at(image), binary);
   if (ptx.empty()) {
-    log_to(
-        log,
-        binary
-            ? "the image has machine code only; the software GPU needs PTX (numba: hide nvJitLink; "
-              "nvcc: -gencode arch=compute_75,code=compute_75)"
-            : "the image is not PTX, a fatbin or a cubin");
+    log_to(log, binary ? kNoPtx : "the image is not PTX, a fatbin or a cubin");
     return binary ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_INVALID_IMAGE;
   }
   jit::ModuleDescription d;
