@@ -125,6 +125,49 @@ def virtual(count: int) -> Memory:
     return Memory(release, lambda: read_linear(address.value, count))
 
 
+class PoolProperties(ctypes.Structure):
+    _fields_ = (
+        ("type", c_int),
+        ("handle_types", c_int),
+        ("location", Location),
+        ("others", ctypes.c_ubyte * 72),
+    )
+
+
+class AllocationNode(ctypes.Structure):
+    """CUDA_MEM_ALLOC_NODE_PARAMS."""
+
+    _fields_ = (
+        ("pool", PoolProperties),
+        ("access", c_void_p),
+        ("access_count", c_size_t),
+        ("bytes", c_size_t),
+        ("address", c_uint64),
+    )
+
+
+def of_graph(count: int) -> Memory:
+    """Allocate the memory of a node, which is kept until it is trimmed."""
+    graph, node = c_void_p(), c_void_p()
+    parameters = AllocationNode(PoolProperties(type=1, location=Location(1, 0)), bytes=count)
+    call("cuGraphCreate", byref(graph), 0)
+    call("cuGraphAddMemAllocNode", byref(node), graph, None, c_size_t(0), byref(parameters))
+
+    def release() -> None:
+        call("cuGraphDestroy", graph)
+        call("cuDeviceGraphMemTrim", 0)
+
+    return Memory(release, lambda: read_linear(parameters.address, count))
+
+
+def pinned(count: int) -> Memory:
+    """Allocate host memory and use it as device memory."""
+    address = c_uint64()
+    call("cuMemHostAlloc", byref(address), c_size_t(count), 0)
+    call("cuMemsetD8_v2", address, 0, c_size_t(count))
+    return linear(address, count, "cuMemFreeHost")
+
+
 class ArrayDescription(ctypes.Structure):
     _fields_ = (
         ("width", c_size_t),
@@ -287,6 +330,8 @@ KINDS: dict[str, Callable[[int], Memory]] = {
     "cuLinkComplete": linked_module,
     "cuLibraryLoadData": library,
     "cuCtxSetLimit": heap,
+    "cuGraphAddMemAllocNode": of_graph,
+    "cuMemHostAlloc": pinned,
 }
 """The ways to allocate device memory, by the name of the driver's function."""
 OTHERS: dict[str, Callable[[int], Memory]] = {"refused_module": refused_module}

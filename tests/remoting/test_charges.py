@@ -32,6 +32,8 @@ KINDS = (
     "cuLinkComplete",
     "cuLibraryLoadData",
     "cuCtxSetLimit",
+    "cuGraphAddMemAllocNode",
+    "cuMemHostAlloc",
 )
 """Of `allocating_program`; the software GPU has no mipmapped arrays."""
 KINDS_OF_ARENA = (*KINDS, "cuMemAllocManaged")
