@@ -1,10 +1,13 @@
 /* Pinned memory by its own address in kernels, fills, copies and graphs: unified addressing. */
+#include <semaphore.h>
+
 #include "check.h"
 
 enum { N = 5000 };
 static unsigned* pinned;
 static CUdeviceptr device, as_device;
 static CUstream s;
+static sem_t gate;
 
 static void show(const char* what) {
   printf("%s: %u %u %u\n", what, pinned[0], pinned[N / 2], pinned[N - 1]);
@@ -36,17 +39,24 @@ static void launches(void) {
   show("kernel with a block of parameters");
 }
 
+static void wait_at_gate(void* unused) {
+  (void)unused;
+  sem_wait(&gate);
+}
+
 /* The end of one stream does not hide the results of another. */
 static void two_streams(void) {
   CUstream other;
   CUevent done;
   OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
   OK(cuEventCreate(&done, 0));
-  OK(launch_bump(as_device, N / 2, 5, 200000, other));
+  OK(cuLaunchHostFunc(other, wait_at_gate, 0));
+  OK(launch_bump(as_device, N / 2, 5, 2, other));
   OK(cuEventRecord(done, other));
   OK(launch_bump(as_device + (N / 2 + 1) * 4, N / 2 - 1, 5, 1, s));
   OK(cuStreamSynchronize(s));
   printf("first stream: %u\n", pinned[N - 1]);
+  sem_post(&gate);
   CUresult r;
   while ((r = cuEventQuery(done)) == CUDA_ERROR_NOT_READY) {
   }
@@ -171,6 +181,7 @@ static void attributes(void) {
 
 int main(void) {
   create_context();
+  sem_init(&gate, 0, 0);
   OK(cuStreamCreate(&s, 0));
   OK(cuMemAlloc(&device, N * 4));
   OK(cuMemHostAlloc((void**)&pinned, N * 4, CU_MEMHOSTALLOC_PORTABLE));
