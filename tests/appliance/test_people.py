@@ -202,7 +202,7 @@ def test_added_role_grants_its_privileges_at_once(cast: Cast, client_of: Clients
     assert admin.patch(path, {"privileges": []}, format="json").status_code == 200
     assert post(alice, "sites", name="bergen").status_code == 403
     assert post(admin, "roles", name="user", privileges=[]).status_code == 409
-    unknown = post(admin, "roles", name="x", privileges=["inventory.mange"])
+    unknown = post(admin, "roles", name="x", privileges=["inventory.viewing"])
     assert unknown.status_code == 400
 
 
@@ -218,8 +218,8 @@ def test_equal_binding_is_made_once(cast: Cast, client_of: Clients) -> None:
         {"role": "viewer"},
         {"role": "viewer", "user": "bob", "group": "g"},
         {"role": "viewer", "user": "bob", "project": "default", "department": "d"},
-        {"role": "vewer", "user": "bob"},
-        {"role": "viewer", "user": "nobody"},
+        {"role": "reader", "user": "bob"},
+        {"role": "viewer", "user": "stranger"},
     ],
 )
 def test_invalid_binding_is_refused(

@@ -129,11 +129,8 @@ def test_pools_and_quotas_are_created_and_changed(pool: Pool) -> None:
     assert busbar(pool.context, "run", "-m", "8 gulps", "--", "true").returncode == 2
     allocations = json.loads(busbar(pool.context, "allocation", "list", "-o", "json").stdout)
     assert "is not queued" in busbar(pool.context, "explain", allocations[0]["id"]).stdout
-    for arguments in (
-        ("pool", "set", "default", "--fallback", "default"),
-        ("quota", "delete", "project/default", "--yes"),
-    ):
-        assert busbar(pool.context, *arguments).returncode == 0
+    assert busbar(pool.context, "pool", "set", "default", "--fallback", "default").returncode == 0
+    assert busbar(pool.context, "quota", "delete", "project/default", "--yes").returncode == 0
 
 
 def test_run_prints_notice_before_preemption(pool: Pool) -> None:
