@@ -59,6 +59,7 @@ def privilege_sources(user: User, project_id: UUID | None) -> dict[str, list[Rol
 
 class AccessView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "account.self"}
+    extra_error_statuses: ClassVar[frozenset[int]] = frozenset({404})
 
     @extend_schema(
         operation_id="access_retrieve", parameters=[USER, OBJECT], responses=AccessSerializer

@@ -53,12 +53,16 @@ OPERATIONS_WITH_CROSS_FIELD_RULES = {
     "POST /api/v1/nodes/enrol-ssh",
     "POST /api/v1/reservations",
     "POST /api/v1/quotas",
+    "GET /api/v1/access",
+    "POST /api/v1/groups/{group_id}/members",
+    "POST /api/v1/role-bindings",
+    "POST /api/v1/users",
 }
 """Operations that may reject a body whose single fields are valid.
 
-Examples: exactly one of three credentials, an end after the start, a quota below the limit, the
-name of an existing object, a phase in which a rotation is, an atomic request with reads, or a key
-of labels, for which OpenAPI 3.0 has no rule.
+Examples: exactly one of three credentials, either a user or a group, an end after the start, a
+quota below the limit, the name of an existing object, a phase in which a rotation is, an atomic
+request with reads, or a key of labels, for which OpenAPI 3.0 has no rule.
 """
 KINDS = {
     "node_id": "nodes",
