@@ -22,7 +22,16 @@ LINE = rf"^[^{CONTROL}]*(?!\n)$"
 MAX_LABELS, MAX_LABEL_KEY, MAX_LABEL = 64, 60, 200
 
 
-class NameField(CharField):
+class TextField(CharField):
+    """A text. Other types are refused, which CharField would convert: 0 to "0"."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return str(super().to_internal_value(data))
+
+
+class NameField(TextField):
     """A name given by users. Terminals show it, so it has no control characters."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -36,7 +45,7 @@ class NameField(CharField):
         )
 
 
-class LineField(CharField):
+class LineField(TextField):
     """A line of text given by users, without control characters."""
 
     def __init__(self, **kwargs: Any) -> None:

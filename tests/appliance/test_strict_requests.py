@@ -80,3 +80,9 @@ def test_time_without_zone_is_refused(cast: Cast, client_of: Clients) -> None:
     assert [(e["pointer"], e["code"]) for e in body(response)["errors"]] == [
         ("/starts_at", "time_without_zone")
     ]
+
+
+@pytest.mark.parametrize("name", [0, True, 1.5])
+def test_value_of_another_type_is_no_name(cast: Cast, client_of: Clients, name: object) -> None:
+    response = client_of(cast.olga).post("/api/v1/sites", {"name": name}, format="json")
+    assert response.status_code == 400 and body(response)["errors"][0]["pointer"] == "/name"
