@@ -18,8 +18,10 @@ namespace {
 const int kIdleRounds = std::thread::hardware_concurrency() < 4 ? 60 : 2000;
 constexpr int kYieldAfterRounds = 100;
 // Rounds that a waiting thread checks its condition before it sleeps: with TLS; with shared memory
-// while another thread reads the frames.
-constexpr int kTlsWaitRounds = 4000, kSharedWaitRounds = 100;
+// while another thread reads the frames. With few cores the rounds take time from the threads that
+// it waits for: with 4000 launches per second were 0.6 of those with 400 (docs/benchmarks.md).
+const int kTlsWaitRounds = std::thread::hardware_concurrency() < 4 ? 400 : 4000;
+constexpr int kSharedWaitRounds = 100;
 constexpr int kYieldAfterWaitRounds = 200;
 constexpr uint64_t kSendBytes = 64 << 10;
 constexpr int kPollMs = 10'000, kSleepMs = 1000, kCloseMs = 1000;
