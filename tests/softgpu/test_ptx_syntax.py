@@ -68,3 +68,22 @@ def test_cache_policy_is_a_hint(tmp_path: Path) -> None:
     body = ".reg .b64 %x; createpolicy.fractional.L2::evict_last.b64 %x, 1.0; add.u64 %ap, %ap, 4;"
     body += "ld.global.L2::cache_hint.b32 %d, [%ap], %x;"
     assert run(body, tmp_path) == [1] * 32
+
+
+def test_address_of_a_parameter_fits_in_a_register_of_32_bits(tmp_path: Path) -> None:
+    body = """.reg .b64 %x; mov.u32 %t, pa; add.u32 %t, %t, 8; ld.param.u64 %x, [%t];
+mul.wide.u32 %w, %a, 4; add.u64 %x, %x, %w; ld.global.b32 %d, [%x];"""
+    assert run(body, tmp_path) == [7] * 32
+
+
+@pytest.mark.parametrize("sync", ["", "bar.sync 0;"])
+def test_nanosleep_takes_its_time(sync: str, tmp_path: Path) -> None:
+    body = f""".reg .b64 %x<3>; {sync} mov.u64 %x0, %clock64; {sync} nanosleep.u32 32000; {sync}
+mov.u64 %x1, %clock64; sub.u64 %x2, %x1, %x0; cvt.u32.u64 %t, %x2; set.ge.u32.u32 %d, %t, 31000;"""
+    assert run(body, tmp_path) == [0xFFFFFFFF] * 32
+
+
+def test_parameter_of_a_register_is_not_taken_for_uniform(tmp_path: Path) -> None:
+    body = """.reg .b64 %x; mov.u64 %x, pa; and.b32 %t, %a, 1; shl.b32 %t, %t, 3;
+cvt.u64.u32 %w, %t; add.u64 %x, %x, %w; ld.param.u64 %x, [%x]; ld.global.b32 %d, [%x];"""
+    assert run(body, tmp_path) == [7 if t % 2 else 0 for t in range(32)]

@@ -23,12 +23,19 @@ struct Base {
   const ptx::Variable* variable = nullptr;  // null: a register or a number
 };
 
-Base base_of(const FunctionScope& scope, const Operand& where) {
+// A register of 32 bits holds the low half of a parameter's address.
+std::string base_register(const FunctionScope& scope, const std::string& name, Space space) {
+  Expr r = scope.reg(name);
+  if (space != Space::param || r.type.bits != 32) return r.text;
+  return render("(c->params + (u32)((u32){} - (u32)c->params))", r);
+}
+
+Base base_of(const FunctionScope& scope, const Operand& where, Space space) {
   Base base;
   if (where.elements.empty()) return base;
   const std::string& name = where.elements[0].name;
   if (scope.is_register(name)) {
-    base.value = scope.reg(name).text;
+    base.value = base_register(scope, name, space);
     return base;
   }
   base.variable = scope.variable(name);
@@ -70,7 +77,7 @@ AddressText Access::single(const FunctionScope& scope, const Instruction& ins, c
   check_place(scope, place);
   if (auto it = scope.covered.find(&ins); it != scope.covered.end())
     return it->second.part(0, place.bytes);
-  const Base base = base_of(scope, place.where);
+  const Base base = base_of(scope, place.where, place.space);
   if (!base.parameter.empty()) return {in_parameter(scope, ins, place, base), place.bytes};
   std::string offset = hex((uint64_t)place.where.offset, 64);
   if (base.variable && is_outside(*base.variable, place))

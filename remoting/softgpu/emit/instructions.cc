@@ -30,6 +30,13 @@ void emit_create_policy(FunctionScope& scope, const Instruction& ins, Code& out)
   scope.assign(out, ins.operands.at(0), expr(last_type(ins), "0"));
 }
 
+// The lanes of a warp sleep one after the other, so each takes its part of the time.
+void emit_sleep(FunctionScope& scope, const Instruction& ins, Code& out) {
+  std::string lanes =
+      scope.mode == FunctionScope::Mode::lockstep ? "__builtin_popcount(mask)" : "1";
+  out.add("sleep_nanoseconds({} / (u32){})", scope.read(ins.operands.at(0), kU32), lanes);
+}
+
 const std::map<std::string, Emit> kInstructions = {
     {"abs", emit_arithmetic},
     {"activemask", emit_active_mask},
@@ -79,7 +86,7 @@ const std::map<std::string, Emit> kInstructions = {
     {"mov", emit_move},
     {"mul", emit_arithmetic},
     {"mul24", emit_arithmetic},
-    {"nanosleep", emit_nothing},
+    {"nanosleep", emit_sleep},
     {"neg", emit_arithmetic},
     {"not", emit_bit_field},
     {"or", emit_bit_field},

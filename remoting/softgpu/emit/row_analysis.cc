@@ -103,9 +103,11 @@ bool Analyser::visit_access(const Instruction& ins) {
   const Operand& where = ins.operands[store ? 0 : 1];
   if (where.kind != OperandKind::address || where.elements.size() != 1) return false;
   ptx::Space space = state_space(ins);
-  if (space == ptx::Space::param) return !store && define(ins.operands[0], RowShape::uniform);
+  bool by_register = f_.registers.count(where.elements[0].name) > 0;
+  if (space == ptx::Space::param)
+    return !store && !by_register && define(ins.operands[0], RowShape::uniform);
   bool global_or_generic = space == ptx::Space::global || space == ptx::Space::none;
-  if (!global_or_generic || !f_.registers.count(where.elements[0].name)) return false;
+  if (!global_or_generic || !by_register) return false;
   ptx::Type t = last_type(ins);
   int bytes = t.bytes() * vector_length(ins);
   if (t.bits == 128 || bytes > kMaxAccessBytes) return false;

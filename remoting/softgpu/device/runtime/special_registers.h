@@ -29,3 +29,10 @@ NOINLINE u64 cycles(void) {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec;
 }
+
+/* nanosleep: at most one millisecond, as the PTX manual says. */
+NOINLINE void sleep_nanoseconds(u32 duration) {
+  u64 begin = cycles(), limit = duration < 1000000 ? duration : 1000000;
+  while (cycles() - begin < limit) {
+  }
+}
