@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 
+from tests.softgpu.grammar_forms import forms
 from tests.softgpu.ptx_instructions import REFUSED, SUPPORTED, kernel
 from tests.softgpu.ptx_interpreter import ProgramGenerator
 
@@ -56,6 +57,8 @@ def ptx_seeds() -> dict[str, bytes]:
     programs = [ProgramGenerator(s, lockstep=s % 2 == 0).program() for s in range(6)]
     seeds = {f"seed{i}": text.encode() for i, text in enumerate([*samples, *programs])}
     seeds |= {text: kernel(text).encode() for text in TOO_FEW_OPERANDS}
+    lines = [form.module() for form in forms() if form.in_module][::2]
+    seeds |= {f"form{i}": text.encode() for i, text in enumerate(lines)}
     return seeds | {name: text.encode("latin-1") for name, text in MALFORMED_PTX.items()}
 
 

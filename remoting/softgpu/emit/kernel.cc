@@ -7,6 +7,7 @@
 #include "softgpu/emit/runtime_text.h"
 #include "softgpu/emit/serial.h"
 #include "softgpu/ptx/inline.h"
+#include "softgpu/ptx/operand_check.h"
 
 namespace softgpu::emit {
 
@@ -131,6 +132,9 @@ void emit_called_functions(const Reach& reach, const KernelScope& kernel, Code& 
 }  // namespace
 
 KernelSource emit_kernel(const Module& module, const Function& written) {
+  Reach written_functions{module, {}, {}};
+  written_functions.visit(written);
+  for (auto* f : written_functions.functions) ptx::check_operands(module, *f);
   const Function kernel = ptx::inline_synchronising(module, written);
   Reach reach{module, {}, {}};
   reach.visit(kernel);

@@ -79,13 +79,23 @@ struct Mma {
   bool is_double() const { return d == "f64" && m == 8 && k == 4; }
 };
 
-void check_registers(const FunctionScope& scope, const Operand& o, int expected) {
-  if (registers_in(o) != expected) scope.reject("a fragment has a wrong number of registers");
+// A fragment is a vector of registers of a type, or of bits.
+void check_registers(const FunctionScope& scope, const Operand& o, int expected, Type type) {
+  if (o.kind != OperandKind::vector || registers_in(o) != expected)
+    scope.reject("a fragment has a wrong number of registers");
+  for (auto& element : o.elements) {
+    auto it = scope.function.registers.find(element.name);
+    if (it == scope.function.registers.end() || it->second.bits != type.bits ||
+        (it->second.is_float() && !type.is_float()))
+      scope.reject("an element of a fragment is not a register of its size");
+  }
 }
 
 void emit_double_mma(const FunctionScope& scope, const Instruction& ins, Code& out) {
-  check_registers(scope, ins.operands[3], 2);
-  check_registers(scope, ins.operands[0], 2);
+  check_registers(scope, ins.operands[0], 2, kF64);
+  check_registers(scope, ins.operands[1], 1, kF64);
+  check_registers(scope, ins.operands[2], 1, kF64);
+  check_registers(scope, ins.operands[3], 2, kF64);
   auto block = out.block("");
   out.add("u64 A[32], B[32], C[32][2], D[32][2]");
   out.add("(void)g");
@@ -114,10 +124,10 @@ void emit_mma(FunctionScope& scope, const Instruction& ins, Code& out) {
       m * k / lanes > kMaxFragmentRegisters)
     scope.refuse();
   int results = m / 4 / (mma.d == "f16" ? 2 : 1);
-  check_registers(scope, ins.operands[0], results);
-  check_registers(scope, ins.operands[1], m * k / lanes);
-  check_registers(scope, ins.operands[2], 8 * k / lanes);
-  check_registers(scope, ins.operands[3], results);
+  check_registers(scope, ins.operands[0], results, mma.d == "f32" ? kF32 : kB32);
+  check_registers(scope, ins.operands[1], m * k / lanes, kB32);
+  check_registers(scope, ins.operands[2], 8 * k / lanes, kB32);
+  check_registers(scope, ins.operands[3], results, mma.d == "f32" ? kF32 : kB32);
   auto block = out.block("");
   out.add("u32 A[32][4], B[32][4], C[32][4], D[32][4]");
   out.add("(void)g");

@@ -60,6 +60,11 @@ Fragment fragment(const FunctionScope& scope, const std::string& type, const Ope
   Fragment f{o, it->second};
   int held = 32 * f.per_lane();
   if (held < elements || held % elements) scope.refuse();
+  for (auto& e : o.elements)
+    if (auto r = scope.function.registers.find(e.name);
+        r == scope.function.registers.end() || r->second.bits != f.word().bits ||
+        (r->second.kind != 'b' && (r->second.kind == 'f') != (type == "f32" || type == "f64")))
+      scope.reject("an element of a fragment is not a register of its type");
   return f;
 }
 

@@ -1,10 +1,13 @@
 // softgpu-translate: prints the C of every kernel of PTX files, for debugging and for comparing two
 // versions of the translator. Nothing is compiled or run. With --digest it prints one line for each
-// kernel: a number that identifies the C, or the refusal.
+// kernel: a number that identifies the C, or the refusal. With --verdicts the files have many
+// modules, each of which ends with a NUL; it prints one line for each: "accepted" or the first
+// refusal.
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <sstream>
 #include <string>
 
 #include "softgpu/emit/kernel.h"
@@ -39,11 +42,32 @@ static void digest(const ptx::Module& module) {
   }
 }
 
+static void verdict(const std::string& text) {
+  try {
+    ptx::Module module = ptx::parse(text);
+    for (auto& f : module.functions)
+      if (f.entry && f.defined) (void)emit::emit_kernel(module, f);
+    std::puts("accepted");
+  } catch (const ptx::Refusal& r) {
+    std::printf("line %d: %s\n", r.line, r.message.c_str());
+  }
+}
+
+static void verdicts(const std::string& modules) {
+  std::istringstream texts(modules);
+  for (std::string text; std::getline(texts, text, '\0');) verdict(text);
+}
+
 int main(int count, char** paths) {
-  bool digests = count > 1 && std::string(paths[1]) == "--digest";
-  for (int i = digests ? 2 : 1; i < count; ++i) {
+  std::string mode = count > 1 ? paths[1] : "";
+  bool digests = mode == "--digest", whole = mode != "--verdicts";
+  for (int i = digests || !whole ? 2 : 1; i < count; ++i) {
     std::ifstream file(paths[i], std::ios::binary);
     std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (!whole) {
+      verdicts(text);
+      continue;
+    }
     if (!digests) std::printf("// file %s\n", paths[i]);
     try {
       digests ? digest(ptx::parse(text)) : translate(ptx::parse(text));

@@ -16,10 +16,15 @@ class FunctionParser {
 
  private:
   void attributes();
+  void attribute(const std::string& name, int numbers);
+  void check_parameters() const;
   void block(int depth);
   void directive();
   void registers();
   void label();
+  void prototype();
+  // Declare a register or variable in the innermost scope. Return its unique name.
+  std::string declare(const std::string& name);
   void check_branches() const;
 
   TokenCursor& cursor_;

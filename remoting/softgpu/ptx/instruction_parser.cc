@@ -1,5 +1,7 @@
 #include "softgpu/ptx/instruction_parser.h"
 
+#include "softgpu/ptx/constant_parser.h"
+
 namespace softgpu::ptx {
 
 constexpr size_t kMaxVectorElements = 8;
@@ -31,11 +33,11 @@ void InstructionParser::call(Instruction& ins) {
   ins.operands.push_back(operand());
   if (!cursor_.accept(",")) return;
   if (!cursor_.is("(")) {
-    operand();  // a prototype or list of targets
+    ins.call_list = scopes_.resolve(cursor_.word());
     return;
   }
   ins.call_arguments = operand_list();
-  if (cursor_.accept(",")) operand();
+  if (cursor_.accept(",")) ins.call_list = scopes_.resolve(cursor_.word());
 }
 
 Checked<Operand> InstructionParser::operand_list() {
@@ -43,7 +45,7 @@ Checked<Operand> InstructionParser::operand_list() {
   cursor_.expect("(");
   while (!cursor_.accept(")")) {
     out.push_back(operand());
-    if (!cursor_.accept(",") && !cursor_.is(")"))
+    if (cursor_.accept(",") == cursor_.is(")"))
       cursor_.refuse("expected ',' or ')' before '" + cursor_.current().text + "'");
   }
   return out;
@@ -60,21 +62,14 @@ Operand InstructionParser::operand() {
 Operand InstructionParser::simple_operand() {
   if (cursor_.accept("[")) return address();
   if (cursor_.accept("{")) return vector();
+  if (begins_constant(cursor_) &&
+      !((cursor_.is("!") || cursor_.is("-")) && cursor_.next().kind == TokenKind::word))
+    return parse_constant(cursor_);
   Operand o;
   o.negated = cursor_.accept("!");
-  switch (cursor_.current().kind) {
-    case TokenKind::integer: o.kind = OperandKind::integer; break;
-    case TokenKind::real32: o.kind = OperandKind::real32; break;
-    case TokenKind::real64: o.kind = OperandKind::real64; break;
-    case TokenKind::word: name(o); return o;
-    default:
-      if (!cursor_.is("-"))
-        cursor_.refuse("expected an operand before '" + cursor_.current().text + "'");
-      o.kind = OperandKind::integer;
-      o.bits = cursor_.integer();
-      return o;
-  }
-  o.bits = cursor_.take().bits;
+  if (!cursor_.is_kind(TokenKind::word))
+    cursor_.refuse("expected an operand before '" + cursor_.current().text + "'");
+  name(o);
   return o;
 }
 
@@ -88,11 +83,6 @@ void InstructionParser::name(Operand& o) {
   }
   const std::string text = cursor_.take().text;
   o.name = scopes_.resolve(text);
-  if (text == "WARP_SZ") {
-    o.kind = OperandKind::integer;
-    o.bits = 32;
-    return;
-  }
   bool special = text[0] == '%' && o.name == text && !scopes_.declared(text);
   o.kind = special ? OperandKind::special : OperandKind::reg;
   const Token& t = cursor_.current();
@@ -101,7 +91,7 @@ void InstructionParser::name(Operand& o) {
     o.name += "." + cursor_.take().text;
   if (cursor_.accept("+")) {
     o.kind = OperandKind::symbol;
-    o.offset = (int64_t)cursor_.integer();
+    o.offset = parse_integer(cursor_);
   } else if (cursor_.accept("[")) {  // the address of the first element
     o.kind = OperandKind::symbol;
     if (cursor_.integer()) cursor_.refuse(text + "[n] is supported for n = 0 only");
@@ -112,12 +102,12 @@ void InstructionParser::name(Operand& o) {
 // `register+offset`, `symbol`, `number`, or `texture, coordinates`
 Operand InstructionParser::address() {
   Operand a{OperandKind::address, "", 0, 0, false, {}};
-  if (cursor_.is_kind(TokenKind::integer)) {
-    a.offset = (int64_t)cursor_.integer();
+  if (begins_constant(cursor_)) {
+    a.offset = parse_integer(cursor_);
   } else {
     Operand base{OperandKind::reg, scopes_.resolve(cursor_.word()), 0, 0, false, {}};
     a.elements.push_back(base);
-    if (cursor_.accept("+") || cursor_.is("-")) a.offset = (int64_t)cursor_.integer();
+    if (cursor_.accept("+")) a.offset = parse_integer(cursor_);
     if (cursor_.accept(",")) a.elements.push_back(simple_operand());
   }
   cursor_.expect("]");

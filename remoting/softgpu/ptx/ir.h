@@ -4,6 +4,7 @@
 #include <bitset>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -71,6 +72,7 @@ struct Instruction {
   int line = 0;
   // The modifiers that the emitter has used, by index. It refuses an instruction with others.
   mutable std::bitset<64> used = {};
+  std::string call_list = {};  // of a call: its prototype or list of targets
 
   bool has(const std::string& word) const { return find(word) < mods.size(); }
   // Return whether the modifier is present, and mark it as used.
@@ -106,8 +108,10 @@ struct Variable {
   Space space = Space::none;
   Type type;
   uint64_t align = 1, bytes = 0;
-  bool external = false;         // defined in another module
-  std::vector<uint8_t> initial;  // initial bytes; empty: zero
+  std::vector<uint64_t> dimensions;  // of an array; the first is 0 if it has no size
+  bool vector = false;               // .v2 or .v4
+  bool external = false;             // defined in another module
+  std::vector<uint8_t> initial;      // initial bytes; empty: zero
   // An 8-byte place of `initial` that holds the address of a symbol.
   struct Reference {
     uint64_t at;  // offset in bytes
@@ -126,7 +130,8 @@ struct Function {
   std::vector<Instruction> body;
   std::map<std::string, size_t> labels;  // label to the index of the instruction behind it
   std::map<std::string, std::vector<std::string>> branch_targets;  // lists of brx.idx
-  uint32_t max_threads = 1024;                                     // of a thread block
+  std::set<std::string> call_lists;  // labels of .callprototype and .calltargets
+  uint32_t max_threads = 1024;       // of a thread block
 };
 
 struct Module {

@@ -1,6 +1,7 @@
 #include "softgpu/ptx/lexer.h"
 
 #include <cctype>
+#include <cerrno>
 #include <cstring>
 
 namespace softgpu::ptx {
@@ -91,23 +92,38 @@ struct Scanner {
     size_t end = at;
     while (end < text.size() && std::isdigit((unsigned char)text[end])) ++end;
     bool is_hex = peek() == '0' && (peek(1) | 32) == 'x';
-    if (!is_hex && end < text.size() && (text[end] == '.' || (text[end] | 32) == 'e') &&
-        std::isdigit((unsigned char)(end + 1 < text.size() ? text[end + 1] : 'x'))) {
-      char* stop = nullptr;
-      double d = std::strtod(text.c_str() + at, &stop);
-      uint64_t bits;
-      std::memcpy(&bits, &d, 8);
-      at = (size_t)(stop - text.c_str());
-      push(TokenKind::real64, "", bits, glued);
-      return;
-    }
-    char* stop = nullptr;
     bool binary = peek() == '0' && (peek(1) | 32) == 'b';
-    uint64_t v = binary ? std::strtoull(text.c_str() + at + 2, &stop, 2)
-                        : std::strtoull(text.c_str() + at, &stop, 0);
+    bool fraction = end < text.size() && text[end] == '.' &&
+                    !(end + 1 < text.size() && word_start(text[end + 1]));
+    bool exponent = end < text.size() && (text[end] | 32) == 'e';
+    if (!is_hex && !binary && (fraction || exponent))
+      real(glued);
+    else
+      integer(is_hex, binary, glued);
+    if (word_part(peek())) refuse("a number is followed by '" + std::string(1, peek()) + "'");
+  }
+
+  void real(bool glued) {
+    char* stop = nullptr;
+    double d = std::strtod(text.c_str() + at, &stop);
+    uint64_t bits;
+    std::memcpy(&bits, &d, 8);
     at = (size_t)(stop - text.c_str());
-    if (peek() == 'U') ++at;
-    push(TokenKind::integer, "", v, glued);
+    push(TokenKind::real64, "", bits, glued);
+  }
+
+  void integer(bool is_hex, bool binary, bool glued) {
+    char* stop = nullptr;
+    errno = 0;
+    const char* digits = text.c_str() + at + (is_hex || binary ? 2 : 0);
+    int base = is_hex ? 16 : binary ? 2 : peek() == '0' ? 8 : 10;
+    if (!std::isxdigit((unsigned char)*digits)) refuse("a number has no digits");
+    uint64_t v = std::strtoull(digits, &stop, base);
+    if (errno == ERANGE) refuse("a number is larger than 64 bits");
+    at = (size_t)(stop - text.c_str());
+    bool is_unsigned = peek() == 'U';
+    if (is_unsigned) ++at;
+    push(TokenKind::integer, is_unsigned ? "U" : "", v, glued);
   }
 
   void quoted(bool glued) {
@@ -140,7 +156,7 @@ struct Scanner {
         number(glued);
       else if (c == '"')
         quoted(glued);
-      else if (std::strchr("{}()[]<>,;:+-!@=|*&~", c)) {
+      else if (std::strchr("{}()[]<>,;:+-!@=|*&~/^?", c)) {
         ++at;
         push(TokenKind::punctuation, std::string(1, c), 0, glued);
       } else

@@ -1,6 +1,8 @@
 // Modules: directives, variables and functions at the top level.
 #include <algorithm>
+#include <set>
 
+#include "softgpu/ptx/directive_parser.h"
 #include "softgpu/ptx/function_parser.h"
 #include "softgpu/ptx/ir.h"
 #include "softgpu/ptx/token_cursor.h"
@@ -8,6 +10,16 @@
 
 namespace softgpu::ptx {
 namespace {
+
+// Return whether two declarations of a function have the same parameters.
+bool agree(const Function& a, const Function& b) {
+  auto same = [](const std::vector<Variable>& x, const std::vector<Variable>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](auto& v, auto& w) {
+      return v.space == w.space && v.type.bits == w.type.bits && v.bytes == w.bytes;
+    });
+  };
+  return a.entry == b.entry && same(a.params, b.params) && same(a.returns, b.returns);
+}
 
 class ModuleParser {
  public:
@@ -20,28 +32,44 @@ class ModuleParser {
 
  private:
   void top_level();
+  void check_once(const std::string& directive);
   void version();
+  void target();
+  void alias();
   void skip_section();
+  void skip_section_data();
   void linked_item();
+  void check_module_variable(const Variable& v, const std::string& linkage) const;
   void declare(Function f, bool weak);
   void declare(Variable v, bool weak);
 
   TokenCursor cursor_;
   Module module_;
+  std::set<std::string> seen_;               // directives
   std::map<std::string, size_t> variables_;  // by name, to the index in module_
 };
+
+// The directives that a module has once.
+void ModuleParser::check_once(const std::string& directive) {
+  if (!seen_.insert(directive).second) cursor_.refuse("." + directive + " is repeated");
+}
 
 void ModuleParser::top_level() {
   if (!cursor_.is_kind(TokenKind::directive))
     cursor_.refuse("expected a directive before '" + cursor_.current().text + "'");
   const std::string& d = cursor_.current().text;
+  if (d == "version" || d == "target" || d == "address_size") check_once(d);
   if (d == "version") {
     version();
   } else if (d == "target") {
-    module_.target = cursor_.next().text;
-    cursor_.skip_line();
-  } else if (d == "address_size" || d == "file" || d == "alias" || d == "pragma" || d == "loc") {
-    cursor_.skip_line();
+    target();
+  } else if (d == "address_size") {
+    cursor_.take();
+    if (cursor_.integer() != 64) cursor_.refuse(".address_size is not 64");
+  } else if (d == "file" || d == "pragma") {
+    skip_directive(cursor_);
+  } else if (d == "alias") {
+    alias();
   } else if (d == "section") {
     skip_section();
   } else {
@@ -59,31 +87,87 @@ void ModuleParser::version() {
   if (cursor_.is_kind(TokenKind::directive)) cursor_.take();
 }
 
-// A debug section: braces and their contents.
+// `.target sm_90, texmode_independent`
+void ModuleParser::target() {
+  static const std::set<std::string> kOptions = {"texmode_unified", "texmode_independent", "debug",
+                                                 "map_f64_to_f32"};
+  cursor_.take();
+  module_.target = cursor_.word();
+  if (module_.target.rfind("sm_", 0) != 0) cursor_.refuse("unknown target " + module_.target);
+  while (cursor_.accept(","))
+    if (std::string option = cursor_.word(); !kOptions.count(option))
+      cursor_.refuse("unknown target " + option);
+}
+
+// `.alias a, b;` of two functions
+void ModuleParser::alias() {
+  cursor_.take();
+  std::string name = cursor_.word();
+  cursor_.expect(",");
+  if (!module_.function(name) || !module_.function(cursor_.word()))
+    cursor_.refuse("an alias names no function");
+  cursor_.expect(";");
+}
+
+// `.section .debug_info { L: .b8 1, 2 .b32 L-M .b64 .debug_str+4 }`: nothing of it is used.
 void ModuleParser::skip_section() {
-  while (!cursor_.at_end() && !cursor_.is("{")) cursor_.take();
-  int depth = 0;
+  cursor_.take();
+  if (!cursor_.is_kind(TokenKind::directive)) cursor_.refuse("a section has no name");
+  cursor_.take();
+  cursor_.expect("{");
+  while (!cursor_.accept("}")) {
+    if (cursor_.is_kind(TokenKind::word)) {
+      cursor_.take();
+      cursor_.expect(":");
+      continue;
+    }
+    skip_section_data();
+  }
+}
+
+void ModuleParser::skip_section_data() {
+  static const std::set<std::string> kTypes = {"b8", "b16", "b32", "b64"};
+  if (!cursor_.is_kind(TokenKind::directive) || !kTypes.count(cursor_.take().text))
+    cursor_.refuse("expected .b8, .b16, .b32 or .b64 before '" + cursor_.current().text + "'");
   do {
-    if (cursor_.is("{")) ++depth;
-    if (cursor_.is("}")) --depth;
-    cursor_.take();
-  } while (depth > 0 && !cursor_.at_end());
+    do {
+      if (cursor_.is_kind(TokenKind::word) || cursor_.is_kind(TokenKind::directive))
+        cursor_.take();
+      else
+        cursor_.integer();
+    } while (cursor_.accept("+") || cursor_.accept("-"));
+  } while (cursor_.accept(","));
+}
+
+void ModuleParser::check_module_variable(const Variable& v, const std::string& linkage) const {
+  if (v.space != Space::global && v.space != Space::constant && v.space != Space::shared)
+    cursor_.refuse("variable " + v.name + " is not in .global, .const or .shared");
+  if (linkage == "common" && v.space != Space::global)
+    cursor_.refuse(".common belongs to variables in .global");
+  if (v.name == "_") cursor_.refuse("'_' is no name of a variable");
+  for (auto& f : module_.functions)
+    if (f.name == v.name) cursor_.refuse(v.name + " is a function and a variable");
 }
 
 // A function or variable with its linkage.
 void ModuleParser::linked_item() {
-  bool external = false, weak = false;
-  while (cursor_.is_directive("visible") || cursor_.is_directive("extern") ||
-         cursor_.is_directive("weak") || cursor_.is_directive("common") ||
-         cursor_.is_directive("noreturn")) {
-    std::string linkage = cursor_.take().text;
-    weak |= linkage == "weak" || linkage == "common";
-    external |= linkage == "extern";
+  static const std::set<std::string> kLinkages = {"visible", "extern", "weak", "common"};
+  std::string linkage;
+  while (cursor_.is_kind(TokenKind::directive) && kLinkages.count(cursor_.current().text)) {
+    if (!linkage.empty()) cursor_.refuse("a declaration has several linkages");
+    linkage = cursor_.take().text;
   }
-  if (cursor_.is_directive("entry") || cursor_.is_directive("func"))
-    return declare(FunctionParser(cursor_).parse(), weak);
+  bool weak = linkage == "weak" || linkage == "common";
+  if (cursor_.is_directive("entry") || cursor_.is_directive("func")) {
+    if (linkage == "common") cursor_.refuse(".common belongs to variables in .global");
+    Function f = FunctionParser(cursor_).parse();
+    if (f.defined && linkage == "extern")
+      cursor_.refuse("external function " + f.name + " has a body");
+    return declare(std::move(f), weak);
+  }
   Variable v = parse_declaration(cursor_);
-  v.external = external;
+  v.external = linkage == "extern";
+  check_module_variable(v, linkage);
   parse_declaration_end(cursor_, v);
   declare(std::move(v), weak);
 }
@@ -104,10 +188,13 @@ void ModuleParser::declare(Variable v, bool weak) {
 
 // Add a function or complete its declaration. A weak definition is dropped if there is another one.
 void ModuleParser::declare(Function f, bool weak) {
+  if (variables_.count(f.name)) cursor_.refuse(f.name + " is a function and a variable");
   auto it = std::find_if(module_.functions.begin(), module_.functions.end(),
                          [&](auto& g) { return g.name == f.name; });
   if (it == module_.functions.end())
     module_.functions.push_back(std::move(f));
+  else if (!agree(f, *it))
+    cursor_.refuse("function " + f.name + " is declared with other parameters");
   else if (f.defined && !it->defined)
     *it = std::move(f);
   else if (f.defined && !weak)

@@ -18,6 +18,8 @@ class Scopes {
     return scope.names[name] =
                scopes_.size() == 1 ? name : name + "@" + std::to_string(scope.number);
   }
+  // Return whether the innermost scope declares `name`.
+  bool declared_here(const std::string& name) const { return scopes_.back().names.count(name) > 0; }
   // Return the unique name of a declared name, or `name` itself if it is not declared.
   std::string resolve(const std::string& name) const {
     for (size_t i = scopes_.size(); i-- > 0;)

@@ -1,6 +1,9 @@
 #include "softgpu/ptx/variable_parser.h"
 
 #include <algorithm>
+#include <bit>
+
+#include "softgpu/ptx/constant_parser.h"
 
 namespace softgpu::ptx {
 
@@ -18,7 +21,8 @@ const std::map<std::string, Space> kSpaces = {{"global", Space::global}, {"share
                                               {"param", Space::param},   {"reg", Space::reg}};
 constexpr uint64_t kMaxVariableBytes = 1ull << 32;
 constexpr uint64_t kMaxAlignment = 4096;  // bytes
-constexpr int kMaxDepth = 64;             // of nested initializers
+constexpr uint64_t kMaxVectorBytes = 16;
+constexpr int kMaxDepth = 64;  // of nested initializers
 
 // `.ptr .global .align 4`: nothing of it is used.
 void skip_pointer_attributes(TokenCursor& cursor) {
@@ -32,17 +36,36 @@ struct DeclaredType {
   int elements = 1;  // of .v2 and .v4
 };
 
+// `(.managed)` or `(.unified(1, 2))`
+void parse_attributes(TokenCursor& cursor, const Variable& v) {
+  cursor.expect("(");
+  do {
+    if (!cursor.is_directive("managed") && !cursor.is_directive("unified"))
+      cursor.refuse("unknown attribute '" + cursor.current().text + "'");
+    if (cursor.take().text != "unified") continue;
+    cursor.expect("(");
+    (void)cursor.integer();
+    cursor.expect(",");
+    (void)cursor.integer();
+    cursor.expect(")");
+  } while (cursor.accept(","));
+  cursor.expect(")");
+  if (v.space != Space::global) cursor.refuse("an attribute belongs to .global");
+}
+
 void parse_attribute(TokenCursor& cursor, Variable& v, DeclaredType& type) {
   std::string d = cursor.take().text;
   if (d == "align") {
     v.align = cursor.integer();
+    if (v.align == 0 || v.align > kMaxAlignment || (v.align & (v.align - 1)))
+      cursor.refuse("an alignment is not a power of two up to 4096");
   } else if (d == "ptr") {
     skip_pointer_attributes(cursor);
   } else if (d == "v2" || d == "v4") {
     type.elements = d == "v2" ? 2 : 4;
+    v.vector = true;
   } else if (d == "attribute") {
-    cursor.expect("(");
-    cursor.skip_past(")", ".attribute");
+    parse_attributes(cursor, v);
   } else if (auto it = kTypes.find(d); it != kTypes.end()) {
     v.type = it->second;
     type.known = true;
@@ -53,19 +76,47 @@ void parse_attribute(TokenCursor& cursor, Variable& v, DeclaredType& type) {
   }
 }
 
+// Only the first dimension may be left open.
 void parse_dimensions(TokenCursor& cursor, Variable& v) {
   while (cursor.accept("[")) {
-    uint64_t n = cursor.is("]") ? 0 : cursor.integer();
+    bool open = cursor.is("]");
+    if (open && !v.dimensions.empty()) cursor.refuse("a dimension of " + v.name + " has no size");
+    uint64_t n = open ? 0 : cursor.integer();
     cursor.expect("]");
+    if (!open && n == 0) cursor.refuse("variable " + v.name + " has no elements");
     if (n && v.bytes > kMaxVariableBytes / n)
       cursor.refuse("variable " + v.name + " is larger than 4 GiB");
+    v.dimensions.push_back(n);
     v.bytes *= n;
   }
+}
+
+// Return the bytes of one element of dimension number `depth` - 1: a row of the ones behind it.
+uint64_t row_bytes(const Variable& v, size_t depth) {
+  uint64_t bytes = (uint64_t)v.type.bytes();
+  for (size_t i = depth; i < v.dimensions.size(); ++i) bytes *= v.dimensions[i];
+  return bytes;
 }
 
 void append(Variable& v, uint64_t bits) {
   for (int i = 0; i < v.type.bytes(); ++i)
     v.initial.push_back(i < 8 ? (uint8_t)(bits >> (8 * i)) : 0);
+}
+
+// A float needs a variable of a float or bit type, and an integer one of an integer or bit type.
+void append_constant(const TokenCursor& cursor, Variable& v, const Operand& value) {
+  bool real = value.kind != OperandKind::integer;
+  bool same_bits =
+      v.type.kind == 'b' && v.type.bits == (value.kind == OperandKind::real32 ? 32 : 64);
+  if (real != v.type.is_float() && !(real && same_bits))
+    cursor.refuse("the initial value of " + v.name + " has a wrong type");
+  if (v.type.bits == 16 && real) cursor.refuse("initial values of .f16 are not allowed");
+  uint64_t bits = value.bits;
+  if (value.kind == OperandKind::real64 && v.type.bits == 32)
+    bits = std::bit_cast<uint32_t>((float)std::bit_cast<double>(bits));
+  if (value.kind == OperandKind::real32 && v.type.bits == 64)
+    bits = std::bit_cast<uint64_t>((double)std::bit_cast<float>((uint32_t)bits));
+  append(v, bits);
 }
 
 // `generic(symbol)+4` or `symbol`; `mask(symbol)` is refused.
@@ -76,25 +127,46 @@ void parse_initial_address(TokenCursor& cursor, Variable& v) {
     name = cursor.word();
     cursor.expect(")");
   }
-  int64_t addend = cursor.accept("+") ? (int64_t)cursor.integer() : 0;
+  if (v.type.kind != 'u' || v.type.bits < 32)
+    cursor.refuse("the initial value of " + v.name + " is an address, which needs .u64");
+  int64_t addend = cursor.accept("+") ? parse_integer(cursor) : 0;
   v.references.push_back({v.initial.size(), name, addend});
   append(v, 0);
 }
 
-void parse_initial_value(TokenCursor& cursor, Variable& v, int depth) {
+// The braces of an initial value are nested as the dimensions of its array.
+void parse_initial_value(TokenCursor& cursor, Variable& v, size_t depth) {
   if (depth > kMaxDepth) cursor.refuse("an initializer is nested more than 64 levels deep");
-  if (cursor.accept("{")) {
+  if (depth < v.dimensions.size()) {
+    cursor.expect("{");
+    size_t begin = v.initial.size();
     if (!cursor.is("}")) do
         parse_initial_value(cursor, v, depth + 1);
       while (cursor.accept(","));
     cursor.expect("}");
-  } else if (cursor.is_kind(TokenKind::word)) {
+    if (depth == 0) return;
+    if (v.initial.size() > begin + row_bytes(v, depth))
+      cursor.refuse("too many initial values in a row of " + v.name);
+    v.initial.resize(begin + row_bytes(v, depth));
+  } else if (cursor.is_kind(TokenKind::word) && !begins_constant(cursor)) {
     parse_initial_address(cursor, v);
-  } else if (cursor.is_kind(TokenKind::real32) || cursor.is_kind(TokenKind::real64)) {
-    append(v, cursor.take().bits);
   } else {
-    append(v, cursor.integer());
+    append_constant(cursor, v, parse_constant(cursor));
   }
+}
+
+void parse_initial(TokenCursor& cursor, Variable& v) {
+  if (v.space != Space::global && v.space != Space::constant)
+    cursor.refuse("variable " + v.name + " may not have an initial value in its state space");
+  if (v.external || v.vector)
+    cursor.refuse("variable " + v.name + " may not have an initial value");
+  parse_initial_value(cursor, v, 0);
+  if (!v.dimensions.empty() && v.dimensions[0] == 0) {
+    uint64_t row = v.dimensions.size() > 1 ? row_bytes(v, 1) : (uint64_t)v.type.bytes();
+    v.bytes = (v.initial.size() + row - 1) / row * row;
+  }
+  if (v.initial.size() > v.bytes) cursor.refuse("too many initial values for " + v.name);
+  v.initial.resize(v.bytes);
 }
 
 }  // namespace
@@ -110,22 +182,22 @@ Variable parse_declaration(TokenCursor& cursor) {
   while (cursor.is_kind(TokenKind::directive)) parse_attribute(cursor, v, type);
   if (!type.known) cursor.refuse("a variable has no type");
   v.name = cursor.word();
+  if (v.name == "WARP_SZ") cursor.refuse("WARP_SZ is no name of a variable");
   v.bytes = (uint64_t)v.type.bytes() * (uint64_t)type.elements;
   v.align = std::max<uint64_t>(v.align, (uint64_t)v.type.bytes());
-  if (v.align > kMaxAlignment || (v.align & (v.align - 1)))
-    cursor.refuse("alignment of " + v.name + " is not a power of two up to 4096");
+  if (v.bytes > kMaxVectorBytes) cursor.refuse("vector " + v.name + " is larger than 16 bytes");
+  if (v.type.kind == 'p' && v.space != Space::reg)
+    cursor.refuse("predicate " + v.name + " is not in .reg");
   parse_dimensions(cursor, v);
   return v;
 }
 
 void parse_declaration_end(TokenCursor& cursor, Variable& v) {
-  if (cursor.accept("=")) {
-    parse_initial_value(cursor, v, 0);
-    if (v.bytes == 0) v.bytes = v.initial.size();
-    if (v.initial.size() > v.bytes) cursor.refuse("too many initial values for " + v.name);
-    v.initial.resize(v.bytes);
-  }
-  while (cursor.accept(",")) cursor.word();  // further names are not used by any compiler
+  if (cursor.accept("=")) parse_initial(cursor, v);
+  bool open = !v.dimensions.empty() && v.dimensions[0] == 0;
+  if (open && v.initial.empty() && !v.external)
+    cursor.refuse("variable " + v.name + " has no size");
+  if (cursor.is(",")) cursor.refuse("a declaration of several variables is not supported");
   cursor.expect(";");
 }
 
@@ -134,8 +206,8 @@ std::vector<Variable> parse_parameters(TokenCursor& cursor) {
   cursor.expect("(");
   while (!cursor.accept(")")) {
     out.push_back(parse_declaration(cursor));
-    if (!cursor.accept(",") && !cursor.is(")"))
-      cursor.refuse("expected ',' or ')' in a parameter list");
+    bool more = cursor.accept(",");
+    if (more == cursor.is(")")) cursor.refuse("expected ',' or ')' in a parameter list");
   }
   return out;
 }
