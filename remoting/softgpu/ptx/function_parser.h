@@ -16,7 +16,7 @@ class FunctionParser {
 
  private:
   void attributes();
-  void attribute(const std::string& name, int numbers);
+  void attribute(const std::string& d, int numbers);
   void check_parameters() const;
   void block(int depth);
   void directive();
