@@ -34,6 +34,14 @@ MALFORMED_PTX = {
     "section without body": ".section .debug",
     "declared and defined": ".func f ; .func f { ret; } .func f ;",
     "defined twice": ".func f { ret; } .func f { ret; }",
+    "alias": ".func f { ret; } .func g { ret; } .alias f, g; .alias f, h;",
+    "function of other parameters": ".func f; .func f(.param .b32 a) { ret; }",
+    "function and variable": ".global .b32 f; .func f { ret; }",
+    "variable and function": ".func f { ret; } .global .b32 f;",
+    "variable twice": ".extern .global .b32 v; .global .b32 v; .global .b32 v;",
+    "large number": ".file 99999999999999999999999",
+    "number without digits": "0x 0b",
+    "options of a target": ".target sm_90, debug, texmode_unified .target sm_90",
     "weak definition": ".func f { ret; } .weak .func f { ret; }",
 }
 
@@ -57,7 +65,7 @@ def ptx_seeds() -> dict[str, bytes]:
     programs = [ProgramGenerator(s, lockstep=s % 2 == 0).program() for s in range(6)]
     seeds = {f"seed{i}": text.encode() for i, text in enumerate([*samples, *programs])}
     seeds |= {text: kernel(text).encode() for text in TOO_FEW_OPERANDS}
-    lines = [form.module() for form in forms() if form.in_module][::2]
+    lines = [form.module() for form in forms() if form.in_module or "nosuch" in form.text]
     seeds |= {f"form{i}": text.encode() for i, text in enumerate(lines)}
     return seeds | {name: text.encode("latin-1") for name, text in MALFORMED_PTX.items()}
 
