@@ -2,6 +2,10 @@
 
 namespace busbar::client {
 
+bool valid_jit_options(unsigned n, const CUjit_option* options, void** values) {
+  return !n || (n <= CU_JIT_NUM_OPTIONS && options && values);
+}
+
 JitOptions numeric_jit_options(unsigned n, const CUjit_option* options, void** values) {
   JitOptions kept;
   for (unsigned i = 0; i < n && options && values && kept.size() < wire::kMaxJitOptions; ++i)

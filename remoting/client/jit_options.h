@@ -14,6 +14,9 @@ namespace busbar::client {
 
 using JitOptions = std::vector<wire::JitOption>;
 
+// Return whether the arrays of options and values can be read.
+bool valid_jit_options(unsigned n, const CUjit_option* options, void** values);
+
 // Return the options with numeric values, at most kMaxJitOptions. They are sent to the node.
 JitOptions numeric_jit_options(unsigned n, const CUjit_option* options, void** values);
 

@@ -21,7 +21,8 @@ bool valid_geometry(const Device* d, const Function* f, const CUlaunchConfig& c)
   if (volume(c.blockDimX, c.blockDimY, c.blockDimZ) >
       (unsigned)f->attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK])
     return false;
-  return (int)c.sharedMemBytes <= f->attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES];
+  return c.sharedMemBytes <=
+         (unsigned)f->attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES];
 }
 
 // Reads the `extra` form: pairs of a key and a pointer.

@@ -1,6 +1,7 @@
 #include "client/user_object.h"
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <mutex>
 #include <set>
@@ -68,7 +69,7 @@ CUresult release_user_object(CUuserObject h, unsigned count) {
 CUresult retain_user_object_by_graph(CUgraph g, CUuserObject h, unsigned count, bool move) {
   std::lock_guard lock(registry().mutex);
   UserObject* o = find(h);
-  if (!o || !count) return CUDA_ERROR_INVALID_VALUE;
+  if (!o || !count || count > INT_MAX) return CUDA_ERROR_INVALID_VALUE;
   if (!move) o->references += count;
   auto& held = registry().held[g];
   held.insert(held.end(), count, o);

@@ -139,7 +139,9 @@ def dispatch(call: spec.Call, prototype: Prototype) -> str:
     lines += keep_attribute_fields(prototype)
     count = next((f"a{i}" for i, r in enumerate(roles) if r.word == "count"), "0")
     lines += [
+        # An empty list still has an address: without one the driver returns the length.
         f"  std::vector<{element(prototype, i)}> list{i}(given{i} ? {count} : 0);\n"
+        f"  list{i}.reserve(1);\n"
         for i, r in enumerate(roles)
         if r.is_list
     ]

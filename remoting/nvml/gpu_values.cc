@@ -74,11 +74,11 @@ API nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t h, un
   return read_field(h, NvmlField::power_limit_max, most);
 }
 API nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t h, nvmlClockType_t type, unsigned* out) {
-  CHECK_ARGUMENT(type < NVML_CLOCK_COUNT);
+  CHECK_ARGUMENT((unsigned)type < NVML_CLOCK_COUNT);
   return read_field(h, (NvmlField)((uint32_t)NvmlField::clock_graphics + type), out);
 }
 API nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t h, nvmlClockType_t type, unsigned* out) {
-  CHECK_ARGUMENT(type < NVML_CLOCK_COUNT);
+  CHECK_ARGUMENT((unsigned)type < NVML_CLOCK_COUNT);
   return read_field(h, (NvmlField)((uint32_t)NvmlField::max_clock_graphics + type), out);
 }
 API nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t h, nvmlClockType_t type, nvmlClockId_t id,

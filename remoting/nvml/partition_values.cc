@@ -36,6 +36,7 @@ static nvmlReturn_t list_processes(nvmlDevice_t h, unsigned* count, Info* out) {
   unsigned room = *count, n = (unsigned)d->processes.size();
   *count = n;
   if (n > room) return NVML_ERROR_INSUFFICIENT_SIZE;
+  CHECK_ARGUMENT(out || !n);
   for (unsigned i = 0; i < n; ++i) {
     std::memset(&out[i], 0, sizeof out[i]);
     out[i].pid = d->processes[i].pid;

@@ -3,6 +3,7 @@
 #include "checked_size.h"
 #include "client/api/require.h"
 #include "client/array.h"
+#include "client/call.h"
 #include "client/row_copy.h"
 
 using namespace busbar::client;
@@ -12,7 +13,7 @@ using namespace busbar::client;
 
 API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t n,
                                    CUmemcpyAttributes*, size_t*, size_t attributes, CUstream s) {
-  if (!to || !from || !bytes || !n || !attributes || attributes > n)
+  if (!to || !from || !bytes || !n || n > kMaxElements || !attributes || attributes > n)
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < n; ++i)
     if (CUresult r = cuMemcpyAsync(to[i], from[i], bytes[i], s)) return r;

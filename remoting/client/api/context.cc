@@ -149,8 +149,9 @@ API CUresult cuCtxGetId(CUcontext h, unsigned long long* id) {
   *id = c->id;
   return CUDA_SUCCESS;
 }
-API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
+API CUresult cuCtxGetApiVersion(CUcontext h, unsigned* version) {
   REQUIRE_SESSION;
+  if (h && !session()->contexts.get(h)) return CUDA_ERROR_INVALID_CONTEXT;
   if (!version) return CUDA_ERROR_INVALID_VALUE;
   *version = 3020;
   return CUDA_SUCCESS;

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include <vector>
+#include "client/call.h"
 #include "client/conditional.h"
 #include "export.h"
 
@@ -63,7 +64,7 @@ static CUresult add_any(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_
 #undef cuGraphAddNode
 API CUresult cuGraphAddNode_v2(CUgraphNode* out, CUgraph g, const CUgraphNode* d,
                                const CUgraphEdgeData* edges, size_t n, CUgraphNodeParams* p) {
-  if (!out || !p) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !p || (n && !d) || n > kMaxElements) return CUDA_ERROR_INVALID_VALUE;
   if (!edges) return add_any(out, g, d, n, p);
   if (CUresult r = add_any(out, g, nullptr, 0, p)) return r;
   std::vector<CUgraphNode> to(n, *out);

@@ -4,7 +4,9 @@
 #include "client/host_mirror_count.h"
 #include "client/mapped.h"
 #include "client/pinned_memory.h"
+#include "mapped_pages.h"
 
+using namespace busbar;
 using namespace busbar::client;
 
 API CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
@@ -37,7 +39,7 @@ API CUresult cuMemFreeHost(void* p) {
 
 API CUresult cuMemHostRegister(void* p, size_t bytes, unsigned flags) {
   REQUIRE_CONTEXT(c);
-  if (!p || !bytes || flags > 15) return CUDA_ERROR_INVALID_VALUE;
+  if (!p || !bytes || flags > 15 || !is_mapped(p, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (session()->addresses.find((uint64_t)p).kind != Region::none)
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   session()->addresses.add({Region::registered, (uint64_t)p, bytes, 0, c, flags});

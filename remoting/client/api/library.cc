@@ -11,7 +11,7 @@ using namespace busbar::client;
 API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option* options,
                                void** values, unsigned n, CUlibraryOption*, void**, unsigned) {
   REQUIRE_SESSION;
-  if (!out || !code) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !code || !valid_jit_options(n, options, values)) return CUDA_ERROR_INVALID_VALUE;
   auto l = std::make_unique<Library>();
   auto& a = session()->devices.front()->attributes;
   l->image = image_bytes(code, a[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR],

@@ -1,4 +1,6 @@
 // CUDA entry points: the linker. Inputs are collected in the client and linked on the node.
+#include <cstring>
+
 #include "client/api/require.h"
 #include "client/call.h"
 #include "client/image.h"
@@ -10,10 +12,11 @@ using namespace busbar::client;
 
 static constexpr size_t kMaxInputs = 256;
 static constexpr size_t kInputBytes = 24;  // of each input in the record
+static constexpr size_t kMaxInputBytes = 2ull << 30;
 
 API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUlinkState* out) {
   REQUIRE_CONTEXT(c);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !valid_jit_options(n, options, values)) return CUDA_ERROR_INVALID_VALUE;
   auto* j = new LinkJob;
   j->options = numeric_jit_options(n, options, values);
   j->logs = JitLogs(n, options, values);
@@ -25,6 +28,8 @@ API CUresult cuLinkAddData(CUlinkState h, CUjitInputType type, void* data, size_
                            const char*, unsigned, CUjit_option*, void**) {
   REQUIRE_LINK_JOB(j, h);
   if (!data || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (type == CU_JIT_INPUT_PTX) bytes = strnlen((const char*)data, bytes);
+  if (!bytes || bytes > kMaxInputBytes) return CUDA_ERROR_INVALID_VALUE;
   std::string input((const char*)data, bytes);
   if (type == CU_JIT_INPUT_PTX && input.back() != '\0') input += '\0';
   j->inputs.emplace_back((int)type, std::move(input));

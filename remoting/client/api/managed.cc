@@ -54,10 +54,11 @@ API CUresult cuStreamAttachMemAsync(CUstream s, CUdeviceptr p, size_t n, unsigne
     return CUDA_ERROR_INVALID_VALUE;
   return check_managed(p, n ? n : 1);
 }
+constexpr size_t kMaxAttributeBytes = 4096;  // a list with the ordinals of devices
 API CUresult cuMemRangeGetAttribute(void* data, size_t bytes, CUmem_range_attribute which,
                                     CUdeviceptr p, size_t n) {
   if (CUresult r = check_managed(p, n)) return r;
-  if (!data || bytes < 4) return CUDA_ERROR_INVALID_VALUE;
+  if (!data || bytes < 4 || bytes > kMaxAttributeBytes) return CUDA_ERROR_INVALID_VALUE;
   std::memset(data, 0, bytes);
   if (which == CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION ||
       which == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION)
@@ -68,7 +69,7 @@ API CUresult cuMemRangeGetAttribute(void* data, size_t bytes, CUmem_range_attrib
 }
 API CUresult cuMemRangeGetAttributes(void** data, size_t* bytes, CUmem_range_attribute* which,
                                      size_t count, CUdeviceptr p, size_t n) {
-  if (!data || !bytes || !which || !count) return CUDA_ERROR_INVALID_VALUE;
+  if (!data || !bytes || !which || !count || count > kMaxElements) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i)
     if (CUresult r = cuMemRangeGetAttribute(data[i], bytes[i], which[i], p, n)) return r;
   return CUDA_SUCCESS;

@@ -13,7 +13,7 @@ using namespace busbar::client;
 API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned n, CUjit_option* options,
                                 void** values) {
   REQUIRE_CONTEXT(c);
-  if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !image || !valid_jit_options(n, options, values)) return CUDA_ERROR_INVALID_VALUE;
   Module* m;
   JitLogs logs(n, options, values);
   if (CUresult r = load_module(c, image, numeric_jit_options(n, options, values), logs, m))

@@ -23,6 +23,7 @@ static CUresult copy_by_address(CUdeviceptr to, CUdeviceptr from, size_t n, CUst
                        : cuMemcpyDtoHAsync_v2((void*)to, from, n, s);
   Call call;
   if (CUresult r = call.begin(s)) return r;
+  if (n && (!to || !from)) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = wait_for_submitted(call.stream())) return r;
   std::copy_n((const char*)from, n, (char*)to);
   return CUDA_SUCCESS;

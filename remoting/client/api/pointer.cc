@@ -1,6 +1,7 @@
 // CUDA entry points: pointer queries. They read the address map and need no round trip and no
 // current context, because runtimes call them from threads without one.
 #include "client/api/require.h"
+#include "client/call.h"
 #include "client/mapped.h"
 
 using namespace busbar;
@@ -77,9 +78,10 @@ API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdevi
 API CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void** data,
                                     CUdeviceptr p) {
   REQUIRE_SESSION;
-  if (!which || !data) return CUDA_ERROR_INVALID_VALUE;
+  if (!which || !data || n > kMaxElements) return CUDA_ERROR_INVALID_VALUE;
   Region r = session()->addresses.find(p);
   for (unsigned i = 0; i < n; ++i) {
+    if (!data[i]) return CUDA_ERROR_INVALID_VALUE;
     CUresult e = r.kind == Region::none ? CUDA_ERROR_INVALID_VALUE
                                         : pointer_attribute(data[i], which[i], r, p);
     if (e) e = default_attribute(data[i], which[i]);

@@ -88,23 +88,30 @@ static CUresult copy_line(CUarray from_array, uint64_t from, CUarray to_array, u
   return copy_rows(p, s, synchronous);
 }
 API CUresult cuMemcpyDtoA_v2(CUarray a, size_t at, CUdeviceptr p, size_t n) {
+  if (!a) return CUDA_ERROR_INVALID_VALUE;
   return copy_line(nullptr, p, a, at, n, false, nullptr, true);
 }
 API CUresult cuMemcpyAtoD_v2(CUdeviceptr p, CUarray a, size_t at, size_t n) {
+  if (!a) return CUDA_ERROR_INVALID_VALUE;
   return copy_line(a, at, nullptr, p, n, false, nullptr, true);
 }
 API CUresult cuMemcpyHtoA_v2(CUarray a, size_t at, const void* p, size_t n) {
+  if (!a) return CUDA_ERROR_INVALID_VALUE;
   return copy_line(nullptr, (uint64_t)p, a, at, n, true, nullptr, true);
 }
 API CUresult cuMemcpyAtoH_v2(void* p, CUarray a, size_t at, size_t n) {
+  if (!a) return CUDA_ERROR_INVALID_VALUE;
   return copy_line(a, at, nullptr, (uint64_t)p, n, true, nullptr, true);
 }
 API CUresult cuMemcpyAtoA_v2(CUarray to, size_t to_at, CUarray from, size_t from_at, size_t n) {
+  if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
   return copy_line(from, from_at, to, to_at, n, false, nullptr, true);
 }
 API CUresult cuMemcpyHtoAAsync_v2(CUarray a, size_t at, const void* p, size_t n, CUstream s) {
+  if (!a) return CUDA_ERROR_INVALID_VALUE;
   return copy_line(nullptr, (uint64_t)p, a, at, n, true, s, false);
 }
 API CUresult cuMemcpyAtoHAsync_v2(void* p, CUarray a, size_t at, size_t n, CUstream s) {
+  if (!a) return CUDA_ERROR_INVALID_VALUE;
   return copy_line(a, at, nullptr, (uint64_t)p, n, true, s, false);
 }

@@ -197,7 +197,7 @@ API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* wher
 
 API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
   REQUIRE_SESSION;
-  if (!(CheckedSize(p) + bytes).valid()) return CUDA_ERROR_INVALID_VALUE;
+  if (!bytes || !(CheckedSize(p) + bytes).valid()) return CUDA_ERROR_INVALID_VALUE;
   Region r = session()->addresses.find(p);
   if (r.context)
     if (CUresult e = synchronize(r.context)) return e;

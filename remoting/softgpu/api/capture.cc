@@ -15,7 +15,7 @@ API CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNod
   REQUIRE_STREAM_REF(s, h, c);
   if (s->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || (n && !dependencies) ||
-      (g && !is_live((GraphState*)g)))
+      (g && !is_live((GraphState*)g)) || n > (g ? ((GraphState*)g)->nodes.size() : 0))
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(c->mutex);
   if (s->capture) return CUDA_ERROR_ILLEGAL_STATE;

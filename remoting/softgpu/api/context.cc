@@ -57,7 +57,7 @@ API CUresult cuCtxDetach(CUcontext ctx) {
 API CUresult cuCtxSetCurrent(CUcontext ctx) {
   REQUIRE_DRIVER();
   auto& s = context_stack();
-  if (ctx && !is_live((Context*)ctx)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (ctx && !is_usable(ctx)) return CUDA_ERROR_INVALID_CONTEXT;
   if (!s.empty()) s.pop_back();
   if (ctx) s.push_back((Context*)ctx);
   return CUDA_SUCCESS;
@@ -72,7 +72,7 @@ API CUresult cuCtxGetCurrent(CUcontext* out) {
 
 API CUresult cuCtxPushCurrent(CUcontext ctx) {
   REQUIRE_DRIVER();
-  if (!ctx || !is_live((Context*)ctx)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!ctx || !is_usable(ctx)) return CUDA_ERROR_INVALID_CONTEXT;
   context_stack().push_back((Context*)ctx);
   return CUDA_SUCCESS;
 }
@@ -103,10 +103,12 @@ API CUresult cuCtxGetFlags(unsigned* flags) {
 API CUresult cuCtxGetId(CUcontext ctx, unsigned long long* id) {
   Context* c = ctx ? (Context*)ctx : current();
   if (!c || !id) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_usable((CUcontext)c)) return CUDA_ERROR_INVALID_CONTEXT;
   *id = c->id;
   return CUDA_SUCCESS;
 }
-API CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
+API CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned* version) {
+  if (ctx && !is_usable(ctx)) return CUDA_ERROR_INVALID_CONTEXT;
   if (!version) return CUDA_ERROR_INVALID_VALUE;
   *version = 3020;
   return CUDA_SUCCESS;
@@ -164,13 +166,16 @@ API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   if (greatest) *greatest = -5;
   return CUDA_SUCCESS;
 }
-API CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) {
+API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   REQUIRE_CURRENT_CONTEXT(c);
   (void)c;
+  if (flags) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_usable(peer)) return CUDA_ERROR_INVALID_CONTEXT;
   return CUDA_SUCCESS;
 }
-API CUresult cuCtxDisablePeerAccess(CUcontext) {
+API CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   REQUIRE_CURRENT_CONTEXT(c);
   (void)c;
+  if (!is_usable(peer)) return CUDA_ERROR_INVALID_CONTEXT;
   return CUDA_SUCCESS;
 }

@@ -4,6 +4,7 @@
 
 #include "softgpu/api/require.h"
 #include "softgpu/driver/capture.h"
+#include "softgpu/driver/context_lifetime.h"
 #include "softgpu/driver/graph_node.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream_queue.h"
@@ -55,6 +56,10 @@ static CUresult copy_in(Context* c, CUstream h, CUdeviceptr to, const void* from
 
 #define REQUIRE_DEVICE_RANGE(p, n) \
   if (!valid_device_range(p, n)) return CUDA_ERROR_INVALID_VALUE
+// An address of either side: device memory up to its end, or host memory.
+#define REQUIRE_ADDRESS(p, n)                       \
+  if (!(p) && (n)) return CUDA_ERROR_INVALID_VALUE; \
+  if (valid_device_range(p, 1) && !valid_device_range(p, n)) return CUDA_ERROR_INVALID_VALUE
 #define REQUIRE_HOST_POINTER(p, n) \
   if (!(p) && (n)) return CUDA_ERROR_INVALID_VALUE
 
@@ -101,10 +106,14 @@ API CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstr
 }
 API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t n) {
   REQUIRE_CURRENT_CONTEXT(c);
+  REQUIRE_ADDRESS(to, n);
+  REQUIRE_ADDRESS(from, n);
   return copy(c, nullptr, (void*)to, (void*)from, n, true);
 }
 API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
   REQUIRE_CURRENT_CONTEXT(c);
+  REQUIRE_ADDRESS(to, n);
+  REQUIRE_ADDRESS(from, n);
   return copy(c, s, (void*)to, (void*)from, n, false);
 }
 // Serialised with all work of both contexts (CUDA driver API, cuMemcpyPeer).
@@ -113,14 +122,15 @@ API CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext a, CUdeviceptr from, CUconte
   REQUIRE_DEVICE_RANGE(to, n);
   REQUIRE_DEVICE_RANGE(from, n);
   for (CUcontext x : {a, b}) {
-    if (!is_live((Context*)x)) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!is_usable(x)) return CUDA_ERROR_INVALID_CONTEXT;
     if (CUresult r = wait_for_context((Context*)x)) return r;
   }
   return copy(c, nullptr, (void*)to, (void*)from, n, true);
 }
-API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t n,
+API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext a, CUdeviceptr from, CUcontext b, size_t n,
                                CUstream s) {
   REQUIRE_CURRENT_CONTEXT(c);
+  if (!is_usable(a) || !is_usable(b)) return CUDA_ERROR_INVALID_CONTEXT;
   REQUIRE_DEVICE_RANGE(to, n);
   REQUIRE_DEVICE_RANGE(from, n);
   return copy(c, s, (void*)to, (void*)from, n, false);

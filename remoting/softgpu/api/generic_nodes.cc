@@ -20,7 +20,8 @@ API CUresult cuGraphAddNode(CUgraphNode* out, CUgraph h, const CUgraphNode* d,
                             const CUgraphEdgeData*, size_t n, CUgraphNodeParams* p) {
   REQUIRE_CURRENT_CONTEXT(c);
   auto* g = (GraphState*)h;
-  if (!out || !p || !g || !is_live(g) || (n && !d)) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !p || !g || !is_live(g) || (n && !d) || n > g->nodes.size())
+    return CUDA_ERROR_INVALID_VALUE;
   std::vector<GraphNode*> after((GraphNode**)d, (GraphNode**)d + n);
   for (auto* before : after)
     if (!is_live(before) || before->graph != g) return CUDA_ERROR_INVALID_VALUE;

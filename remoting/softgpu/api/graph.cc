@@ -120,6 +120,7 @@ API CUresult cuGraphRemoveDependencies(CUgraph h, const CUgraphNode* from, const
                                        const CUgraphEdgeData*, size_t count) {
   REQUIRE_LIVE(GraphState, g, h);
   if (has_memory_nodes(g)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (count && (!from || !to)) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
     REQUIRE_LIVE(GraphNode, b, to[i]);
     if (!std::erase(b->dependencies, (GraphNode*)from[i])) return CUDA_ERROR_INVALID_VALUE;

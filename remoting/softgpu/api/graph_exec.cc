@@ -4,6 +4,7 @@
 #include "softgpu/api/require.h"
 #include "softgpu/driver/batch_mem_op.h"
 #include "softgpu/driver/capture.h"
+#include "softgpu/driver/context_lifetime.h"
 #include "softgpu/driver/event.h"
 #include "softgpu/driver/graph_exec.h"
 #include "softgpu/driver/graph_launch.h"
@@ -160,9 +161,10 @@ API CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec h, CUgraphNode n, const 
   return change(e, n, q);
 }
 API CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec h, CUgraphNode n,
-                                            const CUDA_MEMSET_NODE_PARAMS* p, CUcontext) {
+                                            const CUDA_MEMSET_NODE_PARAMS* p, CUcontext ctx) {
   REQUIRE_LIVE(GraphExec, e, h);
   if (!p) return CUDA_ERROR_INVALID_VALUE;
+  if (ctx && !is_usable(ctx)) return CUDA_ERROR_INVALID_CONTEXT;
   NodeParams q;
   q.type = CU_GRAPH_NODE_TYPE_MEMSET;
   q.fill = *p;

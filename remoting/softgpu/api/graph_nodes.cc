@@ -1,6 +1,7 @@
 // CUDA entry points: nodes of each kind, which the calls add or whose parameters they get and set.
 #include "softgpu/api/require.h"
 #include "softgpu/driver/batch_mem_op.h"
+#include "softgpu/driver/context_lifetime.h"
 #include "softgpu/driver/graph.h"
 #include "softgpu/driver/node_runner.h"
 
@@ -14,7 +15,8 @@ static CUresult add(CUgraphNode* out, CUgraph h, const CUgraphNode* dependencies
                     NodeParams params) {
   REQUIRE_CURRENT_CONTEXT(c);
   auto* g = (GraphState*)h;
-  if (!out || !g || !is_live(g) || (count && !dependencies)) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !g || !is_live(g) || (count && !dependencies) || count > g->nodes.size())
+    return CUDA_ERROR_INVALID_VALUE;
   std::vector<GraphNode*> after((GraphNode**)dependencies, (GraphNode**)dependencies + count);
   for (auto* d : after)
     if (!is_live(d) || d->graph != g) return CUDA_ERROR_INVALID_VALUE;
@@ -53,8 +55,9 @@ API CUresult cuGraphAddMemcpyNode(CUgraphNode* out, CUgraph g, const CUgraphNode
   return add(out, g, d, n, q);
 }
 API CUresult cuGraphAddMemsetNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n,
-                                  const CUDA_MEMSET_NODE_PARAMS* p, CUcontext) {
+                                  const CUDA_MEMSET_NODE_PARAMS* p, CUcontext ctx) {
   if (!p) return CUDA_ERROR_INVALID_VALUE;
+  if (ctx && !is_usable(ctx)) return CUDA_ERROR_INVALID_CONTEXT;
   NodeParams q;
   q.type = CU_GRAPH_NODE_TYPE_MEMSET;
   q.fill = *p;

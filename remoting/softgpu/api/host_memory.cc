@@ -1,6 +1,7 @@
 // CUDA entry points: pinned and registered host memory.
 #include <mutex>
 
+#include "mapped_pages.h"
 #include "softgpu/api/require.h"
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/memory.h"
@@ -33,7 +34,7 @@ API CUresult cuMemFreeHost(void* p) {
 
 API CUresult cuMemHostRegister(void* p, size_t bytes, unsigned flags) {
   REQUIRE_CURRENT_CONTEXT(c);
-  if (!p || !bytes || flags > 15) return CUDA_ERROR_INVALID_VALUE;
+  if (!p || !bytes || flags > 15 || !busbar::is_mapped(p, bytes)) return CUDA_ERROR_INVALID_VALUE;
   Driver* d = driver();
   std::lock_guard lock(d->mutex);
   if (find_allocation((uint64_t)p)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;

@@ -22,7 +22,7 @@ struct Link {
 
 API CUresult cuLinkCreate(unsigned n, CUjit_option* options, void** values, CUlinkState* out) {
   REQUIRE_DRIVER();
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !valid_options(n, options, values)) return CUDA_ERROR_INVALID_VALUE;
   auto* l = new Link{{}, {}, 0, JitLogs(n, options, values)};
   for (unsigned i = 0; i < n && options && values; ++i)
     if (options[i] == CU_JIT_MAX_REGISTERS) l->max_registers = (int)(uintptr_t)values[i];

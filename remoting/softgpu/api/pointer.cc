@@ -6,6 +6,8 @@
 
 using namespace softgpu;
 
+constexpr unsigned kMaxAttributes = 4096;  // of one call
+
 static CUresult pointer_attribute(void* data, CUpointer_attribute which, const Allocation* a,
                                   CUdeviceptr p) {
   if (!a) return CUDA_ERROR_INVALID_VALUE;
@@ -43,10 +45,13 @@ API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdevi
 API CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute* which, void** data,
                                     CUdeviceptr p) {
   REQUIRE_DRIVER();
-  if (!which || !data) return CUDA_ERROR_INVALID_VALUE;
+  if (!which || !data || n > kMaxAttributes) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(driver()->mutex);
   const Allocation* a = find_allocation(p);
   for (unsigned i = 0; i < n; ++i)
-    if (a) pointer_attribute(data[i], which[i], a, p);
+    if (!data[i])
+      return CUDA_ERROR_INVALID_VALUE;
+    else if (a)
+      pointer_attribute(data[i], which[i], a, p);
   return CUDA_SUCCESS;
 }

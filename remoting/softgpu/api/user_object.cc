@@ -1,5 +1,6 @@
 // CUDA entry points: objects of the program that graphs keep alive.
 #include <algorithm>
+#include <climits>
 
 #include "softgpu/api/require.h"
 #include "softgpu/driver/graph.h"
@@ -33,7 +34,8 @@ API CUresult cuUserObjectRelease(CUuserObject h, unsigned count) {
 API CUresult cuGraphRetainUserObject(CUgraph hg, CUuserObject h, unsigned count, unsigned flags) {
   REQUIRE_LIVE(GraphState, g, hg);
   REQUIRE_LIVE(UserObject, o, h);
-  if (!count || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE) return CUDA_ERROR_INVALID_VALUE;
+  if (!count || count > INT_MAX || flags & ~(unsigned)CU_GRAPH_USER_OBJECT_MOVE)
+    return CUDA_ERROR_INVALID_VALUE;
   if (!(flags & CU_GRAPH_USER_OBJECT_MOVE)) retain_object(o, count);
   g->objects.insert(g->objects.end(), count, o);
   return CUDA_SUCCESS;

@@ -54,4 +54,9 @@ void destroy_context(Context* c) {
   for (auto& s : c->streams) s->closing = true;
 }
 
+bool is_usable(CUcontext handle) {
+  auto* c = (Context*)handle;
+  return c && is_live(c) && (c->primary || !c->destroyed);
+}
+
 }  // namespace softgpu

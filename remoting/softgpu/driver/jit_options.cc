@@ -40,8 +40,13 @@ static void explain_once(const std::string& text) {
   std::call_once(explained, [&] { std::fprintf(stderr, "software GPU: %s\n", text.c_str()); });
 }
 
+bool valid_options(unsigned n, const CUjit_option* options, void** values) {
+  return !n || (n <= CU_JIT_NUM_OPTIONS && options && values);
+}
+
 CUresult load_module(const void* image, int ordinal, unsigned n, const CUjit_option* options,
                      void** values, ModuleState*& out) {
+  if (!valid_options(n, options, values)) return CUDA_ERROR_INVALID_VALUE;
   JitLogs logs(n, options, values);
   std::string errors;
   CUresult r = load_module(image, ordinal, out, &errors);

@@ -26,6 +26,9 @@ class JitLogs {
   Log error_, info_;
 };
 
+// Return whether the arrays of options and values can be read.
+bool valid_options(unsigned n, const CUjit_option* options, void** values);
+
 // Load a module for a device. The program's error log, if it has one, gets the reason of a failure;
 // otherwise it names the kernels that cannot be compiled.
 CUresult load_module(const void* image, int ordinal, unsigned n, const CUjit_option* options,

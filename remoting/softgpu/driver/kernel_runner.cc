@@ -1,6 +1,7 @@
 #include "softgpu/driver/kernel_runner.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -80,8 +81,8 @@ CUresult check_cooperative(Context* c, KernelState* k, const Launch& l) {
 
 bool has_valid_size(const KernelState* k, const CUDA_KERNEL_NODE_PARAMS& p) {
   if (!p.gridDimX || !p.gridDimY || !p.gridDimZ || !p.blockDimX || !p.blockDimY || !p.blockDimZ ||
-      p.blockDimX > 1024 || p.blockDimY > 1024 || p.blockDimZ > 64 || p.gridDimY > 65535 ||
-      p.gridDimZ > 65535)
+      p.blockDimX > 1024 || p.blockDimY > 1024 || p.blockDimZ > 64 || p.gridDimX > INT_MAX ||
+      p.gridDimY > 65535 || p.gridDimZ > 65535)
     return false;
   uint64_t max_threads = std::min<uint64_t>(1024, k->description.max_threads);
   return volume(p.blockDimX, p.blockDimY, p.blockDimZ) <= max_threads &&
