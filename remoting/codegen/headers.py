@@ -103,6 +103,14 @@ def nvml_prototypes(header: Path) -> dict[str, Prototype]:
     return found
 
 
+def nvml_functions(header: Path) -> dict[str, Prototype]:
+    """Return the exported functions of nvml.h that return nvmlReturn_t, with parameters."""
+    found: dict[str, Prototype] = {}
+    for defines in ((), ("NVML_NO_UNVERSIONED_FUNC_DEFS",)):
+        found |= prototypes(preprocess(header, *defines), "nvmlReturn_t", "nvml")
+    return found
+
+
 GRAPHICS_HEADERS = ("cudaGL.h", "cudaEGL.h", "cudaVDPAU.h")
 
 

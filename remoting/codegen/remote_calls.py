@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from remoting.codegen import client_calls, headers, server_calls, spec
+from remoting.codegen import client_calls, coverage_page, headers, server_calls, spec
 from remoting.codegen.libraries import BANNER, write
-from remoting.codegen.tested import tested_functions
 
 # Programs still use deprecated calls.
 ALLOW_DEPRECATED = (
@@ -24,30 +23,6 @@ CLIENT_HEAD = """\
 using namespace busbar;
 using namespace busbar::client;
 """
-
-
-def coverage(calls: dict[str, spec.Call], refused: dict[str, str], tests: dict[str, str]) -> str:
-    """Return the coverage page. `tests` maps functions to test ids."""
-    lines = [
-        "# Coverage of the CUDA driver API\n\n",
-        "This page lists every function of `cuda.h` and of the graphics headers. It is\n",
-        "generated from `remoting/spec`; a test fails if it is stale.\n\n",
-        "- *Tested* functions are called by the named test, directly and remoted.\n",
-        "- *Implemented* functions have no test of their own. The table shows their class, see\n",
-        "  `remoting/spec/cuda_driver.spec`.\n",
-        "- Functions that are *not supported* return `CUDA_ERROR_NOT_SUPPORTED`. The first call\n",
-        "  is reported by name to the user and the node.\n\n",
-        "| function | state | test, class or reason |\n|---|---|---|\n",
-    ]
-    rows = [(c.name, "tested", tests[c.name]) for c in calls.values() if c.name in tests]
-    rows += [
-        (c.name, "implemented", c.kind if not c.alias else f"{c.kind}, by {c.alias}")
-        for c in calls.values()
-        if c.name not in tests
-    ]
-    rows += [(name, "not supported", reason) for name, reason in refused.items()]
-    lines += [f"| `{name}` | {state} | {detail} |\n" for name, state, detail in sorted(rows)]
-    return "".join(lines)
 
 
 def client_source(calls: dict[str, spec.Call], prototypes: dict[str, headers.Prototype]) -> str:
@@ -100,10 +75,8 @@ def main() -> None:
         if headers.base_name(name) == name
     }
     if arguments.coverage:
-        tests = tested_functions(
-            arguments.include / "cuda.h", arguments.spec.parent.parent / "tests"
-        )
-        write(arguments.coverage, coverage(calls, refused, tests))
+        root = arguments.spec.parent.parent
+        write(arguments.coverage, coverage_page.page(root, arguments.include, calls, refused))
         return
     generated = [c for c in calls.values() if c.number is not None]
     wrapped = [c for c in generated if c.body == "wrapped"]

@@ -6,11 +6,15 @@ import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from deploy.supervisor import BUILD
 from tests.remoting.node import LocalNode
+
+if TYPE_CHECKING:
+    from tests.remoting.calls.recorder import Recorder
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -44,6 +48,13 @@ def compile_program(name: str, folder: Path) -> Path:
     libraries = [f"-L{BUILD / 'client'}", "-lcuda", "-lpthread"]
     subprocess.run(["gcc", *flags, "-o", target, PROGRAMS / f"{name}.c", *libraries], check=True)
     return target
+
+
+@pytest.fixture(scope="session")
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
+    from tests.remoting.calls.recorder import Recorder
+
+    return Recorder(tmp_path_factory.mktemp("recorder"))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.remoting.calls.record import claims, unproven
+from tests.remoting.calls.recorder import CLIENT, Recorder, read_record
 from tests.remoting.modes import MODES
 from tests.remoting.node import LocalNode, direct_environment
 
@@ -48,6 +50,14 @@ def test_output_is_equal_directly_and_remoted(
     direct = output(program, direct_environment(tmp_path))
     assert "WRONG" not in direct
     assert output(program, node.remote_environment(**MODES[mode])) == direct
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if claims(name)])
+def test_record_claims_no_call_that_the_program_does_not_execute(
+    node: LocalNode, compiled: Callable[[str], Path], recorder: Recorder, tmp_path: Path, name: str
+) -> None:
+    output(compiled(name), node.remote_environment() | recorder.environment(CLIENT, tmp_path))
+    assert unproven(name, read_record(tmp_path)) == []
 
 
 def test_memory_is_released_between_sessions(

@@ -4,7 +4,8 @@
 and targets it runs all so long that they take ten million inputs in total, or fails. A target
 starts from its seeds and its committed corpus (tests/corpus/TARGET), and fuzzing adds to both. It
 prints the executions and the share of the decoder's branches that were taken. `emitted`
-(fuzz_emitted.py) generates kernels without libFuzzer.
+(fuzz_emitted.py) generates kernels without libFuzzer. `calls` (fuzz_calls.py) calls the exported
+functions with bad arguments; `./test --long fuzz calls` executes ten million calls.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.supervisor import ROOT
-from tests.suites import fuzz_emitted
+from tests.suites import fuzz_calls, fuzz_emitted
 from tests.suites.fuzz_build import build
 from tests.suites.fuzz_targets import TARGETS
 
@@ -29,6 +30,7 @@ INPUTS = 10_000_000
 SECONDS = 100
 """Of each target, without a time."""
 EMITTED = "emitted"
+CALLS = "calls"
 CORPUS = ROOT / "tests" / "corpus"
 
 
@@ -114,6 +116,8 @@ def executed(name: str, seconds: int) -> tuple[int, str]:
     """Build and run a target. Return the number of its inputs, and a problem if there is one."""
     if name == EMITTED:
         return fuzz_emitted.fuzz(seconds)
+    if name == CALLS:
+        return fuzz_calls.fuzz(seconds)
     folder = Path(tempfile.mkdtemp(prefix=f"busbar-fuzz-{name}-"))
     target = build(name)
     done = run(name, target, folder, [f"-max_total_time={seconds}"])
@@ -136,10 +140,10 @@ def executed(name: str, seconds: int) -> tuple[int, str]:
 def main() -> None:
     seconds = next((int(a) for a in sys.argv[1:] if a.isdigit()), 0)
     chosen = [a for a in sys.argv[1:] if not a.isdigit()]
+    limit = seconds if chosen == [CALLS] else seconds or SECONDS
     with ThreadPoolExecutor(2) as two:
-        results = list(
-            two.map(lambda n: executed(n, seconds or SECONDS), chosen or [*TARGETS, EMITTED])
-        )
+        names = chosen or [*TARGETS, EMITTED, CALLS]
+        results = list(two.map(lambda n: executed(n, limit), names))
     total = sum(inputs for inputs, _ in results)
     print(f"all: {total} inputs")
     problems = [problem for _, problem in results if problem]

@@ -6,10 +6,12 @@
 
 using namespace busbar::client;
 
-// Return whether a range begins in device memory and ends behind it.
+// Return whether a range begins in memory of the GPU or in pinned memory, and ends behind it.
 static bool is_too_long(CUdeviceptr p, CheckedSize bytes) {
-  return has_session() && session()->addresses.find(p).on_device() &&
-         (!bytes.valid() || !session()->addresses.device_range(p, bytes.value()));
+  if (!has_session()) return false;
+  Region r = session()->addresses.find(p);
+  if (r.kind == Region::pinned) return !bytes.within(r.base + r.bytes - p);
+  return r.on_device() && (!bytes.valid() || !session()->addresses.device_range(p, bytes.value()));
 }
 
 static bool is_invalid_fill(CUdeviceptr p, size_t n, unsigned element) {

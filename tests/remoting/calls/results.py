@@ -1,0 +1,80 @@
+"""Output of the program of the generated calls, and what may differ between direct and remoted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+DIFFERENCES = Path(__file__).parent / "differences.txt"
+TROUBLE = re.compile(r"CRASH|HANG|FAILS|is not exported|unknown ")
+LINE = re.compile(r"(cu\w+): valid (\d+)([^,]*)(?:, (.*))?")
+NOT_SUPPORTED = "801"
+
+
+def trouble(output: str) -> list[str]:
+    """Return the lines that name a crash, a call that does not return, or a lost session."""
+    return [line for line in output.splitlines() if TROUBLE.search(line)]
+
+
+def results(output: str) -> dict[str, dict[str, str]]:
+    """Return the result of each call by function and by bad argument; `valid` has none."""
+    found = {}
+    for line in output.splitlines():
+        if match := LINE.match(line):
+            name, code, values, faults = match.groups()
+            found[name] = {"valid": code, "values": values.strip()}
+            for fault in filter(None, (faults or "").split(", ")):
+                argument, _, result = fault.rpartition(" ")
+                found[name][argument] = result
+    return found
+
+
+def listed() -> dict[tuple[str, str], str]:
+    """Return the reasons of the listed differences, by function (or `*`) and bad argument."""
+    found = {}
+    for line in DIFFERENCES.read_text().splitlines():
+        text = line.partition("#")[0].strip()
+        if text:
+            function, fault, reason = text.split(maxsplit=2)
+            found[function, fault] = reason
+    return found
+
+
+def outcome(fault: str, result: str | None) -> str:
+    """Return what must be equal: success or an error, and the printed values."""
+    if fault == "values":
+        return result or ""
+    return "success" if result == "0" else "error"
+
+
+def base(function: str) -> str:
+    return re.sub(r"_pt[sd][sz]$", "", function)
+
+
+def differences(direct: str, remoted: str) -> dict[tuple[str, str], str]:
+    """Return the calls whose outcome differs, of functions that the software GPU has."""
+    one, other = results(direct), results(remoted)
+    found = {}
+    for function in sorted(set(one) | set(other)):
+        first, second = one.get(function, {}), other.get(function, {})
+        if first.get("valid") == NOT_SUPPORTED:
+            continue
+        for fault in {**first, **second}:
+            pair = (first.get(fault), second.get(fault))
+            if outcome(fault, pair[0]) != outcome(fault, pair[1]):
+                found[base(function), fault] = f"{pair[0]} directly, {pair[1]} remoted"
+    return found
+
+
+def unlisted(direct: str, remoted: str) -> list[str]:
+    """Return the differences without a reason, and the reasons without a difference."""
+    found, reasons = differences(direct, remoted), listed()
+    used = {key for key in found if key in reasons} | {
+        ("*", fault) for _, fault in found if ("*", fault) in reasons
+    }
+    missing = [
+        f"{function} {fault}: {pair}"
+        for (function, fault), pair in found.items()
+        if (function, fault) not in reasons and ("*", fault) not in reasons
+    ]
+    return missing + [f"no difference any more: {' '.join(key)}" for key in set(reasons) - used]
