@@ -176,8 +176,7 @@ class GpuNode(LocalNode):
         path = self.folder / f"ticket.{allocation.hex}"
         lines = (
             f"key {b64(self.client_key.private_bytes_raw())}",
-            f"ca {b64(self.authority.pem.encode())}",
-            *self.ticket_lines()[:2],
+            *self.ticket_lines()[:-1],
             f"ticket {b64(ticket)}",
         )
         path.touch(mode=0o600)
