@@ -1,4 +1,4 @@
-"""The Python and Triton programs of the software GPU tests, through remoting."""
+"""The programs of the software GPU tests, through remoting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from deploy.supervisor import ROOT
 from remoting.cli.run_command import software_gpu_variables
 from tests.remoting.node import LocalNode
-from tests.softgpu.test_programs import programs
+from tests.softgpu.test_programs import front_end_programs, programs
 
 
 def run(
@@ -25,6 +25,7 @@ def run(
             "PYTHONPATH": str(ROOT),
             "TRITON_CACHE_DIR": str(folder / "triton"),
             "TRITON_DEFAULT_FP_FUSION": "1",
+            "XDG_CACHE_HOME": str(folder),
             "HOME": os.environ.get("HOME", "/"),
         }
     )
@@ -51,4 +52,10 @@ def test_cuda_python_program_passes_remoted(
 @pytest.mark.parametrize("name", programs("triton_programs"))
 def test_triton_program_passes_remoted(node: LocalNode, name: str, tmp_path: Path) -> None:
     done = run(node, "triton_programs", name, tmp_path)
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", front_end_programs())
+def test_front_end_program_passes_remoted(node: LocalNode, name: str, tmp_path: Path) -> None:
+    done = run(node, "front_end_programs", name, tmp_path)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]

@@ -1,8 +1,9 @@
-"""cuda-python programs with NVRTC and CUB, and Triton's tutorials, on the software GPU."""
+"""Programs of cuda-python, Triton, Taichi, Dr.Jit, Halide and tinygrad on the software GPU."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import subprocess
 import sys
@@ -31,6 +32,12 @@ def programs(module: str) -> list[str]:
     return [n.id for n in names.elts if isinstance(n, ast.Name)]
 
 
+def front_end_programs() -> list[str]:
+    """Return the programs whose front end has a wheel for this version of Python."""
+    names = programs("front_end_programs")
+    return [n for n in names if importlib.util.find_spec(n.split("_")[0])]
+
+
 def run(module: str, name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     env = (
         os.environ
@@ -40,6 +47,7 @@ def run(module: str, name: str, folder: Path) -> subprocess.CompletedProcess[str
             "PYTHONPATH": str(ROOT),
             "TRITON_CACHE_DIR": str(folder / "triton"),
             "TRITON_DEFAULT_FP_FUSION": "1",
+            "XDG_CACHE_HOME": str(folder),
         }
     )
     return subprocess.run(
@@ -64,4 +72,10 @@ def test_cuda_python_program_passes(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", programs("triton_programs"))
 def test_triton_program_passes(name: str, tmp_path: Path) -> None:
     done = run("triton_programs", name, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", front_end_programs())
+def test_front_end_program_passes(name: str, tmp_path: Path) -> None:
+    done = run("front_end_programs", name, tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]

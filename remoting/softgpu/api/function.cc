@@ -36,6 +36,8 @@ API CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size
   return CUDA_SUCCESS;
 }
 API CUresult cuKernelGetParamInfo(CUkernel f, size_t index, size_t* offset, size_t* bytes) {
+  REQUIRE_CURRENT_CONTEXT(c);
+  (void)c;
   return cuFuncGetParamInfo((CUfunction)f, index, offset, bytes);
 }
 

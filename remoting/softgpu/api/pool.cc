@@ -119,16 +119,34 @@ API CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t) {
   (void)p;
   return CUDA_SUCCESS;  // pools keep no free memory
 }
+// Return whether a pool can have the access: it is for a device, and not less than its own.
+static CUresult check_access(const Pool* p, const CUmemAccessDesc& a) {
+  if (a.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_at(a.location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  bool none = a.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  if (!none && a.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
+  return none && a.location.id == p->ordinal ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
 API CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc* map, size_t n) {
   REQUIRE_LIVE(Pool, p, h);
-  (void)p;
-  return n && !map ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (n && !map) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < n; i++)
+    if (CUresult r = check_access(p, map[i])) return r;
+  std::lock_guard lock(p->mutex);
+  for (size_t i = 0; i < n; i++) {
+    uint64_t bit = 1ULL << map[i].location.id;
+    p->peers = map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ? p->peers & ~bit : p->peers | bit;
+  }
+  return CUDA_SUCCESS;
 }
 API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool h, CUmemLocation* where) {
   REQUIRE_LIVE(Pool, p, h);
-  (void)p;
-  if (!flags || !where) return CUDA_ERROR_INVALID_VALUE;
-  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (!flags || !where || where->type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!device_at(where->id)) return CUDA_ERROR_INVALID_DEVICE;
+  std::lock_guard lock(p->mutex);
+  bool access = where->id == p->ordinal || p->peers >> where->id & 1;
+  *flags = access ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 

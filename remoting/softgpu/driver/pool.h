@@ -14,6 +14,7 @@ struct Pool {
   std::mutex mutex;
   uint64_t threshold = 0, used = 0, used_high = 0;  // bytes
   int flags[4] = {0, 1, 1, 1};                      // reuse attributes, by CUmemPool_attribute
+  uint64_t peers = 0;                               // other devices with access, a bit for each
 };
 
 Pool* default_pool(int ordinal);

@@ -1,0 +1,12 @@
+"""Pytest plugin for cuda-python's tests: modules and names of the checkout that the wheels lack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cuda.bindings
+import cuda.core._memory
+from cuda.core._memory import _ipc
+
+cuda.bindings.__path__.append(str(Path("cuda_bindings/cuda/bindings").resolve()))
+cuda.core._memory.IPCBufferDescriptor = _ipc.IPCBufferDescriptor

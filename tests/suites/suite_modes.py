@@ -1,0 +1,63 @@
+"""The two ways in which a suite runs: directly on a GPU, and through remoting."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from nodes.launcher_control import Partition
+from remoting.bench.gpu.machine import GpuNode, nvidia_gpu
+from remoting.cli.run_command import software_gpu_variables
+from tests.remoting.node import LocalNode, direct_environment, gpu_uuids, softgpu_environment
+
+MEMORY_BYTES = 4 << 30
+"""Memory of each of the two software GPUs; tests of larger arrays are skipped."""
+
+Environment = Callable[[], dict[str, str]]
+Mode = Callable[[], AbstractContextManager[Environment]]
+
+
+@contextmanager
+def direct() -> Iterator[Environment]:
+    folder = Path(tempfile.mkdtemp(prefix="busbar-suite-"))
+    memory = {"BUSBAR_SOFTGPU_MEMORY_BYTES": str(MEMORY_BYTES)}
+    yield lambda: direct_environment(folder) | memory | software_gpu_variables()
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def remoted() -> Iterator[Environment]:
+    folder = Path(tempfile.mkdtemp(prefix="busbar-suite-"))
+    gpus = gpu_uuids(softgpu_environment(folder))
+    shutil.rmtree(folder)
+    node = LocalNode(
+        partitions=[Partition(gpu, MEMORY_BYTES, 100) for gpu in gpus],
+        BUSBAR_SOFTGPU_MEMORY_BYTES=str(MEMORY_BYTES),
+    )
+    try:
+        yield lambda: node.remote_environment() | software_gpu_variables()
+    finally:
+        node.stop()
+
+
+@contextmanager
+def direct_on_nvidia() -> Iterator[Environment]:
+    nvidia_gpu()  # ends the command if there is none
+    yield lambda: dict(os.environ)
+
+
+@contextmanager
+def remoted_on_nvidia() -> Iterator[Environment]:
+    node = GpuNode(nvidia_gpu())
+    try:
+        yield node.remote_environment
+    finally:
+        node.stop()
+
+
+SOFTWARE: dict[str, Mode] = {"direct": direct, "remoted": remoted}
+NVIDIA: dict[str, Mode] = {"direct": direct_on_nvidia, "remoted": remoted_on_nvidia}
