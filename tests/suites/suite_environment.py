@@ -52,7 +52,14 @@ def install(lock: Path) -> Path:
         wheels.write_text(
             "\n".join(r for r in requirements(lock.read_text()) if not r.startswith("pycuda=="))
         )
-        pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        pip: list[str | Path] = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+        ]
         subprocess.run([*pip, "--require-hashes", "-r", wheels], check=True)
         mark.write_text(lock.read_text())
     return python

@@ -47,7 +47,16 @@ def download() -> Path:
             "\n".join(b for b in requirements(LOCK.read_text()) if b.startswith("pycuda=="))
         )
         options = ["-q", "--no-deps", "--no-binary", "pycuda", "--no-build-isolation"]
-        pip = [sys.executable, "-m", "pip", "download", *options, "--require-hashes", "-d", SDIST]
+        pip: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            *options,
+            "--require-hashes",
+            "-d",
+            SDIST,
+        ]
         subprocess.run([*pip, "-r", requirement], stdout=subprocess.DEVNULL, check=True)
         with tarfile.open(next(SDIST.glob("*.tar.gz"))) as archive:
             archive.extractall(SDIST, filter="data")
