@@ -35,6 +35,9 @@ USER_FILTERS: dict[str, tuple[str, Filter]] = {
 
 
 class UserSerializer(RowSerializer[User]):
+    # Without the rules of the model, which are Django's and not those of requests.
+    username = serializers.CharField(read_only=True)
+    email = serializers.CharField(read_only=True)
     name = serializers.CharField(source="username", read_only=True, help_text="The same name.")
     created_at = serializers.DateTimeField(source="date_joined", read_only=True)
 
@@ -79,7 +82,9 @@ class NewUserSerializer(UserSerializer):
 
 
 class UserChangeSerializer(RequestSerializer[dict[str, Any]]):
-    email = serializers.EmailField(max_length=254, required=False, allow_blank=True)
+    email = serializers.EmailField(
+        max_length=254, required=False, allow_blank=True, trim_whitespace=False
+    )
     is_active = StrictBooleanField(
         required=False,
         help_text="An inactive user cannot sign in. Tokens, sockets and allocations end.",
@@ -88,7 +93,9 @@ class UserChangeSerializer(RequestSerializer[dict[str, Any]]):
 
 class UserRequestSerializer(RequestSerializer[dict[str, Any]]):
     username = NameField(max_length=150)
-    email = serializers.EmailField(max_length=254, required=False, allow_blank=True)
+    email = serializers.EmailField(
+        max_length=254, required=False, allow_blank=True, trim_whitespace=False
+    )
 
     is_service = StrictBooleanField(
         required=False,
