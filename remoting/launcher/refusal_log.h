@@ -1,5 +1,5 @@
-// Log lines for refused connections, within a budget: a stranger chooses how many there are, and the
-// log drops its oldest lines.
+// Log lines for refused connections, within a budget: a stranger chooses how many there are, and
+// the log drops its oldest lines.
 //
 // Thread safety: any thread. No member blocks.
 #pragma once

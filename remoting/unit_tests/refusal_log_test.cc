@@ -13,7 +13,9 @@ std::string logged(RefusalLog& log, int refusals, int64_t now_ms) {
   return testing::internal::GetCapturedStderr();
 }
 
-int64_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+int64_t lines(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n');
+}
 
 TEST(RefusalLog, FloodOfRefusalsMakesFewLines) {
   RefusalLog log;
