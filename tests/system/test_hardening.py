@@ -10,12 +10,12 @@ import pytest
 
 from tests.hardening import charges, front_door, hostile_nodes
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.alone]
 
 SECONDS = 6.0
 NODES = 20
-OTHER_TESTS_FACTOR = 4.0
-"""By how much latencies may exceed the limits of the bench: other tests use the processors, too."""
+SLOW_MACHINE_FACTOR = 4.0
+"""By how much latencies may exceed the limits of the bench, which hold on an idle, fast machine."""
 
 
 def missed(rows: list[dict[str, Any]]) -> list[str]:
@@ -31,7 +31,7 @@ def test_flood_of_strangers_ends_nothing(tmp_path: Path) -> None:
 def test_hostile_nodes_do_not_delay_others(tmp_path: Path) -> None:
     """Without the common budget all three latencies beside twenty nodes miss these limits."""
     rows = hostile_nodes.measure(tmp_path, SECONDS, (1, NODES))
-    slow = [r["name"] for r in rows if r["value"] > OTHER_TESTS_FACTOR * r["target"]]
+    slow = [r["name"] for r in rows if r["value"] > SLOW_MACHINE_FACTOR * r["target"]]
     assert len(rows) == 9 and not slow, json.dumps(rows)
     assert rows[4]["more"]["during"]["flood"]["reports"] >= NODES, "the generator must send"
 
