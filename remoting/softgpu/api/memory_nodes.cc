@@ -8,7 +8,8 @@ using namespace softgpu;
 static CUresult add(CUgraphNode* out, CUgraph h, const CUgraphNode* dependencies, size_t count,
                     NodeParams params) {
   auto* g = (GraphState*)h;
-  if (!out || !g || !is_live(g) || (count && !dependencies)) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !g || !is_live(g) || (count && !dependencies) || count > g->nodes.size())
+    return CUDA_ERROR_INVALID_VALUE;
   std::vector<GraphNode*> after((GraphNode**)dependencies, (GraphNode**)dependencies + count);
   for (auto* d : after)
     if (!is_live(d) || d->graph != g) return CUDA_ERROR_INVALID_VALUE;
