@@ -46,6 +46,8 @@ LARGE_SAMPLE = " " * (8 << 20)
 class User:
     """Authenticated user."""
 
+    pk = 1
+
 
 @dataclass
 class Appliance:

@@ -66,7 +66,10 @@ def test_wrong_logins_delay_no_heartbeat_and_release_no_allocation(
     async def run() -> tuple[list[float], str]:
         client = appliance.client(timeout_seconds=HOLD_SECONDS)
         allocation = await client.request(
-            "POST", "/api/v1/allocations", body={"percent": 10}, headers=headers
+            "POST",
+            "/api/v1/allocations",
+            body={"percent": 10, "allow_pending": True},
+            headers=headers,
         )
         path = f"/api/v1/allocations/{allocation['id']}"
         flood = asyncio.create_task(
