@@ -116,7 +116,7 @@ ROW = """.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 out) {
 .reg .b32 %r<4>; .reg .b64 %l<8>; .reg .pred %p;
 ld.param.u64 %l1, [a]; ld.param.u64 %l2, [b]; mov.u32 %r1, %tid.x; mul.wide.u32 %l3, %r1, SIZE;
 add.u64 %l4, %l1, %l3; add.u64 %l5, %l2, %l3;
-ld.global.uBITS REGISTER, [%l4+64]; st.global.uBITS [%l5-64], REGISTER; ret; }
+ld.global.uBITS REGISTER, [%l4+64]; st.global.uBITS [%l5+-64], REGISTER; ret; }
 """
 
 

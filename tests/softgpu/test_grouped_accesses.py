@@ -51,7 +51,7 @@ ret; }}
 
 STORE_SUM = "add.u32 %r3, %r3, %r4; add.u32 %r3, %r3, %r5; st.global.u32 [%d], %r3;"
 GLOBAL = (
-    "ld.global.u32 %r3, [%b-64]; ld.global.u32 %r4, [%b+64]; ld.global.u32 %r5, [%b]; " + STORE_SUM
+    "ld.global.u32 %r3, [%b+-64]; ld.global.u32 %r4, [%b+64]; ld.global.u32 %r5, [%b]; " + STORE_SUM
 )
 SHARED = (
     "ld.shared.u32 %r3, [%s+64]; ld.shared.u32 %r4, [%s+128]; ld.shared.u32 %r5, [%s]; " + STORE_SUM

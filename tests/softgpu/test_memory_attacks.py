@@ -40,7 +40,7 @@ ATTACKS = {
             for i in range(1, 64)
         )
     ),
-    "a reduction before a kernel parameter": kernel("red.param.add.u64 [p-64], 1;"),
+    "a reduction before a kernel parameter": kernel("red.param.add.u64 [p+-64], 1;"),
     "compare-and-swap across the end of a parameter": kernel(
         "atom.param.cas.b64 %l1, [p+4], 0, 1; st.global.u64 [%out], %l1;"
     ),
@@ -97,7 +97,7 @@ ATTACKS = {
             + STORED,
         ),
     ),
-    "a store in front of shared memory": kernel("st.shared.u32 [s-4], 1;"),
+    "a store in front of shared memory": kernel("st.shared.u32 [s+-4], 1;"),
     "a load behind shared memory": kernel("ld.shared::cta.u32 %r1, [s+64];"),
     "a load behind a local variable": kernel(
         ".local .align 8 .b8 v[16]; ld.local.u64 %l1, [v+16]; st.global.u64 [%out], %l1;"

@@ -141,14 +141,25 @@ API CUresult cuMemPoolTrimTo(CUmemoryPool h, size_t) {
   (void)p;
   return CUDA_SUCCESS;  // a pool holds no unused memory
 }
+// The device of a pool always has access, and no other one ever has: partitions are no peers.
 API CUresult cuMemPoolSetAccess(CUmemoryPool h, const CUmemAccessDesc* map, size_t n) {
   REQUIRE_POOL(p, h);
-  (void)p;
-  return n && !map ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (n && !map) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < n; i++) {
+    if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+    auto* device = find_device(map[i].location.id);
+    if (!device) return CUDA_ERROR_INVALID_DEVICE;
+    bool none = map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    bool all = map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    if ((!none && !all) || (none && device == p->device)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
 }
 API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool h, CUmemLocation* where) {
   REQUIRE_POOL(p, h);
-  if (!flags || !where) return CUDA_ERROR_INVALID_VALUE;
+  if (!flags || !where || where->type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!find_device(where->id)) return CUDA_ERROR_INVALID_DEVICE;
   *flags = find_device(where->id) == p->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                                                : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;

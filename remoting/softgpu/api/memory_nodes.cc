@@ -36,12 +36,8 @@ API CUresult cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph g, const CUgraphNo
   Context* c = context_on(device);
   if (!c) return CUDA_ERROR_INVALID_CONTEXT;
   NodeParams q;
-  q.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-  if (CUresult r = allocate_graph_memory(c, p->bytesize, q.memory)) return r;
-  q.allocation = *p;
-  CUdeviceptr at = q.allocation.dptr = q.memory->at;
-  q.allocation.accessDescs = nullptr;
-  q.allocation.accessDescCount = 0;
+  if (CUresult r = make_allocation_node(c, *p, q)) return r;
+  CUdeviceptr at = q.allocation.dptr;
   CUresult r = add(out, g, d, n, std::move(q));
   if (!r) p->dptr = at;
   return r;
@@ -57,10 +53,9 @@ API CUresult cuGraphAddMemFreeNode(CUgraphNode* out, CUgraph g, const CUgraphNod
                                    CUdeviceptr p) {
   REQUIRE_DRIVER();
   NodeParams q;
-  q.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
-  GraphMemoryRef memory = q.memory = find_graph_memory(p);
+  GraphMemoryRef memory = find_graph_memory(p);
   if (!out || !memory) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult r = note_free_node(*memory)) return r;
+  if (CUresult r = make_free_node(memory, q)) return r;
   CUresult r = add(out, g, d, n, std::move(q));
   if (r) forget_free_node(*memory);
   return r;

@@ -3,6 +3,7 @@
 
 #include "softgpu/api/require.h"
 #include "softgpu/driver/capture.h"
+#include "softgpu/driver/graph.h"
 #include "softgpu/driver/graph_memory.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/pool.h"
@@ -11,29 +12,33 @@
 using namespace softgpu;
 
 // A captured allocation is a node of the graph.
-static CUresult capture_allocation(int ordinal, const StreamRef& s, CUdeviceptr* out,
+static CUresult capture_allocation(Context* c, int ordinal, const StreamRef& s, CUdeviceptr* out,
                                    size_t bytes) {
   CUDA_MEM_ALLOC_NODE_PARAMS p{};
   p.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   p.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {ordinal}};
   p.bytesize = bytes;
-  CUresult r = capture_node(s, [&](CUgraphNode* n, CUgraph g, const CUgraphNode* d, size_t count) {
-    return cuGraphAddMemAllocNode(n, g, d, count, &p);
-  });
-  if (!r) *out = p.dptr;
+  NodeParams q;
+  if (CUresult r = make_allocation_node(c, p, q)) return r;
+  CUdeviceptr at = q.allocation.dptr;
+  CUresult r = capture_node(s, std::move(q));
+  if (!r) *out = at;
   return r;
 }
 
 // A captured free is a node of the graph. It needs memory that a graph allocates; an attempt to
 // free other memory invalidates the capture.
 static CUresult capture_free(const StreamRef& s, CUdeviceptr p) {
-  if (!find_graph_memory(p)) {
+  GraphMemoryRef memory = find_graph_memory(p);
+  if (!memory) {
     invalidate_capture_of(s);
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return capture_node(s, [&](CUgraphNode* n, CUgraph g, const CUgraphNode* d, size_t count) {
-    return cuGraphAddMemFreeNode(n, g, d, count, p);
-  });
+  NodeParams q;
+  if (CUresult r = make_free_node(memory, q)) return r;
+  CUresult r = capture_node(s, std::move(q));
+  if (r) forget_free_node(*memory);
+  return r;
 }
 
 API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool h, CUstream hs) {
@@ -43,7 +48,7 @@ API CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPoo
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   *out = 0;
   if (!bytes) return CUDA_SUCCESS;
-  if (is_captured(s)) return capture_allocation(p->ordinal, s, out, bytes);
+  if (is_captured(s)) return capture_allocation(c, p->ordinal, s, out, bytes);
   if (CUresult r = allocate_memory(c, bytes, out)) return r;
   add_to_pool(p, *out, bytes);
   return CUDA_SUCCESS;

@@ -73,17 +73,10 @@ void capture_call(StreamState& s, NodeParams params, std::function<CUresult()> r
   s.tail = {add_node(s.capture->graph, std::move(params), std::move(run), s.tail)};
 }
 
-// `add` may wait for the context, so it is called without the lock.
-CUresult capture_node(const StreamRef& s, const AddNode& add) {
-  std::unique_lock lock(s->context->mutex);
+CUresult capture_node(const StreamRef& s, NodeParams params) {
+  std::lock_guard lock(s->context->mutex);
   if (!s->capture || s->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  auto graph = (CUgraph)s->capture->graph;
-  std::vector<GraphNode*> after = s->tail;
-  lock.unlock();
-  CUgraphNode added;
-  if (CUresult r = add(&added, graph, (const CUgraphNode*)after.data(), after.size())) return r;
-  lock.lock();
-  s->tail = {(GraphNode*)added};
+  capture_call(*s, std::move(params), nullptr);
   return CUDA_SUCCESS;
 }
 

@@ -42,10 +42,8 @@ void discard_graph(Capture& capture);
 // Append a call as a node at the end of the stream; nothing runs. The caller holds Context::mutex.
 void capture_call(StreamState& s, NodeParams params, std::function<CUresult()> run);
 void invalidate(Capture& capture);
-// Add a node behind the newest nodes of a captured stream through `add`, and make it the newest
-// one.
-using AddNode = std::function<CUresult(CUgraphNode*, CUgraph, const CUgraphNode*, size_t)>;
-CUresult capture_node(const StreamRef& s, const AddNode& add);
+// Append a node without a call at the end of the stream. Fail if the capture has ended meanwhile.
+CUresult capture_node(const StreamRef& s, NodeParams params);
 // Return whether calls on a stream become nodes.
 bool is_captured(const StreamRef& s);
 // Invalidate the capture of a stream. Return false if the stream is not captured.
