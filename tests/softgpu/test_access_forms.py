@@ -106,6 +106,8 @@ def test_parameter_access_outside_of_parameter_is_refused(mode: str, tmp_path: P
             for reason in (
                 "the access is outside of its parameter",
                 "parameters are accessed by ld.param and st.param only",
+                "needs global, shared or generic memory",
+                "is in another state space",
             )
         )
     ]

@@ -81,7 +81,8 @@ def account(pool: Pool) -> Account:
     code = (
         "from appliance.accounts.models import *; "
         f"u = User.objects.create_user({name!r}, password={PASSWORD!r}); "
-        "RoleBinding.objects.create(user=u, project=Project.objects.get(name='default'), role='user')"
+        "p = Project.objects.get(name='default'); "
+        "RoleBinding.objects.create(user=u, project=p, role='user')"
     )
     pool.stack.manage("shell", "-v", "0", "-c", code)
     made = Account(pool, name, "")
