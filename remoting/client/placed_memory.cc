@@ -38,7 +38,7 @@ CUresult place_memory(Context* c, uint64_t address, uint64_t bytes, PlacedMemory
   free = false;
   if (!end.valid()) return CUDA_ERROR_INVALID_VALUE;
   PlacedMemory m;
-  m.base = address / wire::kGranularity * wire::kGranularity;
+  m.base = address - address % wire::kGranularity;
   m.bytes = end.value() - m.base;
   Link* link = c->device->link;
   if (CUresult r = call_range(link, wire::Op::reserve_addresses, c->id, m.base, m.bytes)) return r;
