@@ -158,7 +158,7 @@ def test_unknown_certificate_is_not_admitted(served: tuple[FleetBackend, Gateway
     assert gateway.refusal(Frame(Kind.ADMIT, 9, body=b"x")).startswith(b"unauthenticated")
 
 
-@pytest.mark.django_db(transaction=True, databases=["default", "metrics"])
+@pytest.mark.django_db(transaction=True, databases="__all__")
 def test_node_cannot_add_sets_of_metrics(add_node: AddNode) -> None:
     """The database keeps each set of names for good."""
     node = add_node()

@@ -97,7 +97,7 @@ def test_impossible_file_name_is_not_found(
     assert own_log.records == []
 
 
-@pytest.mark.django_db(databases=["default", "metrics"])
+@pytest.mark.django_db(databases="__all__")
 @pytest.mark.parametrize(
     ("query", "status"),
     [

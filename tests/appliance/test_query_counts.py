@@ -68,5 +68,5 @@ def test_a_list_costs_the_same_however_long_it_is(
             answer = alice.get(f"/api/v1/{path}")
         found.append((len(captured), len(body(answer)["items"])))
     (few, rows), (many, more_rows) = found
-    wanted = QUERIES[path] + (2 if connection.vendor == "postgresql" else 0)
+    wanted = QUERIES[path] + (3 if connection.vendor == "postgresql" else 0)
     assert few == many == wanted, f"{few} queries for {rows} rows, {many} for {more_rows}"
