@@ -56,6 +56,22 @@ async def renew_lease(client: Client, headers: dict[str, str], path: str) -> lis
     return latencies
 
 
+# This test is the first one: the next ones fail at logins from the address of the owner.
+def test_owner_signs_in_while_a_stranger_fails_at_the_same_account(
+    appliance: ApplianceProcess,
+) -> None:
+    async def run() -> int:
+        flood = asyncio.create_task(
+            fail_logins(appliance.client(STRANGER, 60), "admin", WRONG_LOGINS)
+        )
+        await asyncio.sleep(0.5)
+        status = await log_in(appliance.client(), "admin", PASSWORD)
+        flood.cancel()
+        return status
+
+    assert asyncio.run(run()) == 200
+
+
 @pytest.mark.parametrize("source", ["127.0.0.1", STRANGER])
 def test_wrong_logins_delay_no_heartbeat_and_release_no_allocation(
     appliance: ApplianceProcess, source: str
@@ -101,20 +117,5 @@ def test_client_with_device_cookie_signs_in_while_its_own_address_fails(
         response = await asyncio.to_thread(log_in_with_device, appliance, device)
         flood.cancel()
         return response.status_code
-
-    assert asyncio.run(run()) == 200
-
-
-def test_owner_signs_in_while_a_stranger_fails_at_the_same_account(
-    appliance: ApplianceProcess,
-) -> None:
-    async def run() -> int:
-        flood = asyncio.create_task(
-            fail_logins(appliance.client(STRANGER, 60), "admin", WRONG_LOGINS)
-        )
-        await asyncio.sleep(0.5)
-        status = await log_in(appliance.client(), "admin", PASSWORD)
-        flood.cancel()
-        return status
 
     assert asyncio.run(run()) == 200
