@@ -1,7 +1,7 @@
 // CUDA entry points: graph nodes that allocate and free memory, and the memory of graphs.
 #include "softgpu/api/require.h"
 #include "softgpu/driver/graph.h"
-#include "softgpu/driver/graph_memory.h"
+#include "softgpu/driver/memory_node.h"
 
 using namespace softgpu;
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <set>
 
-#include "softgpu/driver/graph_memory.h"
 #include "softgpu/driver/handles.h"
 #include "softgpu/driver/user_object.h"
 
@@ -53,23 +52,6 @@ GraphNode* add_node(GraphState* g, NodeParams params, std::function<CUresult()> 
   add_handle(node.get());
   g->nodes.push_back(std::move(node));
   return g->nodes.back().get();
-}
-
-CUresult make_allocation_node(Context* c, const CUDA_MEM_ALLOC_NODE_PARAMS& wanted,
-                              NodeParams& out) {
-  out.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-  if (CUresult r = allocate_graph_memory(c, wanted.bytesize, out.memory)) return r;
-  out.allocation = wanted;
-  out.allocation.dptr = out.memory->at;
-  out.allocation.accessDescs = nullptr;
-  out.allocation.accessDescCount = 0;
-  return CUDA_SUCCESS;
-}
-
-CUresult make_free_node(const GraphMemoryRef& memory, NodeParams& out) {
-  out.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
-  out.memory = memory;
-  return note_free_node(*memory);
 }
 
 bool has_memory_nodes(const GraphState* g) {

@@ -14,8 +14,6 @@
 
 namespace softgpu {
 
-struct Context;
-
 struct UserObject;
 
 struct GraphState {
@@ -43,13 +41,6 @@ bool is_captured(const GraphState* g);
 bool is_captured(const GraphNode* n);
 GraphNode* add_node(GraphState* g, NodeParams params, std::function<CUresult()> run,
                     std::vector<GraphNode*> dependencies);
-// Allocate the memory of a memory allocation node and set the parameters of the node. May wait for
-// the work of the context.
-CUresult make_allocation_node(Context* c, const CUDA_MEM_ALLOC_NODE_PARAMS& wanted,
-                              NodeParams& out);
-// Set the parameters of a memory free node. Fail if a graph has one for this memory already.
-// forget_free_node must follow if the node is not added.
-CUresult make_free_node(const std::shared_ptr<GraphMemory>& memory, NodeParams& out);
 // Return whether a graph allocates or frees memory. CUDA permits no clones of it, no use in a child
 // graph node, and no removal of nodes and edges.
 bool has_memory_nodes(const GraphState* g);
