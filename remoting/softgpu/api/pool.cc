@@ -4,8 +4,8 @@
 #include "softgpu/api/require.h"
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/graph.h"
-#include "softgpu/driver/memory_node.h"
 #include "softgpu/driver/memory.h"
+#include "softgpu/driver/memory_node.h"
 #include "softgpu/driver/pool.h"
 #include "softgpu/driver/stream_queue.h"
 
