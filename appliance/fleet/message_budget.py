@@ -11,6 +11,9 @@ import heapq
 import itertools
 import time
 from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from nodes.protocol import fleet_pb2
 
@@ -26,8 +29,19 @@ PART_SECONDS, READ_SECONDS, COMPARED_SECONDS, ROW_SECONDS = 5e-4, 7e-6, 3e-5, 2.
 that it writes."""
 LARGEST_PART_SECONDS = 0.025
 """Taken from the common budget while a part of a message is applied, until its work is known."""
+MAX_TURNS = 2
+"""Parts that the controller applies or queues at once. Other writes wait behind them, however slow
+the machine is. With two, the controller has the next part when it has applied one."""
 EVENT_INTERVAL_SECONDS = 60.0
 MAX_BUDGETS = 1 << 14
+
+
+@dataclass
+class Turn:
+    """Permission to let the controller apply a part of a message."""
+
+    seconds: float = LARGEST_PART_SECONDS
+    """Work of the part; that of the largest one if it fails."""
 
 
 class CommonBudget:
@@ -35,19 +49,29 @@ class CommonBudget:
 
     def __init__(self) -> None:
         self._balance, self._at = COMMON_BURST_SECONDS, time.monotonic()
+        self._turns = 0
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
 
     async def enter(self, own_balance: float) -> None:
-        """Wait until the balance is positive, and take the work of the largest part from it."""
+        """Wait for a turn and a positive balance, and take the work of the largest part from it.
+
+        `leave` must follow, unless the wait is cancelled.
+        """
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (-own_balance, next(self._numbers), turn))
         self._admit()
-        await turn
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it was this one's turn at the same moment
+                self.leave(0)
+            raise
 
     def leave(self, seconds: float) -> None:
-        """Replace the work of the largest part by the real one. After an error it is not called."""
+        """End a turn, and replace the work of the largest part by the real one."""
+        self._turns -= 1
         self.charge(seconds - LARGEST_PART_SECONDS)
 
     def charge(self, seconds: float) -> None:
@@ -56,19 +80,20 @@ class CommonBudget:
         self._admit()
 
     def _admit(self) -> None:
-        """Let the next ones enter while the balance is positive, and try again when it will be."""
+        """Let the next ones enter while turns and balance last; try again when it is positive."""
         now = time.monotonic()
         recovered = self._balance + (now - self._at) * COMMON_SHARE
         self._balance, self._at = min(recovered, COMMON_BURST_SECONDS), now
-        while self._waiting and self._balance > 0:
+        while self._waiting and self._balance > 0 and self._turns < MAX_TURNS:
             *_, turn = heapq.heappop(self._waiting)
             if not turn.done():  # else its stream has ended
                 turn.set_result(None)
+                self._turns += 1
                 self._balance -= LARGEST_PART_SECONDS
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._waiting:
+        if self._waiting and self._balance <= 0:  # else the end of a turn admits the next
             pause = -self._balance / COMMON_SHARE + 1e-3
             self._timer = asyncio.get_running_loop().call_later(pause, self._admit)
 
@@ -89,15 +114,20 @@ class MessageBudget:
         self._balance, self._at = min(recovered, BURST_SECONDS) - seconds, now
         return max(-self._balance / SHARE, 0.0)
 
-    async def enter(self) -> None:
-        """Wait for a turn of the common budget. `leave` must follow."""
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Turn]:
+        """Wait for a turn of the common budget. The caller sets the work of its part.
+
+        Charges both budgets in the end, and waits until the node's own one is positive.
+        """
         self.charge(0)
         await self._common.enter(self._balance)
-
-    async def leave(self, seconds: float) -> None:
-        """Charge both budgets, and wait until the node's own one is positive."""
-        self._common.leave(seconds)
-        await asyncio.sleep(self.charge(seconds))
+        turn = Turn()
+        try:
+            yield turn
+        finally:
+            self._common.leave(turn.seconds)
+        await asyncio.sleep(self.charge(turn.seconds))
 
     async def receive(self, message: fleet_pb2.AgentMessage, heartbeat_seconds: float) -> None:
         """Charge a message that was received, and wait while a budget is spent.
@@ -110,10 +140,10 @@ class MessageBudget:
         if is_heartbeat and time.monotonic() - self._heartbeat_at >= heartbeat_seconds / 2:
             self._heartbeat_at = time.monotonic()
             self._common.charge(work)
+            await asyncio.sleep(self.charge(work))
         else:
-            await self.enter()
-            self._common.leave(work)
-        await asyncio.sleep(self.charge(work))
+            async with self.turn() as turn:
+                turn.seconds = work
 
     def permits_event(self) -> bool:
         """Return whether a refusal may make an event now: one in EVENT_INTERVAL_SECONDS."""

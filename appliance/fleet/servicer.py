@@ -211,9 +211,9 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
             await self._controller.record_heartbeat(stream.node)
 
     async def _apply_inventory(self, stream: Stream, encoded: bytes, budget: MessageBudget) -> None:
-        await budget.enter()
-        reply = await self._controller.request(Kind.INVENTORY, stream.node, encoded)
-        await budget.leave(work_of_part(*ROWS.unpack(reply)))
+        async with budget.turn() as turn:
+            reply = await self._controller.request(Kind.INVENTORY, stream.node, encoded)
+            turn.seconds = work_of_part(*ROWS.unpack(reply))
 
     async def _apply_report(
         self, stream: Stream, encoded: bytes, sessions: int, budget: MessageBudget
@@ -221,9 +221,9 @@ class FleetServicer(fleet_pb2_grpc.FleetServicer):  # type: ignore[misc]  # base
         """Apply a report in parts, each a short transaction, and charge the work of each part."""
         position, more = 0, True
         while more:
-            await budget.enter()
-            body = POSITION.pack(position) + encoded
-            reply = await self._controller.request(Kind.REPORT, stream.node, body)
-            rows, compared, position, more = PROGRESS.unpack(reply)
-            reads_all = position in (compared, sessions)  # the first part, and those at the end
-            await budget.leave(work_of_part(rows, compared, sessions if reads_all else 0))
+            async with budget.turn() as turn:
+                body = POSITION.pack(position) + encoded
+                reply = await self._controller.request(Kind.REPORT, stream.node, body)
+                rows, compared, position, more = PROGRESS.unpack(reply)
+                reads_all = position in (compared, sessions)  # the first part, and those at the end
+                turn.seconds = work_of_part(rows, compared, sessions if reads_all else 0)

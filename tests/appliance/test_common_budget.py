@@ -38,6 +38,8 @@ class Gateway:
     """A gateway whose controller applies one part after the other."""
 
     clock: VirtualClock
+    slowness: float = 1.0
+    """By how much the controller takes longer than a part is charged."""
     hostile_seconds: float = 0.0
     """Work of the controller for the hostile nodes."""
     calm_latencies: list[float] = field(default_factory=list)
@@ -71,7 +73,7 @@ class Gateway:
             end = position + count
             work = work_of_part(count, count, sessions if end in (count, sessions) else 0)
             self.hostile_seconds += work if request.node != CALM else 0
-            await asyncio.sleep(work)
+            await asyncio.sleep(self.slowness * work)
             body = PROGRESS.pack(count, count, end, end < sessions)
             writer.write(Frame(Kind.REPLY, request.call, body=body).encode())
 
@@ -129,11 +131,21 @@ def test_twenty_nodes_take_the_common_share_and_a_calm_one_goes_first(
     assert max(gateway.calm_latencies) < LONGEST_SECONDS
 
 
+def test_parts_do_not_pile_up_at_a_slow_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other writes wait behind the queued parts. Without a limit of turns the calm node misses."""
+    gateway = Gateway(clock := VirtualClock(monkeypatch), slowness=5.0)
+    clock.run(gateway.run(20))
+    parts = 1 + message_budget.MAX_TURNS
+    largest = gateway.slowness * message_budget.LARGEST_PART_SECONDS
+    assert len(gateway.calm_latencies) > 20
+    assert max(gateway.calm_latencies[1:]) < parts * largest + LONGEST_SECONDS
+
+
 def test_twenty_nodes_without_the_common_budget_delay_a_calm_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def enter_at_once(self: CommonBudget, own_balance: float) -> None:
-        pass
+        self._turns += 1
 
     monkeypatch.setattr(CommonBudget, "enter", enter_at_once)
     gateway = run_twenty(monkeypatch)
@@ -171,6 +183,7 @@ def test_waiting_node_that_leaves_does_not_take_a_turn(monkeypatch: pytest.Monke
         with contextlib.suppress(asyncio.CancelledError):
             await gone
         await stays
+        common.leave(0)
 
     begin = clock.now
     clock.run(enter_beside_one_that_leaves())

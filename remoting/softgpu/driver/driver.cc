@@ -1,13 +1,14 @@
 #include "softgpu/driver/driver.h"
 
-#include <unistd.h>
+#include <pthread.h>
 
 namespace softgpu {
 
 static Driver* g_driver = nullptr;
+static bool g_forked = false;  // the driver is that of the parent process
 
 Driver* driver() {
-  return g_driver && g_driver->pid == getpid() ? g_driver : nullptr;
+  return g_forked ? nullptr : g_driver;
 }
 
 DeviceState* device_at(int ordinal) {
@@ -19,10 +20,9 @@ DeviceState* device_at(int ordinal) {
 CUresult start_driver() {
   static std::mutex once;
   std::lock_guard lock(once);
-  if (g_driver) return g_driver->pid == getpid() ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+  if (g_driver) return g_forked ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
   auto* d = new Driver;
   d->config = config_from_environment();
-  d->pid = getpid();
   for (int i = 0; i < d->config.count; ++i) {
     auto dev = std::make_unique<DeviceState>();
     dev->ordinal = i;
@@ -37,6 +37,8 @@ CUresult start_driver() {
     delete d;
     return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
   }
+  // A system call per CUDA call would find a fork, too, at the cost of a filtered getpid.
+  pthread_atfork(nullptr, nullptr, [] { g_forked = true; });
   g_driver = d;
   return CUDA_SUCCESS;
 }

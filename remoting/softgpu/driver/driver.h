@@ -1,7 +1,7 @@
 // State of the driver in this process: devices, compiler process, live handles and memory.
 //
 // Thread safety: members are guarded by Driver::mutex, except those that start_driver sets and that
-// never change afterwards: config, devices, compiler and pid. All functions may be called from any
+// never change afterwards: config, devices and compiler. All functions may be called from any
 // thread.
 #pragma once
 #include <cuda.h>
@@ -46,7 +46,6 @@ struct Driver {
   std::map<uint64_t, PhysicalMemory*> mappings;  // by mapped address
   std::map<uint64_t, uint64_t> mapping_bytes;    // by mapped address
   uint64_t next_id = 1;                          // of contexts and allocations
-  int pid = 0;
 };
 
 // Open the devices and start the compiler process, unless that is done. Return an error in a forked
