@@ -32,8 +32,11 @@ class Row(NamedTuple):
     department_id: UUID | None
 
 
-def grants_by_user(user_ids: Collection[UUID]) -> dict[UUID, list[Grant]]:
-    """Return the grants of each user. The number of queries does not depend on the users."""
+def grants_by_user(user_ids: Collection[UUID], *, future: bool = False) -> dict[UUID, list[Grant]]:
+    """Return the grants of each user. The number of queries does not depend on the users.
+
+    See `grants_of` for `future`.
+    """
     groups = groups_by_user(user_ids)
     holders: dict[UUID, list[UUID]] = {user_id: [user_id] for user_id in user_ids}
     for user_id, group_ids in groups.items():
@@ -48,17 +51,23 @@ def grants_by_user(user_ids: Collection[UUID]) -> dict[UUID, list[Grant]]:
         ).values_list(*Row._fields)
     ]
     found: dict[UUID, list[Grant]] = {user_id: [] for user_id in user_ids}
-    for row, grants in zip(rows, grants_of(rows), strict=True):
+    for row, grants in zip(rows, grants_of(rows, future=future), strict=True):
         holder = row.user_id or row.group_id
         for user_id in holders[holder] if holder else ():
             found[user_id] += grants
     return found
 
 
-def grants_of(rows: Iterable[Row]) -> list[list[Grant]]:
-    """Return the grants of each binding, with at most two queries."""
+def grants_of(rows: Iterable[Row], *, future: bool = False) -> list[list[Grant]]:
+    """Return the grants of each binding, with at most two queries.
+
+    With `future`, a binding in a department grants what it can ever grant: any project may move
+    into the department, so its privileges count as those on the whole appliance.
+    """
     rows = list(rows)
     privileges = privileges_of_roles({row.role for row in rows})
+    if future:
+        return [[Grant(granted(privileges[r.role], place_of(r)), r.project_id)] for r in rows]
     projects = projects_of({row.department_id for row in rows if row.department_id})
     return [
         [
@@ -71,9 +80,14 @@ def grants_of(rows: Iterable[Row]) -> list[list[Grant]]:
     ]
 
 
-def granted(privileges: frozenset[str], project_id: UUID | None) -> frozenset[str]:
+def place_of(row: Row) -> UUID | None:
+    """Return the project or department of a binding, or None for the whole appliance."""
+    return row.project_id or row.department_id
+
+
+def granted(privileges: frozenset[str], place_id: UUID | None) -> frozenset[str]:
     """Return the part of a role's privileges that a binding in this place grants."""
-    return privileges if project_id is None else privileges - APPLIANCE_ONLY
+    return privileges if place_id is None else privileges - APPLIANCE_ONLY
 
 
 def privileges_of_roles(names: Collection[str]) -> dict[str, frozenset[str]]:

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from django.contrib.auth.hashers import is_password_usable
 
-from appliance.accounts.bindings import Grant, grants_by_user
-from appliance.accounts.models import Project, User
+from appliance.accounts.bindings import Grant, granted, grants_by_user, privileges_of_roles
+from appliance.accounts.models import Project, RoleBinding, User
 from appliance.accounts.permissions import grants
 from appliance.accounts.privileges import ADMINISTER
 from appliance.api.errors import ApplianceError, Code
@@ -40,8 +40,23 @@ def where(project_id: UUID | None) -> str:
 
 
 def require_authority_over(actor: User, user: User) -> None:
-    """Raise ApplianceError DENIED if the user has a privilege that the actor lacks."""
-    require_covered(actor, grants_by_user({user.pk})[user.pk])
+    """Raise ApplianceError DENIED if the user has, or may get, a privilege that the actor lacks."""
+    require_covered(actor, grants_by_user({user.pk}, future=True)[user.pk])
+
+
+def require_authority_over_members(
+    actor: User, project_id: UUID, department_ids: Iterable[UUID] = ()
+) -> None:
+    """Raise ApplianceError DENIED if bindings grant something in a project that the actor lacks.
+
+    These are the bindings in the project or, if departments are given, those in the departments:
+    their members gain or lose these privileges when the project moves.
+    """
+    ids = list(department_ids)
+    where_bound = {"department_id__in": ids} if ids else {"project_id": project_id}
+    rows = RoleBinding.objects.filter(**where_bound).values_list("role", flat=True)
+    privileges = privileges_of_roles(set(rows))
+    require_covered(actor, [Grant(granted(p, project_id), project_id) for p in privileges.values()])
 
 
 def require_administrator() -> None:

@@ -72,7 +72,7 @@ def member_remove(*, member_id: UUID, actor: User) -> None:
 
 
 def grants_of_group(group: Group) -> list[Grant]:
-    """Return what members of the group have through it, also through the groups above it."""
+    """Return what members have, or may get, through the group and the groups above it."""
     groups = with_ancestors([group.pk], parents_of_groups())
     rows = RoleBinding.objects.filter(group_id__in=groups).values_list(*Row._fields)
-    return [grant for found in grants_of(Row(*row) for row in rows) for grant in found]
+    return [grant for found in grants_of(map(Row._make, rows), future=True) for grant in found]

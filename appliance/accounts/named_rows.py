@@ -48,8 +48,12 @@ def find_named(model: type[M], *, noun: str, column: str = "name", name: str) ->
     """Return the row with this name. Raises ApplianceError NOT_FOUND."""
     row = model._default_manager.filter(**{column: name}).first()
     if row is None:
-        raise ApplianceError(Code.NOT_FOUND, f'{noun} "{name}" not found.')
+        raise not_found(noun, name)
     return row
+
+
+def not_found(noun: str, name: str) -> ApplianceError:
+    return ApplianceError(Code.NOT_FOUND, f'{noun} "{name}" not found.')
 
 
 def lock(model: type[M], row_id: UUID) -> M:

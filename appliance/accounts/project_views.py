@@ -109,7 +109,9 @@ class ProjectView(ApplianceView):
         check_version(get_object_or_404(Project, pk=project_id), request)
         form = ProjectChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        project = projects.project_update(project_id=project_id, **form.validated_data)
+        project = projects.project_update(
+            project_id=project_id, actor=request_user(request), **form.validated_data
+        )
         return Response(ProjectSerializer(project).data)
 
     @extend_schema(responses={204: None})
@@ -120,7 +122,7 @@ class ProjectView(ApplianceView):
         restricted to the project.
         """
         check_version(get_object_or_404(Project, pk=project_id), request)
-        projects.project_delete(project_id=project_id)
+        projects.project_delete(project_id=project_id, actor=request_user(request))
         return Response(status=204)
 
 
@@ -173,7 +175,7 @@ class DepartmentView(ApplianceView):
         Fails with `in_use` and its projects while it has any.
         """
         check_version(get_object_or_404(Department, pk=department_id), request)
-        projects.department_delete(department_id=department_id)
+        projects.department_delete(department_id=department_id, actor=request_user(request))
         return Response(status=204)
 
 

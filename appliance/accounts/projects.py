@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from appliance.accounts.bindings import Row, grants_of
+from appliance.accounts.delegation import require_authority_over_members, require_covered
 from appliance.accounts.dependents import delete_with_dependents
-from appliance.accounts.models import Department, Project
+from appliance.accounts.models import Department, Project, RoleBinding, User
 from appliance.accounts.named_rows import create_named, find_named, lock, save_changes
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
@@ -34,10 +36,11 @@ def department_rename(*, department_id: UUID, name: str) -> Department:
 
 
 @write_transaction
-def department_delete(*, department_id: UUID) -> None:
+def department_delete(*, department_id: UUID, actor: User) -> None:
     """Delete a department, its quota and its role bindings.
 
-    Raises ApplianceError IN_USE with the projects in it.
+    Raises ApplianceError IN_USE with the projects in it, DENIED if its role bindings grant
+    privileges that the actor lacks.
     """
     row = lock(Department, department_id)
     blockers = [
@@ -50,6 +53,9 @@ def department_delete(*, department_id: UUID) -> None:
             f"Department {row.name} has projects. Move or delete them first.",
             blockers=blockers,
         )
+    bindings = RoleBinding.objects.filter(department=row).values_list(*Row._fields)
+    for found in grants_of(map(Row._make, bindings), future=True):
+        require_covered(actor, found)
     delete_with_dependents(row, f"Department {row.name}")
 
 
@@ -61,11 +67,12 @@ def project_create(*, name: str, department: str) -> Project:
 
 @write_transaction
 def project_update(
-    *, project_id: UUID, name: str | None = None, department: str | None = None
+    *, project_id: UUID, actor: User, name: str | None = None, department: str | None = None
 ) -> Project:
     """Rename a project or move it to another department; None leaves a value unchanged.
 
-    Raises ApplianceError CONFLICT for the default project or a name that is taken.
+    Raises ApplianceError CONFLICT for the default project or a name that is taken, DENIED if role
+    bindings in the old or new department grant privileges that the actor lacks in the project.
     """
     row = lock(Project, project_id)
     columns: dict[str, object] = {}
@@ -73,18 +80,22 @@ def project_update(
         require_not_default(row, "renamed")
         columns["name"] = name
     if department is not None:
-        columns["department"] = find_department(department)
+        columns["department"] = to = find_department(department)
+        if to != row.department and (moved := [d.pk for d in (row.department, to) if d]):
+            require_authority_over_members(actor, project_id, moved)
     return save_changes(row, "Project", columns)
 
 
 @write_transaction
-def project_delete(*, project_id: UUID) -> None:
+def project_delete(*, project_id: UUID, actor: User) -> None:
     """Delete a project with its history, quota and role bindings.
 
-    Raises ApplianceError IN_USE with the blockers, and CONFLICT for the default project.
+    Raises ApplianceError IN_USE with the blockers, CONFLICT for the default project, and DENIED if
+    its role bindings grant privileges that the actor lacks.
     """
     row = lock(Project, project_id)
     require_not_default(row, "deleted")
+    require_authority_over_members(actor, project_id)
     delete_with_dependents(row, f"Project {row.name}")
 
 

@@ -8,7 +8,14 @@ from uuid import UUID
 from appliance.accounts.bindings import Grant, Row, granted, privileges_of_roles
 from appliance.accounts.delegation import require_administrator, require_covered
 from appliance.accounts.models import CustomRole, Department, Group, Project, RoleBinding, User
-from appliance.accounts.named_rows import create_named, find_named, lock, save_changes, taken
+from appliance.accounts.named_rows import (
+    create_named,
+    find_named,
+    lock,
+    not_found,
+    save_changes,
+    taken,
+)
 from appliance.accounts.permissions import can
 from appliance.accounts.privileges import PRIVILEGES
 from appliance.api.errors import ApplianceError, Code
@@ -74,6 +81,7 @@ def bind(
     Returns the existing binding if there is one. Raises ApplianceError NOT_FOUND for an unknown
     name, DENIED if the actor may not manage the members there or lacks a privilege of the role.
     """
+    require_place(actor, project)
     binding = RoleBinding(
         role=existing_role(role),
         user=find_named(User, noun="User", column="username", name=user) if user else None,
@@ -106,6 +114,29 @@ def unbind(*, binding_id: UUID, actor: User) -> None:
     require_administrator()
 
 
+def require_place(actor: User, project: str) -> None:
+    """Raise ApplianceError for a place in which the actor manages no members.
+
+    A project that the actor does not see is not found, whether it exists or not; names of users,
+    groups and roles are looked up only afterwards.
+    """
+    if can(actor, "accounts.manage", None):
+        return
+    place = find_named(Project, noun="Project", name=project) if project else None
+    if place is not None and not can(actor, "allocations.view", place.pk):
+        raise not_found("Project", project)
+    if place is None or not can(actor, "members.manage", place.pk):
+        raise no_members_there()
+
+
+def no_members_there() -> ApplianceError:
+    return ApplianceError(
+        Code.DENIED,
+        "You do not manage the members there. Ask an administrator of the project or of the "
+        "appliance.",
+    )
+
+
 def existing_role(name: str) -> str:
     if name not in PRIVILEGES and not CustomRole.objects.filter(name=name).exists():
         raise ApplianceError(
@@ -119,11 +150,7 @@ def require_authority_over_binding(actor: User, binding: RoleBinding) -> None:
     if not can(actor, "accounts.manage", None) and not (
         binding.project_id and can(actor, "members.manage", binding.project_id)
     ):
-        raise ApplianceError(
-            Code.DENIED,
-            "You do not manage the members there. Ask an administrator of the project or of the "
-            "appliance.",
-        )
+        raise no_members_there()
     privileges = privileges_of_roles({binding.role})[binding.role]
     place = binding.project_id or binding.department_id
     require_covered(actor, [Grant(granted(privileges, place), binding.project_id)])
