@@ -15,7 +15,7 @@ from appliance.accounts.authentication import request_user
 from appliance.accounts.bindings import Row, grants_of, groups_by_user
 from appliance.accounts.models import RoleBinding, User
 from appliance.accounts.named_rows import find_named
-from appliance.accounts.permissions import can
+from appliance.accounts.permissions import can, has_scope
 from appliance.accounts.places import project_at
 from appliance.accounts.role_views import RoleBindingSerializer, with_names
 from appliance.api.errors import ApplianceError, Code
@@ -76,9 +76,11 @@ class AccessView(ApplianceView):
         project_id = project_at(viewer, place)
         user = self.subject(viewer, request.query_params.get("user", ""), project_id)
         sources = privilege_sources(user, project_id)
+        own = user.pk == viewer.pk
         privileges = [
             {"name": name, "bindings": [serialize(RoleBindingSerializer, b) for b in bindings]}
             for name, bindings in sorted(sources.items())
+            if not own or has_scope(viewer, name)
         ]
         return Response({"user": user.username, "object": place, "privileges": privileges})
 

@@ -14,9 +14,9 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
 from rest_framework.request import Request
 
-from appliance.accounts import recent_tokens, token_cache
+from appliance.accounts import recent_tokens, token_cache, token_networks, token_uses
 from appliance.accounts.models import ApiToken, User
-from appliance.accounts.permissions import enable_grant_cache, grants
+from appliance.accounts.permissions import enable_grant_cache, grants, limit_to_scopes
 
 TOKEN_PREFIX = "bb_"
 CONSOLE_COOKIE = "__Host-busbar"
@@ -56,13 +56,26 @@ def matches(token: ApiToken, secret: str) -> bool:
     return is_valid(token) and hmac.compare_digest(token.secret_sha256, hash_secret(secret))
 
 
-def authenticate_token(token_text: str) -> ApiToken | None:
+def authenticate_token(token_text: str, address: str) -> ApiToken | None:
     """Return the valid token with this text, or None. May read the database.
 
-    The token's user is a copy for one request and holds its grants.
+    The token's user is a copy for one request and holds its grants. Raises ApplianceError
+    TOKEN_NETWORK if the token is not valid from the address of the client.
     """
+    token = find_valid_token(token_text)
+    if token is not None:
+        token_networks.require(token.networks, address)
+        token_uses.record(token.pk, address)
+    return token
+
+
+def find_valid_token(token_text: str) -> ApiToken | None:
+    """Return the token with this text if it is valid from some address. May read the database."""
     token = _find_token(token_text)
-    recent_tokens.update(token_text, None if token is None else str(token.user_id))
+    if token is None:
+        recent_tokens.update(token_text, None)
+    else:
+        recent_tokens.update(token_text, str(token.user_id), token.networks)
     return token
 
 
@@ -86,6 +99,7 @@ def authenticate_tokens(token_texts: Iterable[str]) -> dict[str, ApiToken]:
     )
     for token in rows.values():
         enable_grant_cache(token.user)
+        limit_to_scopes(token.user, token.scopes)
     return {
         text: rows[token_id]
         for text, (token_id, secret) in parsed.items()
@@ -107,7 +121,7 @@ class ApiTokenAuthentication(BaseAuthentication):
         words = get_authorization_header(request).decode(errors="replace").split()
         if len(words) != 2 or words[0].lower() != "bearer":
             return None
-        token = authenticate_token(words[1])
+        token = authenticate_token(words[1], request.META.get("REMOTE_ADDR", ""))
         if token is None:
             raise AuthenticationFailed
         return token.user, token
@@ -128,7 +142,7 @@ class CookieAuthentication(BaseAuthentication):
         token_text = request.COOKIES.get(CONSOLE_COOKIE)
         if not token_text or "Authorization" in request.headers:
             return None
-        token = authenticate_token(token_text)
+        token = authenticate_token(token_text, request.META.get("REMOTE_ADDR", ""))
         if token is None:
             raise AuthenticationFailed
         if request.method not in SAFE_METHODS and not has_own_origin(request._request):

@@ -157,8 +157,20 @@ class ApiToken(models.Model):
     secret_sha256 = models.CharField(max_length=64)
     password_sha256 = models.CharField(max_length=64)
     """Digest of `User.password` when the token was created."""
+    scopes = models.JSONField(default=list)
+    """Names of the privileges that the token may use; all of its user if empty."""
+    networks = models.JSONField(default=list)
+    """Networks, such as 10.0.0.0/8, from which the token is valid; all if empty."""
     expires_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    """Minute of the last use, see accounts/token_uses.py."""
+    last_used_address = models.CharField(max_length=45, blank=True, default="")
+
+    @property
+    def is_limited(self) -> bool:
+        """Return whether the token permits less than its user's password."""
+        return bool(self.scopes or self.networks)
 
     class Meta:
         indexes: ClassVar[list[models.Index]] = [

@@ -20,11 +20,24 @@ def enable_grant_cache(user: User) -> None:
     user.__dict__["_caches_grants"] = True
 
 
+def limit_to_scopes(user: User, scopes: Collection[str]) -> None:
+    """Let `grants` leave out all but these privileges on this instance. Empty: no limit.
+
+    The instance belongs to one token. Call it before the first `grants`.
+    """
+    user.__dict__["_scopes"] = frozenset(scopes)
+
+
 def grants(user: User) -> list[Grant]:
-    """Return the grants of the user. Cached on the user of a request."""
+    """Return the grants of the user, within the scopes of the token that authenticated them.
+
+    Cached on the user of a request.
+    """
     found: list[Grant] | None = user.__dict__.get("_grants")
     if found is None:
         found = grants_by_user({user.pk})[user.pk]
+        if scopes := user.__dict__.get("_scopes"):
+            found = [Grant(g.privileges & scopes, g.project_id) for g in found]
         if "_caches_grants" in user.__dict__:
             user.__dict__["_grants"] = found
     return found
@@ -50,13 +63,28 @@ def can_somewhere(user: User, privilege: str) -> bool:
     return any(privilege in grant.privileges for grant in grants(user))
 
 
+def has_scope(user: User, privilege: str) -> bool:
+    """Return whether the scopes of the token that authenticated the user permit a privilege."""
+    scopes: frozenset[str] = user.__dict__.get("_scopes", frozenset())
+    return not scopes or privilege in scopes
+
+
 def privileges_of(user: User) -> Privileges:
-    return privileges_by_user({user.pk})[user.pk]
+    return combined(grants(user))
 
 
 def privileges_by_user(user_ids: Collection[UUID]) -> dict[UUID, Privileges]:
     """Return the privileges of each user. The number of queries does not depend on the users."""
     return {user_id: combined(found) for user_id, found in grants_by_user(user_ids).items()}
+
+
+def within_scopes(privileges: Privileges, scopes: Collection[str]) -> Privileges:
+    """Return the privileges that a token with these scopes may use; all if there are none."""
+    if not scopes:
+        return privileges
+    everywhere, by_project = privileges
+    limited = {p: held & frozenset(scopes) for p, held in by_project.items()}
+    return everywhere & frozenset(scopes), limited
 
 
 def combined(found: Collection[Grant]) -> Privileges:

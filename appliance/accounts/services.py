@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -122,9 +123,17 @@ def login(*, username: str, password: str) -> User:
 
 @write_transaction
 def token_create(
-    *, user: User, name: str, lifetime: timedelta | None = None
+    *,
+    user: User,
+    name: str,
+    lifetime: timedelta | None = None,
+    expires_at: datetime | None = None,
+    scopes: Sequence[str] = (),
+    networks: Sequence[str] = (),
 ) -> tuple[ApiToken, str]:
     """Create an API token. Returns the row and the token's text, which is not stored.
+
+    Without lifetime and end it is valid until it is revoked.
 
     The token is invalid from the start if the password of `user` is no longer the stored one.
     """
@@ -134,7 +143,9 @@ def token_create(
         name=name,
         secret_sha256=hash_secret(secret),
         password_sha256=hash_secret(user.password),
-        expires_at=timezone.now() + lifetime if lifetime else None,
+        scopes=list(scopes),
+        networks=list(networks),
+        expires_at=timezone.now() + lifetime if lifetime else expires_at,
     )
     return token, f"{TOKEN_PREFIX}{token.pk.hex}.{secret}"
 

@@ -15,8 +15,10 @@ from rest_framework.response import Response
 
 from appliance.accounts import tokens
 from appliance.accounts.authentication import request_user
-from appliance.accounts.models import ApiToken, User
-from appliance.accounts.permissions import can
+from appliance.accounts.models import ApiToken
+from appliance.accounts.token_limits import SCOPE_NAMES
+from appliance.accounts.token_networks import normalized
+from appliance.accounts.tokens import visible_tokens
 from appliance.api.fields import NameField
 from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_text
 from appliance.api.pagination import CursorPagination
@@ -30,16 +32,49 @@ TOKEN_FILTERS: dict[str, tuple[str, Filter]] = {
     "name": ("name", parse_text),
 }
 MAX_LIFETIME_SECONDS = 366 * 86400
-DEFAULT_LIFETIME_SECONDS = 90 * 86400
+MAX_NETWORKS = 100
+
+
+def token_of(request: Request) -> ApiToken | None:
+    """Return the token that authenticated the request, if one did."""
+    return request.auth if isinstance(request.auth, ApiToken) else None
 
 
 # The secret of a token is never read again.
 class ApiTokenSerializer(RowSerializer[ApiToken]):
     user = serializers.CharField(source="user.username", read_only=True)
+    scopes = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Privileges that the token may use; all of its user if empty.",
+    )
+    networks = serializers.ListField(
+        child=serializers.CharField(),
+        read_only=True,
+        help_text="Networks from which the token is valid; all if empty.",
+    )
+    last_used_at = serializers.DateTimeField(
+        read_only=True,
+        allow_null=True,
+        help_text="Minute of the last use, which is stored about two minutes later.",
+    )
+    last_used_address = serializers.CharField(
+        read_only=True, help_text="Address of the client at the last use; empty before it."
+    )
 
     class Meta:
         model = ApiToken
-        fields: tuple[str, ...] = ("id", "name", "user", "expires_at", "created_at")
+        fields: tuple[str, ...] = (
+            "id",
+            "name",
+            "user",
+            "scopes",
+            "networks",
+            "expires_at",
+            "last_used_at",
+            "last_used_address",
+            "created_at",
+        )
 
 
 class NewApiTokenSerializer(ApiTokenSerializer):
@@ -49,6 +84,19 @@ class NewApiTokenSerializer(ApiTokenSerializer):
 
     class Meta(ApiTokenSerializer.Meta):
         fields = (*ApiTokenSerializer.Meta.fields, "token")
+
+
+class NetworkField(serializers.CharField):
+    """A network such as 10.0.0.0/8 or 2001:db8::/32, or one address."""
+
+    def to_internal_value(self, data: str) -> str:
+        text = str(super().to_internal_value(data))
+        try:
+            return normalized(text)
+        except ValueError as error:
+            raise serializers.ValidationError(
+                f"Not a network such as 10.0.0.0/8 or 2001:db8::/32: {error}"[:200]
+            ) from None
 
 
 class ApiTokenRequestSerializer(RequestSerializer[dict[str, Any]]):
@@ -62,14 +110,28 @@ class ApiTokenRequestSerializer(RequestSerializer[dict[str, Any]]):
         min_value=60,
         max_value=MAX_LIFETIME_SECONDS,
         required=False,
-        help_text="Time until the token ends; 90 days if absent.",
+        help_text="Time until the token ends; if absent, 90 days, or the end of the limited token "
+        "that makes it.",
+    )
+    scopes = serializers.ListField(
+        child=serializers.ChoiceField(SCOPE_NAMES),
+        required=False,
+        max_length=len(SCOPE_NAMES),
+        help_text="Privileges that the token may use, of those that its user has. The name of a "
+        "built-in role stands for its privileges. Empty: all. Absent: those of the limited token "
+        "that makes it.",
+    )
+    networks = serializers.ListField(
+        child=NetworkField(max_length=50),
+        required=False,
+        max_length=MAX_NETWORKS,
+        help_text="Networks from which the token is valid, such as `10.0.0.0/8`, `2001:db8::/32` "
+        "or one address. Empty: all. Absent: those of the limited token that makes it.",
     )
 
 
-def visible_tokens(user: User) -> QuerySet[ApiToken]:
-    """Return the tokens of the user or, with accounts.manage, of all users."""
-    rows = ApiToken.objects.select_related("user")
-    return rows if can(user, "accounts.manage", None) else rows.filter(user=user)
+def tokens_of(request: Request) -> QuerySet[ApiToken]:
+    return visible_tokens(request_user(request), token_of(request))
 
 
 class ApiTokenListView(ApplianceView):
@@ -80,7 +142,7 @@ class ApiTokenListView(ApplianceView):
     )
     def get(self, request: Request) -> Response:
         """List the caller's tokens, with those of logins; for administrators those of all users."""
-        rows = apply_filters(request, visible_tokens(request_user(request)), TOKEN_FILTERS)
+        rows = apply_filters(request, tokens_of(request), TOKEN_FILTERS)
         page = CursorPagination()
         found = page.paginate_queryset(rows, request)
         return page.get_paginated_response([serialize(ApiTokenSerializer, row) for row in found])
@@ -89,17 +151,21 @@ class ApiTokenListView(ApplianceView):
     def post(self, request: Request) -> Response:
         """Create a token for a program: of the caller or, for administrators, a service account.
 
-        It has the roles of its user and ends with the user's password.
+        It has the roles of its user, within its scopes, and ends with the user's password. A
+        limited token, which has scopes or networks, creates tokens within its own limits only.
         """
         form = ApiTokenRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         values = form.validated_data
-        seconds = values.get("lifetime_seconds", DEFAULT_LIFETIME_SECONDS)
+        seconds = values.get("lifetime_seconds")
         row, text = tokens.create_for(
             username=values.get("user", ""),
             name=values["name"],
-            lifetime=timedelta(seconds=seconds),
+            lifetime=timedelta(seconds=seconds) if seconds else None,
+            scopes=values.get("scopes"),
+            networks=values.get("networks"),
             actor=request_user(request),
+            made_with=token_of(request),
         )
         return Response(serialize(ApiTokenSerializer, row) | {"token": text}, status=201)
 
@@ -110,13 +176,12 @@ class ApiTokenView(ApplianceView):
     @extend_schema(responses=ApiTokenSerializer)
     def get(self, request: Request, token_id: UUID) -> Response:
         """Return one token, without its secret."""
-        token = get_object_or_404(visible_tokens(request_user(request)), pk=token_id)
+        token = get_object_or_404(tokens_of(request), pk=token_id)
         return Response(serialize(ApiTokenSerializer, token))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, token_id: UUID) -> Response:
         """Revoke a token. Its requests fail and its sockets close at once."""
-        user = request_user(request)
-        token = get_object_or_404(visible_tokens(user), pk=token_id)
-        tokens.revoke(token_id=token.pk, actor=user)
+        token = get_object_or_404(tokens_of(request), pk=token_id)
+        tokens.revoke(token_id=token.pk, actor=request_user(request), made_with=token_of(request))
         return Response(status=204)

@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
+
+from django.db.models import QuerySet
 
 from appliance.accounts.authorization import denied
 from appliance.accounts.delegation import require_authority_over
 from appliance.accounts.models import ApiToken, User
 from appliance.accounts.named_rows import find_named
-from appliance.accounts.permissions import can
+from appliance.accounts.permissions import can, has_scope
 from appliance.accounts.services import token_create, token_revoke
+from appliance.accounts.token_limits import limits_of
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
 
 
+def visible_tokens(user: User, made_with: ApiToken | None) -> QuerySet[ApiToken]:
+    """Return the tokens of the user or, with accounts.manage, of all users.
+
+    `made_with` authenticated the request. Without the scope account.self it sees itself only.
+    """
+    rows = ApiToken.objects.select_related("user")
+    if can(user, "accounts.manage", None):
+        return rows
+    if has_scope(user, "account.self") or made_with is None:
+        return rows.filter(user=user)
+    return rows.filter(pk=made_with.pk)
+
+
 @write_transaction
 def create_for(
-    *, username: str, name: str, lifetime: timedelta, actor: User
+    *,
+    username: str,
+    name: str,
+    actor: User,
+    made_with: ApiToken | None,
+    lifetime: timedelta | None = None,
+    scopes: Sequence[str] | None = None,
+    networks: Sequence[str] | None = None,
 ) -> tuple[ApiToken, str]:
     """Create a token of the actor, or of a service account. Returns the row and the text.
 
-    Raises ApplianceError NOT_FOUND for an unknown user, DENIED for the account of another
-    person, and for a service account with privileges that the actor lacks.
+    `made_with` authenticated the request. Raises ApplianceError NOT_FOUND for an unknown user,
+    DENIED for the account of another person, for a service account with privileges that the
+    actor lacks, and for more than a limited `made_with` permits.
     """
+    limits = limits_of(scopes=scopes, networks=networks, lifetime=lifetime, made_with=made_with)
     owner = User.objects.get(pk=actor.pk)
     if username and username != actor.username:
         if not can(actor, "accounts.manage", None):
@@ -36,16 +62,21 @@ def create_for(
                 "others are for service accounts.",
             )
         require_authority_over(actor, owner)
-    return token_create(user=owner, name=name, lifetime=lifetime)
+    elif not has_scope(actor, "account.self"):
+        raise denied("account.self")
+    return token_create(user=owner, name=name, **limits._asdict())
 
 
 @write_transaction
-def revoke(*, token_id: UUID, actor: User) -> None:
+def revoke(*, token_id: UUID, actor: User, made_with: ApiToken | None) -> None:
     """Revoke a token of the actor or, with accounts.manage, of another user.
 
-    Raises ApplianceError DENIED if the other user has privileges that the actor lacks.
+    Raises ApplianceError DENIED if the other user has privileges that the actor lacks. Without
+    the scope account.self, other tokens of the actor count as those of another user.
     """
     token = ApiToken.objects.select_related("user").get(pk=token_id)
-    if token.user_id != actor.pk:
+    is_itself = made_with is not None and token.pk == made_with.pk
+    is_own = token.user_id == actor.pk and has_scope(actor, "account.self")
+    if not is_itself and not is_own:
         require_authority_over(actor, token.user)
     token_revoke(token_id=token.pk)

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from appliance.accounts import users
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import User
+from appliance.accounts.token_limits import require_unlimited
 from appliance.api.fields import NameField, StrictBooleanField
 from appliance.api.filters import (
     Filter,
@@ -171,5 +172,8 @@ class UserResetPasswordView(ApplianceView):
     def post(self, request: Request, user_id: UUID) -> Response:
         """Set a one-time password. All tokens of the user end."""
         user = get_object_or_404(User, pk=user_id)
-        password = users.reset_password(user_id=user.pk, actor=request_user(request))
+        actor = request_user(request)
+        if user.pk == actor.pk:
+            require_unlimited(request.auth)
+        password = users.reset_password(user_id=user.pk, actor=actor)
         return Response({"one_time_password": password})

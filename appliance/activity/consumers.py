@@ -26,9 +26,10 @@ from appliance.accounts.authentication import (
     authenticate_tokens,
 )
 from appliance.accounts.models import ApiToken, User
-from appliance.accounts.permissions import privileges_by_user, privileges_of
+from appliance.accounts.permissions import privileges_by_user, privileges_of, within_scopes
 from appliance.activity.feed import Scope, Subscriber, hub, samples_frame
 from appliance.api.client_connection import connection_of
+from appliance.api.errors import ApplianceError
 from appliance.api.parsing import parse_json
 from appliance.db import change_log
 from appliance.db.change_log import Topic
@@ -64,9 +65,12 @@ def authenticate_all(tokens: Iterable[str]) -> dict[str, Scope | None]:
         for text, t in authenticate_tokens(tokens).items()
         if not t.user.must_change_password
     }
-    grants = privileges_by_user({t.user_id for t in valid.values()})
-    scopes = {user_id: shared(Scope(*granted)) for user_id, granted in grants.items()}
-    return {text: scopes[valid[text].user_id] if text in valid else None for text in tokens}
+    granted = privileges_by_user({t.user_id for t in valid.values()})
+    scopes = {
+        text: shared(Scope(*within_scopes(granted[t.user_id], t.scopes)))
+        for text, t in valid.items()
+    }
+    return {text: scopes.get(text) for text in tokens}
 
 
 _shared: WeakValueDictionary[Scope, Scope] = WeakValueDictionary()
@@ -133,8 +137,12 @@ class AuthorizationChecker(set[AuthenticatedConnection]):
                 log.info("feed: client disconnected while its socket was closed", exc_info=True)
 
 
-def identify(token_text: str) -> tuple[User, ApiToken, Scope] | None:
-    token = authenticate_token(token_text)
+def identify(token_text: str, address: str) -> tuple[User, ApiToken, Scope] | None:
+    """Return the user, the token and what they may view, or None if the token is invalid.
+
+    Raises ApplianceError TOKEN_NETWORK if the token is not valid from this address.
+    """
+    token = authenticate_token(token_text, address)
     if token is None or token.user.must_change_password:
         return None
     return token.user, token, scope_of(token.user)
@@ -205,10 +213,8 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         if token := str(message.get("token", "")):
             self.token_text = token
         self.identity_version = token_cache.version()
-        threads = request_pool if recent_tokens.account_of(self.token_text) else anonymous_pool
-        found = await run_in_thread(lambda: identify(self.token_text), threads)
+        found = await self._identify()
         if found is None:
-            await self.close(CLOSE_UNAUTHENTICATED)
             return
         self.user = found[0]
         connection_of(self.scope).authenticate(str(self.user.pk))
@@ -231,6 +237,20 @@ class FeedConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             asyncio.create_task(self._send_samples()),
         )
         authorization_checker.add(self)
+
+    async def _identify(self) -> tuple[User, ApiToken, Scope] | None:
+        """Return the client's user, token and scope, or close the socket and return None."""
+        address = str((self.scope.get("client") or ("",))[0])
+        known = recent_tokens.account_of(self.token_text, address) is not None
+        threads = request_pool if known else anonymous_pool
+        found, reason = None, None
+        try:
+            found = await run_in_thread(lambda: identify(self.token_text, address), threads)
+        except ApplianceError as error:
+            reason = str(error.code)
+        if found is None:
+            await self.close(CLOSE_UNAUTHENTICATED, reason)
+        return found
 
     async def _watch(self, gpus: list[str]) -> None:
         """Replace the set of watched GPUs and send the history of the added ones."""

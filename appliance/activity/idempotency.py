@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.models import ApiToken
 from appliance.activity.models import IdempotencyKey
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.prepared import Select, insert
@@ -39,9 +40,8 @@ def idempotent(
         if isinstance(request.data, dict)
         else request.data
     )
-    digest = hashlib.sha256(
-        json.dumps([request.path, data], sort_keys=True, default=str).encode()
-    ).hexdigest()
+    content = [request.path, data, *scopes_of(request)]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
     @write_transaction
     def run() -> tuple[int, dict[str, Any]]:
@@ -51,6 +51,11 @@ def idempotent(
 
     status, body = run()
     return Response(body, status=status)
+
+
+def scopes_of(request: Request) -> list[str]:
+    """Return the scopes of the caller's token: another token must not get its response."""
+    return request.auth.scopes if isinstance(request.auth, ApiToken) else []
 
 
 def run_once(

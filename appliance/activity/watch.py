@@ -173,7 +173,7 @@ class WatchView(ApplianceView):
         if epoch and not (sequence.isascii() and sequence.isdigit() and len(sequence) < 20):
             raise ApplianceError(Code.INVALID, "since must be the id of an event of this stream.")
         identity_version, token_text = token_cache.version(), token_of(request)
-        found = identify(token_text)
+        found = identify(token_text, request.META.get("REMOTE_ADDR", ""))
         if found is None:
             raise AuthenticationFailed
         response = Response()

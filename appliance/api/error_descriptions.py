@@ -28,6 +28,11 @@ DESCRIPTIONS: dict[Code, Description] = {
         "this object.",
         "Ask an administrator for a role with the privilege that `detail` names.",
     ),
+    Code.TOKEN_NETWORK: Description(
+        "The token is not valid from the address of the client, because it was created for other "
+        "networks. A WebSocket closes with 4401 and this code as its reason.",
+        "Send the request from one of the token's networks, or create a token for yours.",
+    ),
     Code.PASSWORD_CHANGE_REQUIRED: Description(
         "The password is valid once and must be replaced.",
         "Repeat the login with `new_password`; `busbar login` prompts for it.",

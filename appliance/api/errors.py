@@ -9,6 +9,7 @@ class Code(enum.StrEnum):
     INVALID = "invalid"
     UNAUTHENTICATED = "unauthenticated"
     DENIED = "denied"
+    TOKEN_NETWORK = "token_network"
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
     IN_USE = "in_use"
@@ -39,6 +40,7 @@ STATUS: dict[Code, int] = {
     Code.INVALID: 400,
     Code.UNAUTHENTICATED: 401,
     Code.DENIED: 403,
+    Code.TOKEN_NETWORK: 403,
     Code.PASSWORD_CHANGE_REQUIRED: 403,
     Code.NOT_FOUND: 404,
     Code.CONFLICT: 409,

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import count
 from uuid import UUID
 
+from appliance.accounts import token_uses
 from appliance.db import change_log
 from appliance.db.change_log import Change
 from appliance.db.change_messages import to_message
@@ -106,6 +107,13 @@ class HttpServerProcess:
                 if message.HasField("ready"):
                     self._started = True
                     self._ready.set()
+                elif message.HasField("token_uses"):
+                    token_uses.add(
+                        {
+                            UUID(bytes=use.token_id): (use.minute, use.address)
+                            for use in message.token_uses.uses
+                        }
+                    )
                 elif future := self._calls.get(message.latest_metrics_reply.call):
                     future.set_result(dict(message.latest_metrics_reply.metrics))
             self._outbox = None

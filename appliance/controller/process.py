@@ -24,6 +24,7 @@ import uvloop
 from django.conf import settings
 from django.core.management import call_command
 
+from appliance.accounts import token_uses
 from appliance.accounts.services import ensure_defaults, initial_password_file
 from appliance.activity import task_runner
 from appliance.allocations import eviction, lost_access, maintenance, project_usage, scheduler
@@ -238,6 +239,7 @@ async def serve() -> None:
             run_scheduler(),
             run_retention(),
             watch_disk(),
+            token_uses.store_every_minute(),
             send_status(http_server),
             renew_server_certificate(),
             fleet.watch_generations(),
@@ -260,6 +262,7 @@ async def serve() -> None:
     await run_in_thread(http_server.stop, background_pool)
     await run_in_thread(api.stop, background_pool)
     await run_in_thread(fleet.stop, background_pool)
+    await run_in_thread(token_uses.flush, background_pool)
 
 
 async def listening_socket(address: str, port: int) -> socket.socket:

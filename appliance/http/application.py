@@ -25,8 +25,8 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - needs
 from django.urls import path, re_path  # noqa: E402
 from uvicorn.protocols.utils import ClientDisconnected  # noqa: E402
 
-from appliance.accounts import recent_tokens  # noqa: E402
-from appliance.accounts.authentication import authenticate_token  # noqa: E402
+from appliance.accounts import recent_tokens, token_networks  # noqa: E402
+from appliance.accounts.authentication import find_valid_token  # noqa: E402
 from appliance.activity.consumers import FeedConsumer, refuse  # noqa: E402
 from appliance.activity.feed import hub  # noqa: E402
 from appliance.activity.watch import WatchStream  # noqa: E402
@@ -108,12 +108,13 @@ class HttpApplication:
         """Return None if the controller is unavailable."""
         method, path = scope["method"], scope["path"]
         execution = execution_of(method, path, scope.get("query_string", b""))
-        account = await self._account_of(token_text_of(scope), address_of(scope))
+        token_text = token_text_of(scope)
+        account = await self._account_of(token_text, address_of(scope))
         trusted = account is not None
         if account is not None:
             connection_of(scope).authenticate(account)
         elif execution is not Execution.READ and requires_token(method, path):
-            return problem_of(ApplianceError(Code.UNAUTHENTICATED, SIGN_IN, instance=path))
+            return problem_of(refusal_of(token_text, path))
         await read_body(receive, body, MAX_BODY_BYTES if trusted else MAX_ANONYMOUS_BODY_BYTES)
         if execution is Execution.LOGIN:
             return await self._logins.respond(scope, body.read(), self._forward)
@@ -124,11 +125,11 @@ class HttpApplication:
             return await self._forward(scope, body.read())
 
     async def _account_of(self, token_text: str, address: str) -> str | None:
-        """Return the account of a token that was valid lately or is valid, or None."""
-        if token_text and recent_tokens.account_of(token_text) is None:
+        """Return the account of a token that is valid from this address, or was lately, or None."""
+        if token_text and recent_tokens.find(token_text) is None:
             with self._lanes.enter(Lane.ANONYMOUS, address):
-                await run_in_thread(partial(authenticate_token, token_text), anonymous_pool)
-        return recent_tokens.account_of(token_text)
+                await run_in_thread(partial(find_valid_token, token_text), anonymous_pool)
+        return recent_tokens.account_of(token_text, address)
 
     async def _forward(self, scope: Scope, body: bytes) -> Response | None:
         if self.forwarder is not None:
@@ -157,6 +158,13 @@ class HttpApplication:
         read = partial(self._handler.respond, read_scope(scope, wait.path), io.BytesIO())
         current = await run_in_thread(read, read_pool)
         return replace(current, status=response.status) if current.status == 200 else current
+
+
+def refusal_of(token_text: str, path: str) -> ApplianceError:
+    """Return the error for a request without a token, or with one that is not valid here."""
+    if recent_tokens.find(token_text):
+        return ApplianceError(Code.TOKEN_NETWORK, token_networks.REFUSED, instance=path)
+    return ApplianceError(Code.UNAUTHENTICATED, SIGN_IN, instance=path)
 
 
 class TrackedApplication:

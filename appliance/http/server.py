@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("appliance.http")
 
 RETENTION_INTERVAL_SECONDS = 1.0
+TOKEN_USES_INTERVAL_SECONDS = 5.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -144,6 +145,25 @@ async def run_retention() -> None:
             log.exception("http: writing samples failed, retrying in 1 s")
 
 
+def token_uses_message() -> pb.HttpServerMessage | None:
+    """Return the uses of tokens since the last call, or None if there are none."""
+    from appliance.accounts import token_uses
+
+    uses = [
+        pb.TokenUse(token_id=token_id.bytes, minute=minute, address=address)
+        for token_id, (minute, address) in token_uses.take().items()
+    ]
+    return pb.HttpServerMessage(token_uses=pb.TokenUses(uses=uses)) if uses else None
+
+
+async def report_token_uses(controller: ControllerStream) -> None:
+    """Report the last uses of tokens to the controller every few seconds until cancelled."""
+    while True:
+        await asyncio.sleep(TOKEN_USES_INTERVAL_SECONDS)
+        if message := token_uses_message():
+            controller.send(message)
+
+
 async def serve(options: Options) -> None:
     from appliance.activity import watch
     from appliance.activity.feed import hub
@@ -184,6 +204,7 @@ async def serve(options: Options) -> None:
             asyncio.create_task(work)
             for work in (
                 run_retention(),
+                report_token_uses(controller),
                 port.follow_certificate(),
                 probe_loop_lag(),
                 garbage_collection.run_collection_policy(),
@@ -199,6 +220,8 @@ async def serve(options: Options) -> None:
         # Pending requests may still commit changes.
         applying_rest = asyncio.create_task(controller.run())
         await port.stop()
+        if message := token_uses_message():
+            controller.send(message)
         applying_rest.cancel()
         await client.close()
     await asyncio.to_thread(retention.flush)

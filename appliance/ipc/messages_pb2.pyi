@@ -103,16 +103,34 @@ class Stop(_message.Message):
     def __init__(self) -> None: ...
 
 class HttpServerMessage(_message.Message):
-    __slots__ = ("ready", "latest_metrics_reply")
+    __slots__ = ("ready", "latest_metrics_reply", "token_uses")
     READY_FIELD_NUMBER: _ClassVar[int]
     LATEST_METRICS_REPLY_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_USES_FIELD_NUMBER: _ClassVar[int]
     ready: Ready
     latest_metrics_reply: LatestMetricsReply
-    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., latest_metrics_reply: _Optional[_Union[LatestMetricsReply, _Mapping]] = ...) -> None: ...
+    token_uses: TokenUses
+    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., latest_metrics_reply: _Optional[_Union[LatestMetricsReply, _Mapping]] = ..., token_uses: _Optional[_Union[TokenUses, _Mapping]] = ...) -> None: ...
 
 class Ready(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class TokenUses(_message.Message):
+    __slots__ = ("uses",)
+    USES_FIELD_NUMBER: _ClassVar[int]
+    uses: _containers.RepeatedCompositeFieldContainer[TokenUse]
+    def __init__(self, uses: _Optional[_Iterable[_Union[TokenUse, _Mapping]]] = ...) -> None: ...
+
+class TokenUse(_message.Message):
+    __slots__ = ("token_id", "minute", "address")
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    MINUTE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    token_id: bytes
+    minute: int
+    address: str
+    def __init__(self, token_id: _Optional[bytes] = ..., minute: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class LatestMetricsReply(_message.Message):
     __slots__ = ("call", "metrics")

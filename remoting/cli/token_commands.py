@@ -11,7 +11,8 @@ from remoting.cli.amounts import parse_whole_seconds
 from remoting.cli.output import Output, client, show, show_one
 
 token_app = typer.Typer(no_args_is_help=True, help="Manage API tokens of programs.")
-COLUMNS = ["name", "user", "expires_at", "created_at", "id"]
+COLUMNS = ["name", "user", "scopes", "networks", "expires_at", "last_used_at", "id"]
+FIELDS = [*COLUMNS[:-1], "last_used_address", "created_at", "id"]
 
 
 @token_app.command("list")
@@ -20,6 +21,12 @@ def token_list(
 ) -> None:
     """List your tokens, also those of logins; for administrators those of all users."""
     show(client().items("tokens", **({"user": user} if user else {})), COLUMNS, output)
+
+
+@token_app.command("show")
+def token_show(token_id: str, output: Output = "table") -> None:
+    """Show a token without its secret: scopes, networks, end and last use."""
+    show_one(client().request("GET", f"tokens/{token_id}"), FIELDS, output)
 
 
 @token_app.command("create")
@@ -34,16 +41,31 @@ def token_create(
             help="Time until the token ends, for example 30d. Default: 90d.",
         ),
     ] = None,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Privilege that the token may use, or a built-in role for all of its privileges. "
+            "Repeat for several. Default: all privileges of its user.",
+        ),
+    ] = None,
+    network: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CIDR",
+            help="Network from which the token is valid, for example 10.0.0.0/8 or 2001:db8::/32. "
+            "Repeat for several. Default: all.",
+        ),
+    ] = None,
     output: Output = "table",
 ) -> None:
     """Create a token and print it. It is shown only once."""
-    body = {"name": name} | ({"user": user} if user else {})
-    seconds = {"lifetime_seconds": lifetime} if lifetime is not None else {}
-    response = client().request("POST", "tokens", {**body, **seconds})
+    wanted = {"user": user, "lifetime_seconds": lifetime, "scopes": scope, "networks": network}
+    body = {"name": name} | {key: value for key, value in wanted.items() if value}
+    response = client().request("POST", "tokens", body)
     if output == "table":
         typer.echo(response["token"])
     else:
-        show_one(response, COLUMNS, output)
+        show_one(response, FIELDS, output)
 
 
 @token_app.command("revoke")

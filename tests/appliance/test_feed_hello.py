@@ -20,7 +20,7 @@ def open_consumer(
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    monkeypatch.setattr(consumers, "identify", lambda token: None)
+    monkeypatch.setattr(consumers, "identify", lambda token, address: None)
     consumer = consumers.FeedConsumer()
     consumer.scope = {"headers": []}
     consumer.base_send = send

@@ -103,7 +103,7 @@ def test_large_body_needs_a_valid_token(cast: Cast) -> None:
     assert post(controller, ENROL, content=content)[0] == 413
     valid = (b"authorization", f"Bearer {token}".encode())
     assert post(controller, ALLOCATIONS, valid, content=content)[0] == 200
-    assert recent_tokens.account_of(token)
+    assert recent_tokens.find(token)
     token_id = token.removeprefix("bb_").partition(".")[0]
     invalid = (b"authorization", f"Bearer bb_{token_id}.invalid".encode())
     assert post(controller, ALLOCATIONS, invalid, content=content)[0] == 401

@@ -55,6 +55,13 @@ def test_service_account_of_a_department_runs_programs_in_its_projects_only(
     busbar(ci, *run, "physics", "--", "true")
     busbar(ci, *run, "arts", "--", "true", expected=5)
     busbar(ci, "user", "list", expected=5)
+    limited = "token create watcher --scope viewer --network 127.0.0.0/8 --lifetime 1h"
+    made = json.loads(busbar(ci, *limited.split(), "-o", "json").stdout)
+    watcher = ci | {"BUSBAR_TOKEN": made["token"]}
+    busbar(watcher, *run, "physics", "--", "true", expected=5)
+    wider = busbar(watcher, "token", "create", "wider", "--scope", "user", expected=5)
+    assert "scopes: a limited token" in wider.stderr
+    assert "127.0.0.0/8" in busbar(watcher, "token", "show", made["id"]).stdout
     busbar(admin, "project", "delete", "physics", expected=2)  # no terminal to confirm
     login = ("login", pool.stack.url, "--ca-sha256", pool.stack.ca_fingerprint(), "--token-stdin")
     own = {"BUSBAR_CONTEXT": str(tmp_path / "context.json")}
