@@ -163,6 +163,12 @@ class ApiToken(models.Model):
     """Networks, such as 10.0.0.0/8, from which the token is valid; all if empty."""
     expires_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
+    is_sign_in = models.BooleanField(default=False)
+    """A sign-in with the password, or a command on the appliance's machine, has made it."""
+    made_with = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.CASCADE, related_name="made_tokens"
+    )
+    """The token that has made it and ends it; null if that one was of a sign-in."""
     last_used_at = models.DateTimeField(null=True, blank=True)
     """Minute of the last use, see accounts/token_uses.py."""
     last_used_address = models.CharField(max_length=45, blank=True, default="")

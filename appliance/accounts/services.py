@@ -130,6 +130,8 @@ def token_create(
     expires_at: datetime | None = None,
     scopes: Sequence[str] = (),
     networks: Sequence[str] = (),
+    is_sign_in: bool = False,
+    made_with: ApiToken | None = None,
 ) -> tuple[ApiToken, str]:
     """Create an API token. Returns the row and the token's text, which is not stored.
 
@@ -145,6 +147,8 @@ def token_create(
         password_sha256=hash_secret(user.password),
         scopes=list(scopes),
         networks=list(networks),
+        is_sign_in=is_sign_in,
+        made_with=made_with,
         expires_at=timezone.now() + lifetime if lifetime else expires_at,
     )
     return token, f"{TOKEN_PREFIX}{token.pk.hex}.{secret}"

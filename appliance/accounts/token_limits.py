@@ -38,10 +38,11 @@ def limits_of(
 ) -> TokenLimits:
     """Return the limits of a new token. None stands for those of the token that makes it.
 
-    Raises ApplianceError DENIED if they exceed those of a limited token that makes it.
+    Raises ApplianceError DENIED if they exceed those of the token that makes it, unless that is
+    the token of a sign-in.
     """
     end = timezone.now() + (lifetime or DEFAULT_LIFETIME)
-    if made_with is None or not made_with.is_limited:
+    if made_with is None or made_with.is_sign_in:
         return TokenLimits(expand_scopes(scopes or ()), list(networks or ()), end)
     latest = made_with.expires_at or end
     wanted = TokenLimits(
@@ -69,7 +70,7 @@ def require_within(wanted: TokenLimits, made_with: ApiToken, latest: datetime) -
 def exceeded(field: str, value: str) -> ApplianceError:
     return ApplianceError(
         Code.DENIED,
-        f"{field}: a limited token creates no token that permits more than itself ({value}). "
+        f"{field}: a token creates no token that permits more than itself ({value}). "
         "Create the token after a sign-in with the password.",
     )
 

@@ -110,15 +110,15 @@ class ApiTokenRequestSerializer(RequestSerializer[dict[str, Any]]):
         min_value=60,
         max_value=MAX_LIFETIME_SECONDS,
         required=False,
-        help_text="Time until the token ends; if absent, 90 days, or the end of the limited token "
-        "that makes it.",
+        help_text="Time until the token ends; if absent, 90 days, or the end of the token of the "
+        "program that makes it.",
     )
     scopes = serializers.ListField(
         child=serializers.ChoiceField(SCOPE_NAMES),
         required=False,
         max_length=len(SCOPE_NAMES),
         help_text="Privileges that the token may use, of those that its user has. The name of a "
-        "built-in role stands for its privileges. Empty: all. Absent: those of the limited token "
+        "built-in role stands for its privileges. Empty: all. Absent: those of the program's token "
         "that makes it.",
     )
     networks = serializers.ListField(
@@ -126,7 +126,7 @@ class ApiTokenRequestSerializer(RequestSerializer[dict[str, Any]]):
         required=False,
         max_length=MAX_NETWORKS,
         help_text="Networks from which the token is valid, such as `10.0.0.0/8`, `2001:db8::/32` "
-        "or one address. Empty: all. Absent: those of the limited token that makes it.",
+        "or one address. Empty: all. Absent: those of the program's token that makes it.",
     )
 
 
@@ -135,6 +135,7 @@ def tokens_of(request: Request) -> QuerySet[ApiToken]:
 
 
 class ApiTokenListView(ApplianceView):
+    dry_run_supported: ClassVar[bool] = False  # atomic bulk requests store their answers
     privileges: ClassVar[dict[str, str]] = {"GET": "account.self", "POST": "account.self"}
 
     @extend_schema(
@@ -151,8 +152,8 @@ class ApiTokenListView(ApplianceView):
     def post(self, request: Request) -> Response:
         """Create a token for a program: of the caller or, for administrators, a service account.
 
-        It has the roles of its user, within its scopes, and ends with the user's password. A
-        limited token, which has scopes or networks, creates tokens within its own limits only.
+        It has the roles of its user, within its scopes, and ends with the user's password. The
+        token of a program creates tokens within its own limits only, which end with it.
         """
         form = ApiTokenRequestSerializer(data=request.data)
         form.is_valid(raise_exception=True)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from appliance.accounts.authorization import denied
 from appliance.accounts.delegation import require_authority_over
@@ -17,6 +18,9 @@ from appliance.accounts.services import token_create, token_revoke
 from appliance.accounts.token_limits import limits_of
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
+
+MAX_TOKENS = 100
+"""Of a user, without those of sign-ins."""
 
 
 def visible_tokens(user: User, made_with: ApiToken | None) -> QuerySet[ApiToken]:
@@ -47,8 +51,13 @@ def create_for(
 
     `made_with` authenticated the request. Raises ApplianceError NOT_FOUND for an unknown user,
     DENIED for the account of another person, for a service account with privileges that the
-    actor lacks, and for more than a limited `made_with` permits.
+    actor lacks, and for more than `made_with` permits, CONFLICT for one token too many. A token
+    that a program has made ends with the program's token.
     """
+    if actor.must_change_password:
+        raise ApplianceError(
+            Code.PASSWORD_CHANGE_REQUIRED, "Change the one-time password first with `busbar login`."
+        )
     limits = limits_of(scopes=scopes, networks=networks, lifetime=lifetime, made_with=made_with)
     owner = User.objects.get(pk=actor.pk)
     if username and username != actor.username:
@@ -64,7 +73,20 @@ def create_for(
         require_authority_over(actor, owner)
     elif not has_scope(actor, "account.self"):
         raise denied("account.self")
-    return token_create(user=owner, name=name, **limits._asdict())
+    require_few_tokens(owner)
+    parent = made_with if made_with is not None and not made_with.is_sign_in else None
+    return token_create(user=owner, name=name, made_with=parent, **limits._asdict())
+
+
+def require_few_tokens(owner: User) -> None:
+    """Raise ApplianceError CONFLICT if the user has MAX_TOKENS that sign-ins have not made."""
+    ApiToken.objects.filter(user=owner, expires_at__lt=timezone.now()).delete()
+    if ApiToken.objects.filter(user=owner, is_sign_in=False).count() >= MAX_TOKENS:
+        raise ApplianceError(
+            Code.CONFLICT,
+            f"{owner.username} has {MAX_TOKENS} tokens. Revoke those that are not in use: "
+            "`busbar token list` shows the last use.",
+        )
 
 
 @write_transaction

@@ -92,7 +92,9 @@ class LoginView(ApplianceView):
     def post(self, request: Request) -> Response:
         """Create an API token for a username and password. The token expires after 30 days."""
         user = log_in(request)
-        _, text = services.token_create(user=user, name="login", lifetime=TOKEN_LIFETIME)
+        _, text = services.token_create(
+            user=user, name="login", lifetime=TOKEN_LIFETIME, is_sign_in=True
+        )
         return Response({"token": text, "must_change_password": user.must_change_password})
 
 
@@ -113,7 +115,9 @@ class BrowserLoginView(ApplianceView):
         user = log_in(request)
         response = Response(MeSerializer(user).data)
         if not user.must_change_password:
-            _, text = services.token_create(user=user, name="console", lifetime=CONSOLE_LIFETIME)
+            _, text = services.token_create(
+                user=user, name="console", lifetime=CONSOLE_LIFETIME, is_sign_in=True
+            )
             response.set_cookie(
                 CONSOLE_COOKIE,
                 text,

@@ -28,4 +28,6 @@ class Command(BaseCommand):
             user.save(update_fields=["password"])
         RoleBinding.objects.get_or_create(user=user, project=None, role=role)
         lifetime = timedelta(hours=options["hours"])
-        self.stdout.write(token_create(user=user, name="local", lifetime=lifetime)[1])
+        self.stdout.write(
+            token_create(user=user, name="local", lifetime=lifetime, is_sign_in=True)[1]
+        )
