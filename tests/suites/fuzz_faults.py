@@ -40,14 +40,10 @@ class Fault:
 
 FAULTS = {
     "ptx": {
-        "unchecked list of operands": Fault(
-            "softgpu/ptx/ir.h",
-            "  T& operator[](size_t i) { return this->at(i); }\n"
-            "  const T& operator[](size_t i) const { return this->at(i); }\n",
-            sources=tuple(
-                f"softgpu/emit/{name}.cc"
-                for name in ("arithmetic", "compare", "convert", "matrix", "memory")
-            ),
+        "text behind the last quote": Fault(
+            "softgpu/ptx/lexer.cc",
+            """while (at < text.size() && text[at] != '"') {""",
+            """while (text[at] != '"') {""",
         ),
     },
     "records": {
