@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "softgpu/api/require.h"
+#include "softgpu/device/copy_measure.h"
 #include "softgpu/driver/capture.h"
 #include "softgpu/driver/context_lifetime.h"
 #include "softgpu/driver/graph_node.h"
@@ -27,7 +28,8 @@ static CUresult copy(Context* c, CUstream h, void* to, const void* from, size_t 
   NodeParams params = linear_copy(to, from, n);
   uint64_t at = enqueue(
       s,
-      [=] {
+      [=, engine = c->device->engine] {
+        CopyMeasure measure(engine, n);
         std::memmove(to, from, n);
         return CUDA_SUCCESS;
       },
@@ -47,7 +49,8 @@ static CUresult copy_in(Context* c, CUstream h, CUdeviceptr to, const void* from
   if (wait || pinned || is_captured(s)) return copy(c, h, (void*)to, from, n, wait);
   auto snapshot =
       std::make_shared<std::vector<uint8_t>>((const uint8_t*)from, (const uint8_t*)from + n);
-  enqueue(s, [=] {
+  enqueue(s, [=, engine = c->device->engine] {
+    CopyMeasure measure(engine, n);
     std::memcpy((void*)to, snapshot->data(), n);
     return CUDA_SUCCESS;
   });

@@ -3,6 +3,7 @@
 
 #include "checked_size.h"
 #include "softgpu/api/require.h"
+#include "softgpu/device/copy_measure.h"
 #include "softgpu/driver/fill.h"
 #include "softgpu/driver/graph_node.h"
 #include "softgpu/driver/memory.h"
@@ -28,7 +29,8 @@ static CUresult fill(CUdeviceptr p, T value, size_t n, CUstream h) {
   params.fill = {p, 0, (unsigned)value, sizeof(T), n, 1};
   uint64_t at = enqueue(
       s,
-      [=] {
+      [=, engine = c->device->engine] {
+        CopyMeasure measure(engine, bytes.value());
         std::fill_n((T*)p, n, value);
         return CUDA_SUCCESS;
       },
@@ -65,7 +67,7 @@ static CUresult fill_rows(CUdeviceptr p, size_t pitch, T value, size_t width, si
   params.fill = {p, pitch, (unsigned)value, sizeof(T), width, height};
   if (!(CheckedSize(width) * sizeof(T)).within(pitch)) return CUDA_ERROR_INVALID_VALUE;
   std::function<CUresult()> run;
-  if (CUresult r = fill_runner(params.fill, run)) return r;
+  if (CUresult r = fill_runner(c->device->engine, params.fill, run)) return r;
   enqueue(s, std::move(run), {}, &params);
   return CUDA_SUCCESS;
 }

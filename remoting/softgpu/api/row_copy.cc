@@ -13,7 +13,7 @@ static CUresult copy(const CUDA_MEMCPY3D& p, CUstream h, bool wait) {
   params.type = CU_GRAPH_NODE_TYPE_MEMCPY;
   params.copy = p;
   std::function<CUresult()> run;
-  if (CUresult r = copy_runner(p, run)) return r;
+  if (CUresult r = copy_runner(c->device->engine, p, run)) return r;
   uint64_t at = enqueue(s, std::move(run), {}, &params);
   // Pageable memory may change or be freed after the call.
   bool pageable = p.srcMemoryType == CU_MEMORYTYPE_HOST || p.dstMemoryType == CU_MEMORYTYPE_HOST;

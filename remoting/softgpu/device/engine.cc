@@ -27,7 +27,8 @@ std::vector<ProcessUse> Engine::processes() {
   auto add = [&](ino_t file, const UsePage& page) {
     const DeviceUse& use = page.devices[index_];
     list.push_back({file, page.pid, std::min(use.memory_bytes.load(), config_.memory_bytes),
-                    use.busy_nanoseconds, use.turns});
+                    use.busy_nanoseconds, use.turns, use.executed_blocks, use.executed_nanoseconds,
+                    use.copied_bytes, use.copy_nanoseconds});
   };
   if (own_.page) add(own_.file, *own_.page);
   for (auto& p : pages_.peers()) add(p.file, *p.page);
@@ -59,6 +60,16 @@ void Engine::refund(uint64_t bytes) {
   uint64_t before = use_.memory_bytes.load();
   while (!use_.memory_bytes.compare_exchange_weak(before, before - std::min(before, bytes))) {
   }
+}
+
+void Engine::count_blocks(uint64_t blocks, uint64_t nanoseconds) {
+  use_.executed_blocks.fetch_add(blocks, std::memory_order_relaxed);
+  use_.executed_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+}
+
+void Engine::count_copy(uint64_t bytes, uint64_t nanoseconds) {
+  use_.copied_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  use_.copy_nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
 }
 
 }  // namespace softgpu

@@ -21,6 +21,7 @@ struct ProcessUse {
   ino_t file;  // identifies the process
   pid_t pid;   // of its PID namespace
   uint64_t memory_bytes, busy_nanoseconds, turns;
+  uint64_t executed_blocks, executed_nanoseconds, copied_bytes, copy_nanoseconds;
 };
 
 class Engine {
@@ -41,6 +42,10 @@ class Engine {
   void acquire() { turns_.acquire(); }  // blocks until the turn of this process
   void release(uint64_t busy_nanoseconds) { turns_.release(busy_nanoseconds); }
   bool contended() const { return turns_.contended(); }
+
+  // Count completed work. The time is of softgpu::thread_time(). Any thread.
+  void count_blocks(uint64_t blocks, uint64_t nanoseconds);
+  void count_copy(uint64_t bytes, uint64_t nanoseconds);
 
  private:
   Engine(int index, const DeviceConfig& config, const OwnPage& own);

@@ -186,12 +186,14 @@ void GridRunner::work(Worker& w, Job& job) {
   std::memcpy((void*)(w.scratch + kParamsAt), l.params.data(), l.params.size());
   Cta c = make_block(l, w.scratch + kSharedAt, w.scratch + kLocalAt, w.frames.data(), w.index);
   c.params = (const uint8_t*)(w.scratch + kParamsAt);
+  uint64_t begin = thread_time(), blocks = 0;
   Fault fault = run_guarded([&] {
     while (!job.pause.load(std::memory_order_relaxed)) {
       uint64_t i = job.next.fetch_add(1);
       if (i >= job.total) break;
       set_index(c, l, i);
       k.run(&c);
+      ++blocks;
       uint64_t end = job.slice_end.load(std::memory_order_relaxed), at = now();
       if (at > end) {
         if (engine_->contended())
@@ -201,6 +203,7 @@ void GridRunner::work(Worker& w, Job& job) {
       }
     }
   });
+  engine_->count_blocks(blocks, thread_time() - begin);
   if (!fault.kind) return;
   job.next = job.total;
   std::lock_guard guard(job.fault_mutex);
@@ -234,8 +237,9 @@ Fault GridRunner::run_cooperative(const Launch& l) {
     set_index(c, l, i);
   }
   engine_->acquire();
-  uint64_t begin = now();
+  uint64_t begin = now(), executed = thread_time();
   Fault out = run_guarded([&] { run_slices(k, blocks, begin); });
+  engine_->count_blocks(out.kind ? 0 : total, thread_time() - executed);
   engine_->release(now() - begin);
   unmap_private(at, bytes.value());
   return out;

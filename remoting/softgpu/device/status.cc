@@ -19,9 +19,13 @@ int main() {
     const char* comma = "";
     for (auto& p : e->processes()) {
       std::printf(
-          "%s{\"pid\": %d, \"memory_bytes\": %llu, \"busy_nanoseconds\": %llu, \"turns\": %llu}",
-          comma, p.pid, (unsigned long long)p.memory_bytes, (unsigned long long)p.busy_nanoseconds,
-          (unsigned long long)p.turns);
+          "%s{\"pid\": %d, \"file\": %llu, \"memory_bytes\": %llu, \"busy_nanoseconds\": %llu, "
+          "\"turns\": %llu, \"executed_blocks\": %llu, \"executed_nanoseconds\": %llu, "
+          "\"copied_bytes\": %llu, \"copy_nanoseconds\": %llu}",
+          comma, p.pid, (unsigned long long)p.file, (unsigned long long)p.memory_bytes,
+          (unsigned long long)p.busy_nanoseconds, (unsigned long long)p.turns,
+          (unsigned long long)p.executed_blocks, (unsigned long long)p.executed_nanoseconds,
+          (unsigned long long)p.copied_bytes, (unsigned long long)p.copy_nanoseconds);
       comma = ", ";
     }
     std::printf("]}\n");

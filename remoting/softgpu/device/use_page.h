@@ -21,6 +21,10 @@ struct alignas(64) DeviceUse {
   std::atomic<uint64_t> busy_nanoseconds;  // in turns that have ended
   std::atomic<uint64_t> turns;
   std::atomic<uint32_t> ended_turns;  // futex word
+  // What the engines have completed, for tests, benchmarks and the launcher. The times are of the
+  // processor and do not count threads that were descheduled.
+  std::atomic<uint64_t> executed_blocks, executed_nanoseconds;
+  std::atomic<uint64_t> copied_bytes, copy_nanoseconds;
 };
 
 struct UsePage {
@@ -28,7 +32,7 @@ struct UsePage {
   DeviceUse devices[kMaxDevices];
 };
 static_assert(sizeof(UsePage) <= kUsePageBytes);
-constexpr char kUsePrefix[] = "use1-";  // of file names; another layout gets another number
+constexpr char kUsePrefix[] = "use2-";  // of file names; another layout gets another number
 
 // A file for the page of a process. All users may read it, because the processes of sessions have
 // users of their own. A process that has the file mapped, and so locked, is alive.

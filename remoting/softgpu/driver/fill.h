@@ -4,9 +4,12 @@
 
 #include <functional>
 
+#include "softgpu/device/engine.h"
+
 namespace softgpu {
 
-// Check a fill and make the function that executes it.
-CUresult fill_runner(const CUDA_MEMSET_NODE_PARAMS& fill, std::function<CUresult()>& run);
+// Check a fill and make the function that executes it. `engine` counts it.
+CUresult fill_runner(Engine* engine, const CUDA_MEMSET_NODE_PARAMS& fill,
+                     std::function<CUresult()>& run);
 
 }  // namespace softgpu

@@ -2,6 +2,8 @@
 
 #include "softgpu/driver/batch_mem_op.h"
 #include "softgpu/driver/conditional.h"
+#include "softgpu/driver/context.h"
+#include "softgpu/driver/driver.h"
 #include "softgpu/driver/event.h"
 #include "softgpu/driver/fill.h"
 #include "softgpu/driver/graph.h"
@@ -17,8 +19,8 @@ namespace softgpu {
 CUresult node_runner(Context* c, NodeParams& p, std::function<CUresult()>& run) {
   switch (p.type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: return kernel_runner(c, p, false, true, run);
-    case CU_GRAPH_NODE_TYPE_MEMCPY: return copy_runner(p.copy, run);
-    case CU_GRAPH_NODE_TYPE_MEMSET: return fill_runner(p.fill, run);
+    case CU_GRAPH_NODE_TYPE_MEMCPY: return copy_runner(c->device->engine, p.copy, run);
+    case CU_GRAPH_NODE_TYPE_MEMSET: return fill_runner(c->device->engine, p.fill, run);
     case CU_GRAPH_NODE_TYPE_HOST:
       if (!p.host.fn) return CUDA_ERROR_INVALID_VALUE;
       run = [h = p.host] {

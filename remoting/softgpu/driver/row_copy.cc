@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "checked_size.h"
+#include "softgpu/device/copy_measure.h"
 #include "softgpu/driver/array.h"
 #include "softgpu/driver/memory.h"
 
@@ -57,7 +58,7 @@ CUresult rows_of(const Side& side, const CUDA_MEMCPY3D& c, Rows& out) {
 }
 }  // namespace
 
-CUresult copy_runner(const CUDA_MEMCPY3D& c, std::function<CUresult()>& run) {
+CUresult copy_runner(Engine* engine, const CUDA_MEMCPY3D& c, std::function<CUresult()>& run) {
   if (!c.WidthInBytes || !c.Height || !c.Depth) {
     run = [] {
       return CUDA_SUCCESS;
@@ -71,7 +72,8 @@ CUresult copy_runner(const CUDA_MEMCPY3D& c, std::function<CUresult()>& run) {
               c.dstZ,          c.dstPitch,          c.dstHeight};
   if (CUresult r = rows_of(source, c, from)) return r;
   if (CUresult r = rows_of(target, c, to)) return r;
-  run = [from, to, width = c.WidthInBytes, height = c.Height, depth = c.Depth] {
+  run = [engine, from, to, width = c.WidthInBytes, height = c.Height, depth = c.Depth] {
+    CopyMeasure measure(engine, (CheckedSize(width) * height * depth).value());
     for (size_t z = 0; z < depth; ++z)
       for (size_t y = 0; y < height; ++y)
         std::memmove((void*)to.row(y, z), (const void*)from.row(y, z), width);

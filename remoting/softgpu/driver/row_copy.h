@@ -4,9 +4,11 @@
 
 #include <functional>
 
+#include "softgpu/device/engine.h"
+
 namespace softgpu {
 
-// Check a copy and make the function that executes it.
-CUresult copy_runner(const CUDA_MEMCPY3D& copy, std::function<CUresult()>& run);
+// Check a copy and make the function that executes it. `engine` counts it.
+CUresult copy_runner(Engine* engine, const CUDA_MEMCPY3D& copy, std::function<CUresult()>& run);
 
 }  // namespace softgpu
