@@ -34,6 +34,7 @@ def to_grants(
                     for gpu in (uuid.UUID(bytes=p.gpu_uuid),)
                 ),
                 required_isolation=frozenset(g.required_isolation),
+                compute_mode=g.compute_mode or "shared",
             )
             for g in state.grants
         ),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodes import launcher_layouts as layouts
-from nodes.launcher_layouts import Isolation, Kind, SessionState
+from nodes.launcher_layouts import ComputeMode, Isolation, Kind, SessionState
 
 TIMEOUT_SECONDS = 10.0
 MAX_REASON_BYTES = 103
@@ -26,6 +26,8 @@ ISOLATION_MEASURES = {
 }
 
 
+COMPUTE_MODES = {mode.name.lower(): mode for mode in ComputeMode}
+
 UNKNOWN_MEASURE = 1 << 31
 """A bit that no session server has, for measures that this version does not know."""
 
@@ -35,6 +37,11 @@ def bits_of(measures: Collection[str]) -> int:
     for name in measures:
         bits |= int(ISOLATION_MEASURES.get(name, UNKNOWN_MEASURE))
     return bits
+
+
+def mode_of(name: str) -> int:
+    """Return the mode of the launcher. One that this version does not know counts as shared."""
+    return int(COMPUTE_MODES.get(name, ComputeMode.SHARED))
 
 
 class LauncherError(Exception):
@@ -66,6 +73,8 @@ class Grant:
     partitions: tuple[Partition, ...]
     required_isolation: frozenset[str] = frozenset()
     """Layers without which the launcher refuses sessions."""
+    compute_mode: str = "shared"
+    """How the percentages of the partitions count: a name of COMPUTE_MODES."""
 
     def layout(self) -> layouts.Allocation:
         unused = (0,) * (layouts.MAX_DEVICES - len(self.partitions))
@@ -76,6 +85,8 @@ class Grant:
             fence_counter=self.fence_counter,
             partitions=len(self.partitions),
             required_isolation=bits_of(self.required_isolation),
+            compute_mode=mode_of(self.compute_mode),
+            reserved=0,
             partition=tuple(p.layout() for p in self.partitions),
             context_bytes=(*(p.context_bytes for p in self.partitions), *unused),
         )

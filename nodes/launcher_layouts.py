@@ -51,6 +51,13 @@ class Isolation(IntFlag):
     LANDLOCK = 256
 
 
+class ComputeMode(IntEnum):
+    SHARED = 0
+    CAPPED = 1
+    EXCLUSIVE = 2
+    GUARANTEED = 3
+
+
 _HEADER = Struct("<II")
 
 
@@ -99,7 +106,7 @@ class Partition:
         return cls(*values)
 
 
-_ALLOCATION = Struct(f"<16s16sQQII{Partition.SIZE * 16}s16Q")
+_ALLOCATION = Struct(f"<16s16sQQIIII{Partition.SIZE * 16}s16Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,8 @@ class Allocation:
     fence_counter: int
     partitions: int
     required_isolation: int
+    compute_mode: int
+    reserved: int
     partition: tuple[Partition, ...]
     context_bytes: tuple[int, ...]
 
@@ -123,6 +132,8 @@ class Allocation:
             self.fence_counter,
             self.partitions,
             self.required_isolation,
+            self.compute_mode,
+            self.reserved,
             b"".join(e.pack() for e in self.partition).ljust(16 * Partition.SIZE, b"\0"),
             *self.context_bytes,
         )

@@ -19,6 +19,7 @@ COLUMNS = (
     "allocation__project_id",
     "allocation__fence_epoch",
     "allocation__fence_counter",
+    "allocation__compute_mode",
     "gpu__uuid",
     "memory_bytes",
     "compute_percent",
@@ -56,6 +57,7 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
         tenant_id,
         epoch,
         counter,
+        compute_mode,
         gpu_uuid,
         memory_bytes,
         compute_percent,
@@ -70,6 +72,7 @@ def build_desired_state(node_id: UUID) -> fleet_pb2.DesiredState:
                 tenant_id=tenant_id.bytes,
                 fence_epoch=epoch,
                 fence_counter=counter,
+                compute_mode=compute_mode,
                 required_isolation=sorted(LAYERS[IsolationLevel(required_isolation or "any")]),
             )
         grant.partitions.append(

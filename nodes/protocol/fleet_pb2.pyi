@@ -185,20 +185,22 @@ class TicketKey(_message.Message):
     def __init__(self, id: _Optional[bytes] = ..., public_key: _Optional[bytes] = ..., node_secret: _Optional[bytes] = ...) -> None: ...
 
 class Grant(_message.Message):
-    __slots__ = ("allocation_id", "tenant_id", "fence_epoch", "fence_counter", "partitions", "required_isolation")
+    __slots__ = ("allocation_id", "tenant_id", "fence_epoch", "fence_counter", "partitions", "required_isolation", "compute_mode")
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     FENCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     FENCE_COUNTER_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REQUIRED_ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_MODE_FIELD_NUMBER: _ClassVar[int]
     allocation_id: bytes
     tenant_id: bytes
     fence_epoch: int
     fence_counter: int
     partitions: _containers.RepeatedCompositeFieldContainer[Partition]
     required_isolation: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, allocation_id: _Optional[bytes] = ..., tenant_id: _Optional[bytes] = ..., fence_epoch: _Optional[int] = ..., fence_counter: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., required_isolation: _Optional[_Iterable[str]] = ...) -> None: ...
+    compute_mode: str
+    def __init__(self, allocation_id: _Optional[bytes] = ..., tenant_id: _Optional[bytes] = ..., fence_epoch: _Optional[int] = ..., fence_counter: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., required_isolation: _Optional[_Iterable[str]] = ..., compute_mode: _Optional[str] = ...) -> None: ...
 
 class Partition(_message.Message):
     __slots__ = ("gpu_uuid", "memory_bytes", "compute_percent")

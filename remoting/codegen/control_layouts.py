@@ -63,7 +63,7 @@ OUTPUTS = (
             "SessionRecord",
             "SessionList",
         ),
-        ("Kind", "SessionState", "Isolation"),
+        ("Kind", "SessionState", "Isolation", "ComputeMode"),
         ("MaxAllocations", "MaxKeys", "MaxMessageBytes", "MaxDevices"),
     ),
     Output(

@@ -49,11 +49,13 @@ struct Partition {
   uint64_t memory_bytes;
   uint32_t compute_percent, reserved;
 };
+enum class ComputeMode : uint32_t { shared = 0, capped = 1, exclusive = 2, guaranteed = 3 };
 struct Allocation {
   uint8_t id[16], tenant[16];
   uint64_t fence_epoch, fence_counter;  // sessions with an older ticket end
   uint32_t partitions;
-  uint32_t required_isolation;  // bits of Isolation that a session needs
+  uint32_t required_isolation;      // bits of Isolation that a session needs
+  uint32_t compute_mode, reserved;  // ComputeMode: how the percentages of the partitions count
   Partition partition[wire::kMaxDevices];
   // Memory that a context of a session server takes on the GPU of each partition.
   uint64_t context_bytes[wire::kMaxDevices];
@@ -110,7 +112,8 @@ struct SessionStart {
   uint8_t id[16];
   uint8_t key[32];  // of the session's TLS, exported from the first handshake
   uint32_t partitions, client_pid;
-  uint32_t meeting, reserved;  // 1: a message with a connection to the client's socket follows
+  uint32_t meeting;       // 1: a message with a connection to the client's socket follows
+  uint32_t compute_mode;  // ComputeMode
   uint64_t free_addresses[wire::kArenaSlots];
   Partition partition[wire::kMaxDevices];
   char image_folder[kMaxPathBytes], driver[kMaxPathBytes], socket_folder[kMaxPathBytes];
@@ -130,7 +133,7 @@ struct EndReason {
   char text[104];
 };
 
-static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 696 && sizeof(Grants) == 328 &&
+static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 704 && sizeof(Grants) == 328 &&
               sizeof(SessionRecord) == 696 && sizeof(KillSession) == 120 &&
               sizeof(SessionStatus) == 24);
 

@@ -86,6 +86,7 @@ control::SessionStart Sessions::start_message(const Grant& grant, const wire::Op
                                               bool caged) const {
   control::SessionStart start{};
   start.partitions = grant.allocation.partitions;
+  start.compute_mode = grant.allocation.compute_mode;
   std::memcpy(start.partition, grant.allocation.partition, sizeof start.partition);
   for (uint32_t p = 0; p < start.partitions; ++p)
     start.partition[p].memory_bytes = offered_bytes(grant.allocation, p);

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -14,6 +15,7 @@ from appliance.activity.models import Event
 from appliance.allocations import eviction, lifecycle, scheduler, snapshot_loader
 from appliance.allocations.models import Allocation, Partition
 from appliance.allocations.placement import Policy
+from appliance.fleet.desired_state import build_desired_state
 from appliance.inventory.models import Gpu, Node
 from appliance.pools import fair_share
 from appliance.pools.models import Pool, ProjectUse, Quota
@@ -57,6 +59,15 @@ def test_request_in_bytes_and_for_a_whole_gpu_use_separate_gpus(
     assert request_allocation(alice, compute_mode="exclusive")["waiting_rule"] == "capacity"
     refused = alice.post(URL, {"compute_mode": "capped"}, format="json")
     assert refused.status_code == 409 and body(refused)["code"] == "not_supported"
+
+
+def test_node_is_told_the_compute_mode(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    node = add_node(gpus=2)
+    alice = client_of(cast.alice)
+    modes = {request_allocation(alice, compute_mode="exclusive")["id"]: "exclusive"}
+    modes[request_allocation(alice, percent=25)["id"]] = "shared"
+    grants = build_desired_state(node.pk).grants
+    assert {str(UUID(bytes=g.allocation_id)): g.compute_mode for g in grants} == modes
 
 
 def test_labels_and_model_select_the_gpu(cast: Cast, client_of: Clients, add_node: AddNode) -> None:

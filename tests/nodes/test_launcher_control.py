@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from nodes import launcher_control as lc
 from nodes import launcher_layouts as layouts
+from nodes.desired_state import to_grants
+from nodes.protocol import fleet_pb2
 from remoting.codegen import control_layouts
 
 MESSAGES = Path(__file__).parents[2] / "remoting" / "control" / "messages.h"
@@ -122,4 +124,36 @@ def test_encoded_grants_have_the_expected_size() -> None:
         (layouts.TicketKey(os.urandom(8), os.urandom(32), os.urandom(32)),),
         (grant, grant),
     )
-    assert len(grants.encode()) == 328 + 2 * 696
+    assert len(grants.encode()) == 328 + 2 * 704
+
+
+def grant_of(mode: str) -> layouts.Allocation:
+    """Return what the launcher gets for an allocation of the desired state with this mode."""
+    state = fleet_pb2.DesiredState(
+        grants=[
+            fleet_pb2.Grant(
+                allocation_id=uuid.uuid4().bytes,
+                tenant_id=uuid.uuid4().bytes,
+                compute_mode=mode,
+                partitions=[
+                    fleet_pb2.Partition(
+                        gpu_uuid=uuid.uuid4().bytes, memory_bytes=1 << 30, compute_percent=25
+                    )
+                ],
+            )
+        ]
+    )
+    (grant,) = to_grants(state, uuid.uuid4(), {}).grants
+    return grant.layout()
+
+
+@pytest.mark.parametrize("mode", ["shared", "capped", "guaranteed", "exclusive"])
+def test_launcher_is_told_percent_and_compute_mode(mode: str) -> None:
+    allocation = grant_of(mode)
+    assert layouts.ComputeMode(allocation.compute_mode).name.lower() == mode
+    assert allocation.partition[0].compute_percent == 25
+
+
+@pytest.mark.parametrize("mode", ["", "a mode of a later version"])
+def test_unknown_compute_mode_counts_as_shared(mode: str) -> None:
+    assert grant_of(mode).compute_mode == layouts.ComputeMode.SHARED

@@ -165,7 +165,7 @@ def ticket_seeds() -> dict[str, bytes]:
         body = magic + struct.pack("<IB", count, key) + bytes(7 + 96)
         return body + bytes(32 * partitions) + bytes(64)
 
-    grant = bytes(320) + struct.pack("<II", 1, 1) + bytes(696)
+    grant = bytes(320) + struct.pack("<II", 1, 1) + bytes(704)
     tickets = {
         "ticket": ticket(),
         "two partitions": ticket(count=2, partitions=2),
