@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.supervisor import BUILD, SOFTGPU
-from nodes.launcher_control import Grant, Grants, Partition
-from tests.remoting.node import LocalNode, b64, gpu_uuids, softgpu_environment
+from nodes.launcher_control import Partition
+from remoting.bench.shared_node import SharedNode
+from tests.remoting.node import gpu_uuids, softgpu_environment
 
 ARENA_SHARE = 0.9
 """Share of the GPU's memory for remoted runs; the rest is for contexts of native runs."""
@@ -133,55 +134,17 @@ def compile_program(source: Path, folder: Path) -> Path:
     return target
 
 
-class GpuNode(LocalNode):
+class GpuNode(SharedNode):
     """A node with one GPU, granted as one large allocation or as several shares."""
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
-        self.shares: list[tuple[uuid.UUID, Partition]] = []
         super().__init__(
             gpu.library,
             gpus=[gpu.uuid],
-            partitions=[Partition(gpu.uuid, int(gpu.memory_bytes * ARENA_SHARE), 100)],
+            partitions=[Partition(gpu.uuid, self.arena_bytes(), 100)],
         )
 
-    def grants(self, *, fence: tuple[int, int] | None = None, granted: bool = True) -> Grants:
-        whole = super().grants(fence=fence, granted=granted and not self.shares)
-        more = tuple(
-            Grant(allocation, self.tenant_id, *(fence or self.fence), (partition,))
-            for allocation, partition in self.shares
-        )
-        return Grants(
-            whole.generation,
-            whole.appliance_seconds,
-            whole.node_id,
-            whole.keys,
-            whole.grants + more,
-        )
-
-    def share(self, percents: list[int]) -> list[dict[str, str]]:
-        """Replace the large allocation by shares; return the environments for their programs."""
-        memory = int(self.gpu.memory_bytes * ARENA_SHARE)
-        self.shares = [
-            (uuid.uuid4(), Partition(self.gpu.uuid, memory * p // 100, p)) for p in percents
-        ]
-        self.grant()
-        return [self._environment_of(*share) for share in self.shares]
-
-    def _environment_of(self, allocation: uuid.UUID, partition: Partition) -> dict[str, str]:
-        whole = self.partitions
-        self.partitions = (partition,)
-        ticket = self.ticket(allocation_id=allocation)
-        self.partitions = whole
-        path = self.folder / f"ticket.{allocation.hex}"
-        lines = (
-            f"key {b64(self.client_key.private_bytes_raw())}",
-            *self.ticket_lines()[:-1],
-            f"ticket {b64(ticket)}",
-        )
-        path.touch(mode=0o600)
-        path.write_text("".join(line + "\n" for line in lines))
-        return os.environ | {
-            "BUSBAR_TICKET_FILE": str(path),
-            "LD_LIBRARY_PATH": str(BUILD / "client"),
-        }
+    def arena_bytes(self) -> int:
+        """Return the memory of the GPU that allocations get."""
+        return int(self.gpu.memory_bytes * ARENA_SHARE)

@@ -22,7 +22,7 @@ def measure(node: GpuNode, program: Path, seconds: float) -> list[dict[str, Any]
             stderr=subprocess.PIPE,
             text=True,
         )
-        for env in node.share(list(PERCENTS))
+        for env in node.share(PERCENTS, node.arena_bytes())
     ]
     output = [p.communicate(timeout=seconds + 120) for p in running]
     if failed := [err[-400:] for p, (_, err) in zip(running, output, strict=True) if p.returncode]:

@@ -1,0 +1,66 @@
+"""A node whose first GPU is granted to several allocations with a share and a mode each."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from deploy.supervisor import BUILD
+from nodes.launcher_control import Grant, Grants, Partition
+from tests.remoting.node import LocalNode, b64
+
+
+class SharedNode(LocalNode):
+    """A node with one allocation, which share() replaces by several."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        self.shares: list[Grant] = []
+        super().__init__(*arguments, **settings)
+
+    def grants(self, *, fence: tuple[int, int] | None = None, granted: bool = True) -> Grants:
+        whole = super().grants(fence=fence, granted=granted and not self.shares)
+        return Grants(
+            whole.generation,
+            whole.appliance_seconds,
+            whole.node_id,
+            whole.keys,
+            whole.grants + tuple(self.shares),
+        )
+
+    def share(
+        self, percents: Sequence[int], memory_bytes: int, modes: Sequence[str] = ()
+    ) -> list[dict[str, str]]:
+        """Replace the allocation by shares; return the environments for their programs."""
+        modes = modes or ["shared"] * len(percents)
+        self.shares = [
+            Grant(
+                uuid.uuid4(),
+                self.tenant_id,
+                *self.fence,
+                (Partition(self.gpus[0], memory_bytes * percent // 100, percent),),
+                compute_mode=mode,
+            )
+            for percent, mode in zip(percents, modes, strict=True)
+        ]
+        self.grant()
+        return [self._environment_of(grant) for grant in self.shares]
+
+    def _environment_of(self, grant: Grant) -> dict[str, str]:
+        whole = self.partitions
+        self.partitions = grant.partitions
+        ticket = self.ticket(allocation_id=grant.allocation_id)
+        self.partitions = whole
+        path = self.folder / f"ticket.{grant.allocation_id.hex}"
+        lines = (
+            f"key {b64(self.client_key.private_bytes_raw())}",
+            *self.ticket_lines()[:-1],
+            f"ticket {b64(ticket)}",
+        )
+        path.touch(mode=0o600)
+        path.write_text("".join(line + "\n" for line in lines))
+        return os.environ | {
+            "BUSBAR_TICKET_FILE": str(path),
+            "LD_LIBRARY_PATH": str(BUILD / "client"),
+        }
