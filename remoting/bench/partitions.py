@@ -29,8 +29,7 @@ SHARES = ((10, 90), (30, 70), (50, 50), (25, 25, 50), (15, 35, 20, 30))
 KERNELS_US = {"20 us": 20.0, "2 ms": 2000.0}
 MEMORY_BYTES = 4 << 30
 CALIBRATION_ROUNDS = 100_000
-CAP_PERCENT = 30
-SHARE_ERROR_POINTS, LEAK_POINTS, LOST_PERCENT = 1.0, 1.0, 2.0
+SHARE_ERROR_POINTS = 1.0
 
 
 @dataclass(frozen=True)
@@ -138,16 +137,6 @@ def share_row(bench: Bench, percents: Sequence[int], kernel: str) -> dict[str, o
     return row(name, "points", error, SHARE_ERROR_POINTS, got=[round(g, 2) for g in got])
 
 
-def other_rows(bench: Bench) -> Iterator[dict[str, object]]:
-    for kernel, microseconds in KERNELS_US.items():
-        (alone,) = bench.rounds_per_second([100], "exclusive", microseconds)
-        (capped,) = bench.rounds_per_second([CAP_PERCENT], "capped", microseconds)
-        both = bench.rounds_per_second([50, 50], "shared", microseconds)
-        leak, lost = 100 * capped / alone - CAP_PERCENT, 100 * (1 - sum(both) / alone)
-        yield row(f"capped alone: leak, {kernel}", "points", leak, LEAK_POINTS)
-        yield row(f"throughput lost to limiting, {kernel}", "%", lost, LOST_PERCENT)
-
-
 @contextmanager
 def software_gpu(seconds: float) -> Iterator[Bench]:
     node = SharedNode()
@@ -160,8 +149,7 @@ def software_gpu(seconds: float) -> Iterator[Bench]:
 
 def run(seconds: float) -> dict[str, Any]:
     with software_gpu(seconds) as bench:
-        shares = [share_row(bench, p, k) for p in SHARES for k in KERNELS_US]
-        results = [*shares, *other_rows(bench)]
+        results = [share_row(bench, p, k) for p in SHARES for k in KERNELS_US]
     machine = {"processor": platform.processor() or platform.machine(), "driver": "software GPU"}
     return {"machine": machine | {"cores": len(os.sched_getaffinity(0))}, "results": results}
 
