@@ -135,7 +135,7 @@ def tokens_of(request: Request) -> QuerySet[ApiToken]:
 
 
 class ApiTokenListView(ApplianceView):
-    dry_run_supported: ClassVar[bool] = False  # atomic bulk requests store their answers
+    returns_secret: ClassVar[bool] = True
     privileges: ClassVar[dict[str, str]] = {"GET": "account.self", "POST": "account.self"}
 
     @extend_schema(

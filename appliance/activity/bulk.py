@@ -123,6 +123,11 @@ def resolve_operation(
             f"{operation['method']} {operation['path'][:80]} has effects outside the database and"
             " cannot be rolled back; send it as a single request.",
         )
+    if require_rollback and view.returns_secret and operation["method"] == "POST":
+        raise ApplianceError(
+            Code.INVALID,
+            f"{operation['path'][:80]} returns a secret; send it as a single request.",
+        )
     return match
 
 

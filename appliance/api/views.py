@@ -25,6 +25,8 @@ class ApplianceView(APIView):
     """HTTP method to privilege, or `public`."""
     dry_run_supported: ClassVar[bool] = True
     """False for views with effects outside the database."""
+    returns_secret: ClassVar[bool] = False
+    """Whether POST returns a secret, which is not stored: atomic bulk requests store answers."""
     without_body: ClassVar[bool] = False
     """Whether POST has no request body. DELETE never has one."""
     read_only_methods: ClassVar[frozenset[str]] = frozenset()

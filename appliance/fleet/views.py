@@ -77,6 +77,7 @@ class EnrolmentTokenRequestSerializer(RequestSerializer[dict[str, Any]]):
 
 class EnrolmentTokenListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": "fleet.enrol"}
+    returns_secret: ClassVar[bool] = True
 
     @extend_schema(
         request=EnrolmentTokenRequestSerializer, responses={201: EnrolmentTokenSerializer}

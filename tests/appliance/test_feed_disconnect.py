@@ -177,7 +177,7 @@ def appliance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Appli
         monkeypatch.setattr(
             consumers,
             "identify",
-            lambda token: (
+            lambda *_: (
                 (User(), None, empty) if running.authentication_allowed.wait(30) else None
             ),
         )
