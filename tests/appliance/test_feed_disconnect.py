@@ -177,9 +177,7 @@ def appliance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Appli
         monkeypatch.setattr(
             consumers,
             "identify",
-            lambda *_: (
-                (User(), None, empty) if running.authentication_allowed.wait(30) else None
-            ),
+            lambda *_: (User(), None, empty) if running.authentication_allowed.wait(30) else None,
         )
         monkeypatch.setattr(consumers, "FRAME_SECONDS", 0)
         gc.collect()
