@@ -257,7 +257,11 @@ SPECTACULAR_SETTINGS = {
         }
     },
     "ENFORCE_NON_BLANK_FIELDS": True,
-    "ENUM_NAME_OVERRIDES": {"IsolationLevelEnum": "appliance.pools.isolation.IsolationLevel"},
+    "ENUM_NAME_OVERRIDES": {
+        "AllocationStateEnum": "appliance.allocations.models.AllocationState",
+        "IsolationLevelEnum": "appliance.pools.isolation.IsolationLevel",
+        "NodeStateEnum": "appliance.inventory.models.NodeState",
+    },
     "SCHEMA_PATH_PREFIX": "/api/v1/",
 }
 

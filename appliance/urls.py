@@ -13,6 +13,7 @@ from appliance.accounts import token_views as tokens
 from appliance.accounts import user_views as users
 from appliance.accounts import views as accounts
 from appliance.accounts.access_views import AccessView
+from appliance.accounts.action_views import ActionView
 from appliance.activity import views as activity
 from appliance.activity.bulk import BulkView
 from appliance.activity.watch import WatchView
@@ -161,6 +162,7 @@ urlpatterns = [
     path(api + "groups/<uuid:group_id>/members", groups.GroupMemberListView.as_view()),
     path(api + "groups/<uuid:group_id>/members/<uuid:member_id>", groups.GroupMemberView.as_view()),
     path(api + "access", AccessView.as_view()),
+    path(api + "actions", ActionView.as_view()),
     path(api + "tokens", tokens.ApiTokenListView.as_view()),
     path(api + "tokens/<uuid:token_id>", tokens.ApiTokenView.as_view()),
     path(api + "roles", roles.RoleListView.as_view()),

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 
 from appliance.accounts import recent_tokens, token_cache, token_networks, token_uses
 from appliance.accounts.models import ApiToken, User
-from appliance.accounts.permissions import enable_grant_cache, grants, limit_to_scopes
+from appliance.accounts.permissions import enable_grant_cache, grants, limit_to_token
 
 TOKEN_PREFIX = "bb_"
 CONSOLE_COOKIE = "__Host-busbar"
@@ -99,7 +99,7 @@ def authenticate_tokens(token_texts: Iterable[str]) -> dict[str, ApiToken]:
     )
     for token in rows.values():
         enable_grant_cache(token.user)
-        limit_to_scopes(token.user, token.scopes)
+        limit_to_token(token.user, token.scopes, is_limited=token.is_limited)
     return {
         text: rows[token_id]
         for text, (token_id, secret) in parsed.items()

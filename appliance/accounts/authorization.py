@@ -34,14 +34,19 @@ class HasPrivilege(BasePermission):
             raise MethodNotAllowed(request.method or "")
         if privilege == "account.self":
             return True
-        if user.must_change_password:
-            raise ApplianceError(
-                Code.PASSWORD_CHANGE_REQUIRED,
-                "Change the one-time password first with `busbar login`.",
-            )
+        require_own_password(user)
         if not can_somewhere(user, privilege):
             raise denied(privilege)
         return True
+
+
+def require_own_password(user: User) -> None:
+    """Raise ApplianceError with PASSWORD_CHANGE_REQUIRED before the first password change."""
+    if user.must_change_password:
+        raise ApplianceError(
+            Code.PASSWORD_CHANGE_REQUIRED,
+            "Change the one-time password first with `busbar login`.",
+        )
 
 
 def denied(privilege: str) -> ApplianceError:

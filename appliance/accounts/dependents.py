@@ -6,14 +6,19 @@ deleted with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
 
 from appliance.accounts.models import Department, Project, User
 from appliance.api.errors import ApplianceError, Code
 
 Subject = User | Project | Department
-Source = Callable[[Subject], list[dict[str, object]]]
-"""Returns the blocking objects as kind, id and name. Reads the database."""
+Blockers = list[dict[str, object]]
+Source = Callable[[Sequence[Subject]], Mapping[UUID, Blockers]]
+"""Returns the blocking objects, as kind, id and name, of subjects of one kind by their ids.
+
+Reads the database with a number of queries that does not depend on the subjects.
+"""
 Cleanup = Callable[[Subject], None]
 """Deletes what has no meaning without the subject. Runs in the transaction that deletes it."""
 
@@ -29,18 +34,38 @@ def register_cleanup(cleanup: Cleanup) -> None:
     _cleanups.append(cleanup)
 
 
-def delete_with_dependents(subject: Subject, name: str) -> None:
+def dependent_refusals(subjects: Sequence[Subject]) -> list[ApplianceError | None]:
+    """Return the error IN_USE, with the blockers, for each subject on which other objects depend.
+
+    The subjects are of one kind.
+    """
+    found = [source(subjects) for source in _sources]
+    return [
+        in_use(subject, [b for by_id in found for b in by_id.get(subject.pk, ())])
+        for subject in subjects
+    ]
+
+
+def in_use(subject: Subject, blockers: Blockers) -> ApplianceError | None:
+    if not blockers:
+        return None
+    kinds = sorted({str(blocker["kind"]) for blocker in blockers})
+    return ApplianceError(
+        Code.IN_USE,
+        f"{type(subject).__name__} {subject} is in use ({', '.join(kinds)}). Release or delete the "
+        "blockers first.",
+        blockers=blockers,
+    )
+
+
+def delete_with_dependents(subject: Subject) -> None:
     """Delete the row and what belongs to it.
 
     Raises ApplianceError IN_USE with the blockers if other objects depend on it.
     """
-    if blockers := [blocker for source in _sources for blocker in source(subject)]:
-        kinds = sorted({str(blocker["kind"]) for blocker in blockers})
-        raise ApplianceError(
-            Code.IN_USE,
-            f"{name} is in use ({', '.join(kinds)}). Release or delete the blockers first.",
-            blockers=blockers,
-        )
+    for refusal in dependent_refusals([subject]):
+        if refusal is not None:
+            raise refusal
     for cleanup in _cleanups:
         cleanup(subject)
     subject.delete()

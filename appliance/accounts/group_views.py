@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import groups
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Group, GroupMember
 from appliance.api.fields import NameField
@@ -101,15 +102,17 @@ class GroupListView(ApplianceView):
 class GroupView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {
         "GET": "accounts.manage",
-        "PATCH": "accounts.manage",
-        "DELETE": "accounts.manage",
+        "PATCH": groups.RENAME.privilege,
+        "DELETE": groups.DELETE.privilege,
     }
 
-    @extend_schema(responses=GroupSerializer)
+    @extend_schema(responses=detail_of(GroupSerializer))
     def get(self, request: Request, group_id: UUID) -> Response:
         """Return one group."""
         group = get_object_or_404(Group, pk=group_id)
-        return Response(serialize(GroupSerializer, group), headers={"ETag": f'"{group.version}"'})
+        actions = groups.GROUPS.actions_of(request_user(request), group)
+        content = serialize(GroupSerializer, group) | {"actions": actions}
+        return Response(content, headers={"ETag": f'"{group.version}"'})
 
     @extend_schema(request=GroupRequestSerializer, responses=GroupSerializer)
     def patch(self, request: Request, group_id: UUID) -> Response:
@@ -129,7 +132,10 @@ class GroupView(ApplianceView):
 
 
 class GroupMemberListView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "accounts.manage", "POST": "accounts.manage"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "accounts.manage",
+        "POST": groups.ADD_MEMBER.privilege,
+    }
 
     @extend_schema(responses=GroupMemberSerializer(many=True))
     def get(self, request: Request, group_id: UUID) -> Response:

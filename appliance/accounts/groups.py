@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
+from appliance.accounts.actions import (
+    Action,
+    Refusals,
+    raise_refusal,
+    register_kind,
+)
+from appliance.accounts.administrators import Administrators
 from appliance.accounts.bindings import Grant, Row, grants_of, parents_of_groups, with_ancestors
-from appliance.accounts.delegation import require_administrator, require_covered
+from appliance.accounts.delegation import covered_refusals, require_administrator
 from appliance.accounts.models import Group, GroupMember, RoleBinding, User
 from appliance.accounts.named_rows import create_named, find_named, lock, save_changes
+from appliance.accounts.permissions import can
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
 
@@ -31,7 +40,7 @@ def group_delete(*, group_id: UUID, actor: User) -> None:
     administrator would be left.
     """
     group = lock(Group, group_id)
-    require_covered(actor, grants_of_group(group))
+    require_authority(actor, group)
     group.delete()
     require_administrator()
 
@@ -44,7 +53,7 @@ def member_add(*, group_id: UUID, actor: User, user: str = "", group: str = "") 
     DENIED if the group has privileges that the actor lacks.
     """
     container = lock(Group, group_id)
-    require_covered(actor, grants_of_group(container))
+    require_authority(actor, container)
     if user:
         person = find_named(User, noun="User", column="username", name=user)
         return GroupMember.objects.get_or_create(group=container, user=person)[0]
@@ -66,13 +75,50 @@ def member_remove(*, member_id: UUID, actor: User) -> None:
     administrator would be left.
     """
     member = GroupMember.objects.select_related("group").get(pk=member_id)
-    require_covered(actor, grants_of_group(member.group))
+    require_authority(actor, member.group)
     member.delete()
     require_administrator()
 
 
-def grants_of_group(group: Group) -> list[Grant]:
-    """Return what members have, or may get, through the group and the groups above it."""
-    groups = with_ancestors([group.pk], parents_of_groups())
-    rows = RoleBinding.objects.filter(group_id__in=groups).values_list(*Row._fields)
-    return [grant for found in grants_of(map(Row._make, rows), future=True) for grant in found]
+def grants_of_groups(groups: Sequence[Group]) -> list[list[Grant]]:
+    """Return what members have, or may get, through each group and the groups above it.
+
+    The number of queries does not depend on the groups.
+    """
+    parents = parents_of_groups()
+    holders = [with_ancestors([group.pk], parents) for group in groups]
+    bindings = RoleBinding.objects.filter(group_id__in=set().union(*holders))
+    rows = [Row(*columns) for columns in bindings.values_list(*Row._fields)]
+    by_group: dict[UUID | None, list[Grant]] = {}
+    for row, found in zip(rows, grants_of(rows, future=True), strict=True):
+        by_group.setdefault(row.group_id, []).extend(found)
+    return [[grant for g in held for grant in by_group.get(g, ())] for held in holders]
+
+
+def require_authority(actor: User, group: Group) -> None:
+    """Raise ApplianceError DENIED if the group has a privilege that the actor lacks."""
+    for refusal in authority_refusals(actor, [group]):
+        raise_refusal(refusal)
+
+
+def authority_refusals(actor: User, groups: Sequence[Group]) -> Refusals:
+    return covered_refusals(actor, grants_of_groups(groups))
+
+
+def deletion_refusals(actor: User, groups: Sequence[Group]) -> Refusals:
+    administrators = Administrators()
+    return [
+        authority or administrators.refusal(without_group=group.pk)
+        for group, authority in zip(groups, authority_refusals(actor, groups), strict=True)
+    ]
+
+
+def visible_groups(viewer: User, ids: Sequence[UUID]) -> Sequence[Group]:
+    return list(Group.objects.filter(pk__in=ids)) if can(viewer, MANAGE, None) else []
+
+
+MANAGE = "accounts.manage"
+GROUPS = register_kind("groups", visible_groups)
+RENAME = GROUPS.add(Action("rename", MANAGE))
+ADD_MEMBER = GROUPS.add(Action("add_member", MANAGE, authority_refusals))
+DELETE = GROUPS.add(Action("delete", MANAGE, deletion_refusals))

@@ -20,12 +20,17 @@ def enable_grant_cache(user: User) -> None:
     user.__dict__["_caches_grants"] = True
 
 
-def limit_to_scopes(user: User, scopes: Collection[str]) -> None:
+def limit_to_token(user: User, scopes: Collection[str], *, is_limited: bool) -> None:
     """Let `grants` leave out all but these privileges on this instance. Empty: no limit.
 
     The instance belongs to one token. Call it before the first `grants`.
     """
-    user.__dict__["_scopes"] = frozenset(scopes)
+    user.__dict__.update(_scopes=frozenset(scopes), _has_limited_token=is_limited)
+
+
+def has_limited_token(user: User) -> bool:
+    """Return whether the token that authenticated the user has scopes or networks."""
+    return bool(user.__dict__.get("_has_limited_token"))
 
 
 def grants(user: User) -> list[Grant]:

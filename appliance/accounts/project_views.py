@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -13,10 +12,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import projects
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Department, Project, User
-from appliance.accounts.permissions import projects_with
 from appliance.accounts.places import register_place
+from appliance.accounts.projects import visible_projects
 from appliance.api.fields import NameField
 from appliance.api.filters import reject_unknown_parameters
 from appliance.api.pagination import CursorPagination
@@ -83,25 +83,20 @@ class ProjectListView(ApplianceView):
         return Response(ProjectSerializer(project).data, status=201)
 
 
-def visible_projects(user: User) -> QuerySet[Project]:
-    """Return the projects whose allocations the user may view."""
-    rows = Project.objects.select_related("department")
-    visible = projects_with(user, "allocations.view")
-    return rows if visible is None else rows.filter(pk__in=visible)
-
-
 class ProjectView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {
         "GET": "allocations.view",
-        "PATCH": "accounts.manage",
-        "DELETE": "accounts.manage",
+        "PATCH": projects.MOVE.privilege,
+        "DELETE": projects.DELETE.privilege,
     }
 
-    @extend_schema(responses=ProjectSerializer)
+    @extend_schema(responses=detail_of(ProjectSerializer))
     def get(self, request: Request, project_id: UUID) -> Response:
         """Return one project."""
         project = get_object_or_404(visible_projects(request_user(request)), pk=project_id)
-        return Response(ProjectSerializer(project).data, headers={"ETag": f'"{project.version}"'})
+        actions = projects.PROJECTS.actions_of(request_user(request), project)
+        content = {**ProjectSerializer(project).data, "actions": actions}
+        return Response(content, headers={"ETag": f'"{project.version}"'})
 
     @extend_schema(request=ProjectChangeSerializer, responses=ProjectSerializer)
     def patch(self, request: Request, project_id: UUID) -> Response:
@@ -149,15 +144,17 @@ class DepartmentListView(ApplianceView):
 class DepartmentView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {
         "GET": "pools.view",
-        "PATCH": "accounts.manage",
-        "DELETE": "accounts.manage",
+        "PATCH": projects.RENAME_DEPARTMENT.privilege,
+        "DELETE": projects.DELETE_DEPARTMENT.privilege,
     }
 
-    @extend_schema(responses=DepartmentSerializer)
+    @extend_schema(responses=detail_of(DepartmentSerializer))
     def get(self, request: Request, department_id: UUID) -> Response:
         """Return one department."""
         row = get_object_or_404(Department, pk=department_id)
-        return Response(DepartmentSerializer(row).data, headers={"ETag": f'"{row.version}"'})
+        actions = projects.DEPARTMENTS.actions_of(request_user(request), row)
+        content = {**DepartmentSerializer(row).data, "actions": actions}
+        return Response(content, headers={"ETag": f'"{row.version}"'})
 
     @extend_schema(request=DepartmentRequestSerializer, responses=DepartmentSerializer)
     def patch(self, request: Request, department_id: UUID) -> Response:

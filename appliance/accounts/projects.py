@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
-from appliance.accounts.bindings import Row, grants_of
-from appliance.accounts.delegation import require_authority_over_members, require_covered
-from appliance.accounts.dependents import delete_with_dependents
-from appliance.accounts.models import Department, Project, RoleBinding, User
+from django.db.models import QuerySet
+
+from appliance.accounts.actions import (
+    Action,
+    Refusals,
+    by_row,
+    raise_refusal,
+    register_kind,
+)
+from appliance.accounts.delegation import bound_refusals
+from appliance.accounts.dependents import delete_with_dependents, dependent_refusals
+from appliance.accounts.models import Department, Project, User
 from appliance.accounts.named_rows import create_named, find_named, lock, save_changes
+from appliance.accounts.permissions import can_somewhere, projects_with
 from appliance.api.errors import ApplianceError, Code
 from appliance.db.writer import write_transaction
 
@@ -43,20 +53,28 @@ def department_delete(*, department_id: UUID, actor: User) -> None:
     privileges that the actor lacks.
     """
     row = lock(Department, department_id)
-    blockers = [
-        {"kind": "project", "id": str(pk), "name": name}
-        for pk, name in row.projects.values_list("pk", "name")
-    ]
-    if blockers:
-        raise ApplianceError(
+    for refusal in department_deletion_refusals(actor, [row]):
+        raise_refusal(refusal)
+    delete_with_dependents(row)
+
+
+def department_refusals(rows: Sequence[Department]) -> list[ApplianceError | None]:
+    """Return the error IN_USE, with the projects, for each department that has any."""
+    blockers: dict[UUID | None, list[dict[str, object]]] = {}
+    projects = Project.objects.filter(department__in=rows)
+    for department_id, pk, name in projects.values_list("department_id", "pk", "name"):
+        blocker: dict[str, object] = {"kind": "project", "id": str(pk), "name": name}
+        blockers.setdefault(department_id, []).append(blocker)
+    return [
+        ApplianceError(
             Code.IN_USE,
             f"Department {row.name} has projects. Move or delete them first.",
-            blockers=blockers,
+            blockers=blockers[row.pk],
         )
-    bindings = RoleBinding.objects.filter(department=row).values_list(*Row._fields)
-    for found in grants_of(map(Row._make, bindings), future=True):
-        require_covered(actor, found)
-    delete_with_dependents(row, f"Department {row.name}")
+        if row.pk in blockers
+        else None
+        for row in rows
+    ]
 
 
 @write_transaction
@@ -77,12 +95,13 @@ def project_update(
     row = lock(Project, project_id)
     columns: dict[str, object] = {}
     if name is not None and name != row.name:
-        require_not_default(row, "renamed")
+        raise_refusal(default_project_refusal(row, "renamed"))
         columns["name"] = name
     if department is not None:
         columns["department"] = to = find_department(department)
-        if to != row.department and (moved := [d.pk for d in (row.department, to) if d]):
-            require_authority_over_members(actor, project_id, moved)
+        moved = [d.pk for d in (row.department, to) if d] if to != row.department else []
+        for refusal in bound_refusals(actor, [(project_id, moved)]):
+            raise_refusal(refusal)
     return save_changes(row, "Project", columns)
 
 
@@ -94,15 +113,60 @@ def project_delete(*, project_id: UUID, actor: User) -> None:
     its role bindings grant privileges that the actor lacks.
     """
     row = lock(Project, project_id)
-    require_not_default(row, "deleted")
-    require_authority_over_members(actor, project_id)
-    delete_with_dependents(row, f"Project {row.name}")
+    for refusal in project_deletion_refusals(actor, [row]):
+        raise_refusal(refusal)
+    delete_with_dependents(row)
 
 
-def require_not_default(project: Project, verb: str) -> None:
-    if project.name == DEFAULT_PROJECT:
-        raise ApplianceError(
-            Code.CONFLICT,
-            f"The project {DEFAULT_PROJECT} cannot be {verb}, because requests without a project "
-            "use it.",
-        )
+def default_project_refusal(project: Project, verb: str) -> ApplianceError | None:
+    if project.name != DEFAULT_PROJECT:
+        return None
+    return ApplianceError(
+        Code.CONFLICT,
+        f"The project {DEFAULT_PROJECT} cannot be {verb}, because requests without a project "
+        "use it.",
+    )
+
+
+def visible_projects(user: User) -> QuerySet[Project]:
+    """Return the projects whose allocations the user may view."""
+    rows = Project.objects.select_related("department")
+    visible = projects_with(user, "allocations.view")
+    return rows if visible is None else rows.filter(pk__in=visible)
+
+
+def visible_departments(user: User, ids: Sequence[UUID]) -> Sequence[Department]:
+    rows = Department.objects.filter(pk__in=ids)
+    return list(rows) if can_somewhere(user, "pools.view") else []
+
+
+def project_deletion_refusals(user: User, rows: Sequence[Project]) -> Refusals:
+    members = bound_refusals(user, [(row.pk, [row.pk]) for row in rows])
+    return [
+        default_project_refusal(row, "deleted") or with_members or in_use
+        for row, with_members, in_use in zip(rows, members, dependent_refusals(rows), strict=True)
+    ]
+
+
+def project_move_refusals(user: User, rows: Sequence[Project]) -> Refusals:
+    """Return the errors of a move out of the department. Those of another one may refuse as well."""
+    left = [(row.pk, [row.department_id] if row.department_id else []) for row in rows]
+    return bound_refusals(user, left)
+
+
+def department_deletion_refusals(user: User, rows: Sequence[Department]) -> Refusals:
+    members = bound_refusals(user, [(None, [row.pk]) for row in rows])
+    rules = zip(department_refusals(rows), members, dependent_refusals(rows), strict=True)
+    return [with_projects or bound or in_use for with_projects, bound, in_use in rules]
+
+
+MANAGE = "accounts.manage"
+PROJECTS = register_kind("projects", lambda user, ids: visible_projects(user).filter(pk__in=ids))
+MOVE = PROJECTS.add(Action("move", MANAGE, project_move_refusals))
+PROJECTS.add(
+    Action("rename", MANAGE, by_row(lambda _, row: default_project_refusal(row, "renamed"))),
+)
+DELETE = PROJECTS.add(Action("delete", MANAGE, project_deletion_refusals))
+DEPARTMENTS = register_kind("departments", visible_departments)
+RENAME_DEPARTMENT = DEPARTMENTS.add(Action("rename", MANAGE))
+DELETE_DEPARTMENT = DEPARTMENTS.add(Action("delete", MANAGE, department_deletion_refusals))

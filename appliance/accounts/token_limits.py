@@ -73,13 +73,3 @@ def exceeded(field: str, value: str) -> ApplianceError:
         f"{field}: a token creates no token that permits more than itself ({value}). "
         "Create the token after a sign-in with the password.",
     )
-
-
-def require_unlimited(token: object) -> None:
-    """Raise ApplianceError DENIED if the token that authenticated the request is limited."""
-    if isinstance(token, ApiToken) and token.is_limited:
-        raise ApplianceError(
-            Code.DENIED,
-            "A token with scopes or networks cannot set the password of its own user. Sign in "
-            "with the password.",
-        )

@@ -12,9 +12,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts import users
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import User
-from appliance.accounts.token_limits import require_unlimited
 from appliance.api.fields import NameField, StrictBooleanField
 from appliance.api.filters import (
     Filter,
@@ -130,15 +130,17 @@ class UserListView(ApplianceView):
 class UserView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {
         "GET": "accounts.manage",
-        "PATCH": "accounts.manage",
-        "DELETE": "accounts.manage",
+        "PATCH": users.UPDATE.privilege,
+        "DELETE": users.DELETE.privilege,
     }
 
-    @extend_schema(responses=UserSerializer)
+    @extend_schema(responses=detail_of(UserSerializer))
     def get(self, request: Request, user_id: UUID) -> Response:
         """Return one user."""
         user = get_object_or_404(User, pk=user_id)
-        return Response(serialize(UserSerializer, user), headers={"ETag": f'"{user.version}"'})
+        actions = users.USERS.actions_of(request_user(request), user)
+        content = serialize(UserSerializer, user) | {"actions": actions}
+        return Response(content, headers={"ETag": f'"{user.version}"'})
 
     @extend_schema(request=UserChangeSerializer, responses=UserSerializer)
     def patch(self, request: Request, user_id: UUID) -> Response:
@@ -164,7 +166,7 @@ class UserView(ApplianceView):
 
 
 class UserResetPasswordView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"POST": "accounts.manage"}
+    privileges: ClassVar[dict[str, str]] = {"POST": users.RESET_PASSWORD.privilege}
     without_body: ClassVar[bool] = True
     dry_run_supported: ClassVar[bool] = False  # a password is hashed, which takes 0.1 s
 
@@ -172,8 +174,5 @@ class UserResetPasswordView(ApplianceView):
     def post(self, request: Request, user_id: UUID) -> Response:
         """Set a one-time password. All tokens of the user end."""
         user = get_object_or_404(User, pk=user_id)
-        actor = request_user(request)
-        if user.pk == actor.pk:
-            require_unlimited(request.auth)
-        password = users.reset_password(user_id=user.pk, actor=actor)
+        password = users.reset_password(user_id=user.pk, actor=request_user(request))
         return Response({"one_time_password": password})

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.contrib.auth.hashers import is_password_usable, make_password
 from django.db import IntegrityError, transaction
 
-from appliance.accounts.delegation import require_administrator, require_authority_over
-from appliance.accounts.dependents import delete_with_dependents
+from appliance.accounts.actions import (
+    Action,
+    Refusals,
+    raise_refusal,
+    register_kind,
+)
+from appliance.accounts.administrators import Administrators
+from appliance.accounts.delegation import (
+    authority_refusals,
+    require_administrator,
+    require_authority_over,
+)
+from appliance.accounts.dependents import delete_with_dependents, dependent_refusals
 from appliance.accounts.models import User
 from appliance.accounts.named_rows import lock, save_changes, taken
+from appliance.accounts.permissions import can, has_limited_token
 from appliance.accounts.services import (
     new_one_time_password,
     one_time_password_end,
@@ -58,7 +71,8 @@ def user_update(*, user_id: UUID, actor: User, **columns: object) -> User:
     user = lock(User, user_id)
     require_authority_over(actor, user)
     changed = save_changes(user, "User", columns)
-    require_administrator()
+    if "is_active" in columns:
+        require_administrator()
     return changed
 
 
@@ -70,13 +84,32 @@ def reset_password(*, user_id: UUID, actor: User) -> str:
     """
     user = User.objects.get(pk=user_id)
     require_authority_over(actor, user)
-    if not user.has_usable_password():
-        raise ApplianceError(
-            Code.CONFLICT, f"{user.username} is a service account, which has tokens only."
-        )
+    raise_refusal(password_refusal(actor, user))
     password, encoded = new_one_time_password()
     store_password(user=user, encoded=encoded, expires_at=one_time_password_end())
     return password
+
+
+def password_refusal(actor: User, user: User) -> ApplianceError | None:
+    if not user.has_usable_password():
+        return ApplianceError(
+            Code.CONFLICT, f"{user.username} is a service account, which has tokens only."
+        )
+    if user.pk == actor.pk and has_limited_token(actor):
+        return ApplianceError(
+            Code.DENIED,
+            "A token with scopes or networks cannot set the password of its own user. Sign in "
+            "with the password.",
+        )
+    return None
+
+
+def own_account_refusal(actor: User, user: User) -> ApplianceError | None:
+    if user.pk != actor.pk:
+        return None
+    return ApplianceError(
+        Code.CONFLICT, "You cannot delete your own account; another administrator can."
+    )
 
 
 @write_transaction
@@ -87,10 +120,45 @@ def user_delete(*, user_id: UUID, actor: User) -> None:
     actor lacks, CONFLICT for oneself and the last administrator.
     """
     user = lock(User, user_id)
-    if user.pk == actor.pk:
-        raise ApplianceError(
-            Code.CONFLICT, "You cannot delete your own account; another administrator can."
-        )
+    raise_refusal(own_account_refusal(actor, user))
     require_authority_over(actor, user)
-    delete_with_dependents(user, f"User {user.username}")
+    delete_with_dependents(user)
     require_administrator()
+
+
+def visible_users(viewer: User, ids: Sequence[UUID]) -> Sequence[User]:
+    return list(User.objects.filter(pk__in=ids)) if can(viewer, MANAGE, None) else []
+
+
+def reset_refusals(actor: User, users: Sequence[User]) -> Refusals:
+    authority = authority_refusals(actor, users)
+    return [a or password_refusal(actor, u) for a, u in zip(authority, users, strict=True)]
+
+
+def deactivation_refusals(actor: User, users: Sequence[User]) -> Refusals:
+    authority, administrators = authority_refusals(actor, users), Administrators()
+    return [
+        a or administrators.refusal(without_user=u.pk)
+        for a, u in zip(authority, users, strict=True)
+    ]
+
+
+def deletion_refusals(actor: User, users: Sequence[User]) -> Refusals:
+    dependents = dependent_refusals(users)
+    rules = zip(users, authority_refusals(actor, users), dependents, strict=True)
+    administrators = Administrators()
+    return [
+        own_account_refusal(actor, user)
+        or authority
+        or dependent
+        or administrators.refusal(without_user=user.pk)
+        for user, authority, dependent in rules
+    ]
+
+
+MANAGE = "accounts.manage"
+USERS = register_kind("users", visible_users)
+UPDATE = USERS.add(Action("update", MANAGE, authority_refusals))
+USERS.add(Action("deactivate", MANAGE, deactivation_refusals))
+RESET_PASSWORD = USERS.add(Action("reset_password", MANAGE, reset_refusals))
+DELETE = USERS.add(Action("delete", MANAGE, deletion_refusals))

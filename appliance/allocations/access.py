@@ -8,10 +8,11 @@ from uuid import UUID
 from django.http import Http404
 from rest_framework.request import Request
 
+from appliance.accounts.actions import raise_refusal
 from appliance.accounts.authentication import request_user
-from appliance.accounts.permissions import can, projects_with
+from appliance.accounts.permissions import projects_with
+from appliance.allocations.actions import owner_refusal
 from appliance.allocations.models import Allocation
-from appliance.api.errors import ApplianceError, Code
 
 
 def find_allocation(
@@ -26,11 +27,4 @@ def find_allocation(
 
 
 def require_owner_or_manager(request: Request, allocation: Allocation) -> None:
-    user = request_user(request)
-    if allocation.owner_id != user.pk and not can(
-        user, "allocations.manage", allocation.project_id
-    ):
-        raise ApplianceError(
-            Code.DENIED,
-            "The allocation has another owner. Only its owner or an operator may do this.",
-        )
+    raise_refusal(owner_refusal(request_user(request), allocation))

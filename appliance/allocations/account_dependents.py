@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from django.db.models import Q, QuerySet
+from collections.abc import Sequence
+from uuid import UUID
 
-from appliance.accounts.dependents import Subject, register_blockers, register_cleanup
-from appliance.accounts.models import Department
+from django.db.models import Count, F, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
+
+from appliance.accounts.dependents import Blockers, Subject, register_blockers, register_cleanup
+from appliance.accounts.models import Department, User
 from appliance.allocations.models import Allocation, AllocationState, Partition, Session
 
 MAX_BLOCKERS = 100
@@ -20,18 +24,38 @@ def allocations_of(subject: Subject) -> QuerySet[Allocation]:
     return Allocation.objects.filter(pk__in=subject.allocations.values("pk"))
 
 
-def allocation_blockers(subject: Subject) -> list[dict[str, object]]:
+def allocation_blockers(subjects: Sequence[Subject]) -> dict[UUID, Blockers]:
     """Return the allocations that hold or want GPUs, or a history that is too long to delete."""
-    live = allocations_of(subject).filter(
-        ~Q(state__in=ENDED) | Q(pk__in=Partition.objects.values("allocation_id"))
-    )[:MAX_BLOCKERS]
-    blockers: list[dict[str, object]] = [
-        {"kind": "allocation", "id": str(a.pk), "name": a.name, "state": a.state} for a in live
-    ]
-    if not blockers and (ended := allocations_of(subject).count()) > MAX_HISTORY:
-        name = f"{ended} ended allocations; retention deletes them after a time"
-        blockers.append({"kind": "history", "id": str(subject.pk), "name": name})
-    return blockers
+    if all(isinstance(s, Department) for s in subjects):
+        return {}
+    column = "owner_id" if isinstance(subjects[0], User) else "project_id"
+    rows = Allocation.objects.filter(**{f"{column}__in": [s.pk for s in subjects]})
+    found = live_blockers(rows, column)
+    history = rows.values_list(column).annotate(count=Count("pk")).filter(count__gt=MAX_HISTORY)
+    for subject_id, count in history.order_by():
+        name = f"{count} ended allocations; retention deletes them after a time"
+        blocker: dict[str, object] = {"kind": "history", "id": str(subject_id), "name": name}
+        found.setdefault(subject_id, [blocker])
+    return found
+
+
+def live_blockers(rows: QuerySet[Allocation], column: str) -> dict[UUID, Blockers]:
+    """Return the first MAX_BLOCKERS allocations of each subject that hold or want GPUs."""
+    live = rows.filter(~Q(state__in=ENDED) | Q(pk__in=Partition.objects.values("allocation_id")))
+    numbered = live.annotate(
+        number=Window(RowNumber(), partition_by=F(column), order_by=F("pk").desc())
+    )
+    first = numbered.filter(number__lte=MAX_BLOCKERS)
+    found: dict[UUID, Blockers] = {}
+    for subject_id, pk, name, state in first.values_list(column, "pk", "name", "state"):
+        blocker: dict[str, object] = {
+            "kind": "allocation",
+            "id": str(pk),
+            "name": name,
+            "state": state,
+        }
+        found.setdefault(subject_id, []).append(blocker)
+    return found
 
 
 def delete_history(subject: Subject) -> None:

@@ -11,12 +11,13 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import User
 from appliance.accounts.places import register_place
 from appliance.activity.feed import hub
 from appliance.activity.idempotency import idempotent
-from appliance.allocations import leases, services
+from appliance.allocations import actions, leases, services
 from appliance.allocations.access import find_allocation, require_owner_or_manager
 from appliance.allocations.eviction import evict
 from appliance.allocations.models import Allocation, AllocationState
@@ -105,14 +106,18 @@ class AllocationListView(ApplianceView):
 
 class AllocationView(ApplianceView):
     inline_write: ClassVar[bool] = True
-    privileges: ClassVar[dict[str, str]] = {"GET": "allocations.view", "DELETE": "allocations.use"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "allocations.view",
+        "DELETE": actions.RELEASE.privilege,
+    }
 
-    @extend_schema(parameters=[WAIT_PARAMETER], responses=AllocationSerializer)
+    @extend_schema(parameters=[WAIT_PARAMETER], responses=detail_of(AllocationSerializer))
     def get(self, request: Request, allocation_id: UUID) -> Response:
         """Return one allocation."""
         allocation = find_allocation(request, allocation_id, load_serializable)
+        allowed = actions.ALLOCATIONS.actions_of(request_user(request), allocation)
         response = Response(
-            serialize(AllocationSerializer, allocation),
+            serialize(AllocationSerializer, allocation) | {"actions": allowed},
             headers={"ETag": f'"{allocation.version}"'},
         )
         return wait_while(request, response, allocation_id, TRANSIENT)
@@ -137,7 +142,7 @@ class AllocationView(ApplianceView):
 
 
 class AllocationForceReleaseView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"POST": "allocations.force"}
+    privileges: ClassVar[dict[str, str]] = {"POST": actions.FORCE_RELEASE.privilege}
     without_body: ClassVar[bool] = True
 
     @extend_schema(request=None, responses=AllocationSerializer)
@@ -153,7 +158,7 @@ class AllocationForceReleaseView(ApplianceView):
 
 
 class AllocationHeartbeatView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"POST": "allocations.use"}
+    privileges: ClassVar[dict[str, str]] = {"POST": actions.HEARTBEAT.privilege}
     without_body: ClassVar[bool] = True
     dry_run_supported: ClassVar[bool] = False
     renewal_methods: ClassVar[frozenset[str]] = frozenset({"POST"})

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db.models import F, QuerySet
 
+from appliance.accounts.actions import Action, by_row, raise_refusal
 from appliance.accounts.models import User
 from appliance.activity.events import SYSTEM, emit
 from appliance.activity.models import Task
@@ -17,6 +18,7 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
+from appliance.inventory.actions import MANAGE, NODES
 from appliance.inventory.models import Node, NodeState
 
 TASK = "node.enter_maintenance"
@@ -35,13 +37,11 @@ def enter_maintenance(*, node_id: UUID, grace_seconds: float, initiator: User) -
     or cordoned.
     """
     node = Node.objects.get(pk=node_id)
-    if not Node.objects.filter(
-        pk=node_id, state__in=[NodeState.READY, NodeState.CORDONED], version=node.version
-    ).update(state=NodeState.DRAINING, version=F("version") + 1):
-        raise ApplianceError(
-            Code.CONFLICT,
-            f"Node {node.name} is {node.state}; it must be ready or cordoned to enter maintenance.",
-        )
+    raise_refusal(entry_refusal(initiator, node))
+    if not Node.objects.filter(pk=node_id, version=node.version).update(
+        state=NodeState.DRAINING, version=F("version") + 1
+    ):
+        raise changed_concurrently(node)
     message = f"Draining node {node.name}."
     emit_node_event(node, "node.draining", message, actor=initiator.username)
     task = task_start(kind=TASK, path=node.path, initiator=initiator, message=message)
@@ -50,6 +50,27 @@ def enter_maintenance(*, node_id: UUID, grace_seconds: float, initiator: User) -
     complete_drained_nodes()
     task.refresh_from_db()
     return task
+
+
+def entry_refusal(user: User, node: Node) -> ApplianceError | None:
+    if node.state in (NodeState.READY, NodeState.CORDONED):
+        return None
+    return ApplianceError(
+        Code.CONFLICT,
+        f"Node {node.name} is {node.state}; it must be ready or cordoned to enter maintenance.",
+    )
+
+
+def exit_refusal(node: Node) -> ApplianceError | None:
+    if node.state in (NodeState.DRAINING, NodeState.MAINTENANCE):
+        return None
+    return ApplianceError(
+        Code.CONFLICT, f"Node {node.name} is {node.state}; it is not in maintenance."
+    )
+
+
+def changed_concurrently(node: Node) -> ApplianceError:
+    return ApplianceError(Code.CONFLICT, f"Node {node.name} changed concurrently; try again.")
 
 
 def start_eviction(
@@ -98,12 +119,11 @@ def complete_drained_nodes() -> None:
 def exit_maintenance(*, node_id: UUID, actor: str) -> Node:
     """Make the node ready, cancel a drain that is in progress and withdraw its evictions."""
     node = Node.objects.get(pk=node_id)
-    if not Node.objects.filter(
-        pk=node_id, state__in=[NodeState.DRAINING, NodeState.MAINTENANCE], version=node.version
-    ).update(state=NodeState.READY, version=F("version") + 1):
-        raise ApplianceError(
-            Code.CONFLICT, f"Node {node.name} is {node.state}; it is not in maintenance."
-        )
+    raise_refusal(exit_refusal(node))
+    if not Node.objects.filter(pk=node_id, version=node.version).update(
+        state=NodeState.READY, version=F("version") + 1
+    ):
+        raise changed_concurrently(node)
     active = node_blockers(node).filter(state=AllocationState.ACTIVE)
     for allocation in active.exclude(evict_at=None):
         lifecycle.withdraw_eviction(allocation, actor=actor)
@@ -124,4 +144,6 @@ def cancel_task(task: Task, user: User) -> None:
     exit_maintenance(node_id=UUID(task.path.removeprefix("nodes/")), actor=user.username)
 
 
-register_canceller(TASK, "inventory.manage", cancel_task)
+ENTER = NODES.add(Action("enter_maintenance", MANAGE, by_row(entry_refusal)))
+EXIT = NODES.add(Action("exit_maintenance", MANAGE, by_row(lambda _, node: exit_refusal(node))))
+register_canceller(TASK, MANAGE, cancel_task)

@@ -53,7 +53,7 @@ def find_node(request: Request, node_id: UUID) -> Node:
 
 
 class NodeEnterMaintenanceView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+    privileges: ClassVar[dict[str, str]] = {"POST": maintenance.ENTER.privilege}
 
     @extend_schema(request=MaintenanceSerializer, responses={202: TaskSerializer})
     def post(self, request: Request, node_id: UUID) -> Response:
@@ -80,7 +80,7 @@ class NodeEnterMaintenanceView(ApplianceView):
 
 
 class NodeExitMaintenanceView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+    privileges: ClassVar[dict[str, str]] = {"POST": maintenance.EXIT.privilege}
     without_body: ClassVar[bool] = True
 
     @extend_schema(request=None, responses=NodeSerializer)

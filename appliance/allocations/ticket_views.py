@@ -14,11 +14,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.actions import raise_refusal
 from appliance.accounts.authentication import request_user
-from appliance.accounts.permissions import can
-from appliance.allocations import tickets
+from appliance.allocations import actions, tickets
 from appliance.allocations.access import find_allocation
-from appliance.allocations.models import Allocation, AllocationState, Partition
+from appliance.allocations.models import Allocation, Partition
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.request_serializer import RequestSerializer
@@ -85,7 +85,7 @@ SELECT_NETWORK = Select(lambda ids: Pool.objects.filter(pk__in=ids).values_list(
 
 
 class AllocationTicketView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"POST": "allocations.use"}
+    privileges: ClassVar[dict[str, str]] = {"POST": actions.TICKETS.privilege}
     read_only_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
 
     @extend_schema(request=TicketRequestSerializer, responses=TicketsSerializer)
@@ -99,20 +99,7 @@ class AllocationTicketView(ApplianceView):
         allocation = find_allocation(
             request, allocation_id, lambda ids: ALLOCATIONS_BY_ID.objects(ids=ids)
         )
-        user = request_user(request)
-        if allocation.owner_id != user.pk:
-            raise ApplianceError(
-                Code.DENIED, "Only the owner of an allocation may open sessions under it."
-            )
-        if not can(user, "allocations.use", allocation.project_id):
-            raise ApplianceError(
-                Code.DENIED, "Missing privilege allocations.use in the allocation's project."
-            )
-        if allocation.state != AllocationState.ACTIVE:
-            raise ApplianceError(
-                Code.NOT_ACTIVE,
-                f"The allocation is {allocation.state}; tickets require an active allocation.",
-            )
+        raise_refusal(actions.ticket_refusal(request_user(request), allocation))
         public_key = decode_key(form.validated_data["client_public_key"])
         address = request.META.get("REMOTE_ADDR", "")
         return Response(issue_tickets(allocation, public_key, client_address=address))

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import secrets
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -18,6 +19,7 @@ from django.conf import settings
 from django.db.models import F, Max
 from django.utils import timezone
 
+from appliance.accounts.actions import Action, Refusals, raise_refusal
 from appliance.accounts.models import User
 from appliance.activity.events import emit
 from appliance.allocations.models import Allocation
@@ -28,6 +30,7 @@ from appliance.db.writer import write_transaction
 from appliance.fleet.authorities import authorities, digest_of
 from appliance.fleet.certificates import bundle_of, sign_node_certificate
 from appliance.fleet.models import EnrolmentToken, NodeCertificate
+from appliance.inventory.actions import NODES
 from appliance.inventory.locks import unlock_node
 from appliance.inventory.models import Node, NodeState
 from appliance.inventory.reports import create_node
@@ -47,17 +50,8 @@ def node_remove(*, node_id: UUID, actor: str) -> Node:
     node = Node.objects.get(pk=node_id)
     if node.state == NodeState.REMOVED:
         return node
-    blockers = [
-        {"kind": "allocation", "id": str(a.pk), "name": a.name, "state": a.state}
-        for a in Allocation.objects.filter(partitions__gpu__node=node).distinct()
-    ]
-    if blockers:
-        count = "1 allocation" if len(blockers) == 1 else f"{len(blockers)} allocations"
-        raise ApplianceError(
-            Code.IN_USE,
-            f"{count} on node {node.name}; release them first, or cordon the node and wait.",
-            blockers=blockers,
-        )
+    for refusal in removal_refusals([node]):
+        raise_refusal(refusal)
     if not Node.objects.filter(pk=node_id, version=node.version).update(
         state=NodeState.REMOVED, version=F("version") + 1
     ):
@@ -74,6 +68,37 @@ def node_remove(*, node_id: UUID, actor: str) -> Node:
         message=f"Node {node.name} removed: its certificates are revoked.",
     )
     return node
+
+
+def removal_refusals(nodes: Sequence[Node]) -> Refusals:
+    """Return the error IN_USE, with the allocations, for each node that is in use."""
+    present = [node.pk for node in nodes if node.state != NodeState.REMOVED]
+    rows = Allocation.objects.filter(partitions__gpu__node__in=present).distinct()
+    blockers: dict[UUID, list[dict[str, object]]] = {}
+    columns = ("partitions__gpu__node_id", "pk", "name", "state")
+    for node_id, pk, name, state in rows.values_list(*columns):
+        blocker: dict[str, object] = {
+            "kind": "allocation",
+            "id": str(pk),
+            "name": name,
+            "state": state,
+        }
+        blockers.setdefault(node_id, []).append(blocker)
+    return [node_in_use(node, blockers.get(node.pk, [])) for node in nodes]
+
+
+def node_in_use(node: Node, blockers: list[dict[str, object]]) -> ApplianceError | None:
+    if not blockers:
+        return None
+    count = "1 allocation" if len(blockers) == 1 else f"{len(blockers)} allocations"
+    return ApplianceError(
+        Code.IN_USE,
+        f"{count} on node {node.name}; release them first, or cordon the node and wait.",
+        blockers=blockers,
+    )
+
+
+REMOVE = NODES.add(Action("remove", "fleet.enrol", lambda _, nodes: removal_refusals(nodes)))
 
 
 def sha256_hex(text: str) -> str:

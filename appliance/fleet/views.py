@@ -137,7 +137,7 @@ class CaView(ApplianceView):
 class NodeView(node_views.NodeView):
     privileges: ClassVar[dict[str, str]] = {
         **node_views.NodeView.privileges,
-        "DELETE": "fleet.enrol",
+        "DELETE": enrolment.REMOVE.privilege,
     }
 
     @extend_schema(responses={204: None})

@@ -13,10 +13,10 @@ from uuid import UUID
 from django.db.models import F
 
 from appliance.activity.events import emit
-from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
 from appliance.db.change_log import Removal, Topic
 from appliance.db.writer import write_transaction
+from appliance.inventory.actions import no_pool
 from appliance.inventory.models import Gpu, Node
 from appliance.pools.models import Pool
 from appliance.pools.services import find_pool
@@ -80,7 +80,7 @@ def admit_gpu(*, gpu_id: UUID, pool_name: str | None, actor: str) -> None:
     gpu = Gpu.objects.select_related("node").get(pk=gpu_id)
     pool = find_pool(pool_name) if pool_name else Pool.objects.order_by("created_at").first()
     if pool is None:
-        raise ApplianceError(Code.NOT_FOUND, "There is no pool. Create one: busbar pool create")
+        raise no_pool()
     if not Gpu.objects.filter(pk=gpu_id, held=True).update(
         held=False, pool=pool, version=F("version") + 1
     ):

@@ -14,6 +14,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import User
 from appliance.accounts.permissions import projects_with
@@ -33,7 +34,7 @@ from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView, check_version
 from appliance.db.change_log import Audience
 from appliance.db.prepared import Select
-from appliance.inventory import gpu_admission, services
+from appliance.inventory import actions, gpu_admission, services
 from appliance.inventory.models import Gpu, GpuQuerySet, NodeState
 from appliance.inventory.serializers import (
     GpuAdmissionSerializer,
@@ -119,13 +120,18 @@ def gpu_pages(limit: int) -> Select[Gpu]:
 
 
 class GpuView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "PATCH": "inventory.manage"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "inventory.view",
+        "PATCH": actions.UPDATE_GPU.privilege,
+    }
 
-    @extend_schema(responses=GpuSerializer)
+    @extend_schema(responses=detail_of(GpuSerializer))
     def get(self, request: Request, gpu_id: UUID) -> Response:
         """Return one GPU."""
         gpu = get_object_or_404(visible_gpus(request).with_names(), pk=gpu_id)
-        return Response(serialize(GpuSerializer, gpu), headers={"ETag": f'"{gpu.version}"'})
+        allowed = actions.GPUS.actions_of(request_user(request), gpu)
+        content = serialize(GpuSerializer, gpu) | {"actions": allowed}
+        return Response(content, headers={"ETag": f'"{gpu.version}"'})
 
     @extend_schema(request=GpuChangeSerializer, responses=GpuSerializer)
     def patch(self, request: Request, gpu_id: UUID) -> Response:
@@ -146,7 +152,7 @@ class GpuView(ApplianceView):
 
 
 class GpuAdmitView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+    privileges: ClassVar[dict[str, str]] = {"POST": actions.ADMIT.privilege}
 
     @extend_schema(request=GpuAdmissionSerializer, responses=GpuSerializer)
     def post(self, request: Request, gpu_id: UUID) -> Response:

@@ -11,6 +11,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import User
 from appliance.accounts.places import register_place
@@ -27,7 +28,7 @@ from appliance.api.pagination import CursorPagination
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView, check_version
 from appliance.db.change_log import Audience
-from appliance.inventory import locks, services
+from appliance.inventory import actions, locks, services
 from appliance.inventory.models import Node, NodeQuerySet, NodeState
 from appliance.inventory.serializers import NodeChangeSerializer, NodeSerializer
 
@@ -63,13 +64,18 @@ class NodeListView(ApplianceView):
 
 
 class NodeView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "PATCH": "inventory.manage"}
+    privileges: ClassVar[dict[str, str]] = {
+        "GET": "inventory.view",
+        "PATCH": actions.UPDATE_NODE.privilege,
+    }
 
-    @extend_schema(responses=NodeSerializer)
+    @extend_schema(responses=detail_of(NodeSerializer))
     def get(self, request: Request, node_id: UUID) -> Response:
         """Return one node."""
         node = get_object_or_404(visible_nodes(request), pk=node_id)
-        return Response(serialize(NodeSerializer, node), headers={"ETag": f'"{node.version}"'})
+        allowed = actions.NODES.actions_of(request_user(request), node)
+        content = serialize(NodeSerializer, node) | {"actions": allowed}
+        return Response(content, headers={"ETag": f'"{node.version}"'})
 
     @extend_schema(request=NodeChangeSerializer, responses=NodeSerializer)
     def patch(self, request: Request, node_id: UUID) -> Response:
@@ -86,7 +92,7 @@ class NodeView(ApplianceView):
 class NodeScheduleView(ApplianceView):
     """Base of the views POST …/cordon and …/uncordon."""
 
-    privileges: ClassVar[dict[str, str]] = {"POST": "inventory.manage"}
+    privileges: ClassVar[dict[str, str]] = {"POST": actions.CORDON.privilege}
     without_body: ClassVar[bool] = True
     schedulable: ClassVar[bool]
 
@@ -119,7 +125,7 @@ class NodeUncordonView(NodeScheduleView):
 
 
 class NodeUnlockView(ApplianceView):
-    privileges: ClassVar[dict[str, str]] = {"POST": "fleet.enrol"}
+    privileges: ClassVar[dict[str, str]] = {"POST": actions.UNLOCK.privilege}
     without_body: ClassVar[bool] = True
 
     @extend_schema(request=None, responses=NodeSerializer)

@@ -7,12 +7,14 @@ from uuid import UUID
 
 from django.db.models import F
 
+from appliance.accounts.actions import raise_refusal
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
 from appliance.inventory import endpoints
+from appliance.inventory.actions import schedule_refusal
 from appliance.inventory.models import Gpu, Node, NodeState
 from appliance.inventory.sites import find_site
 from appliance.pools.services import find_pool
@@ -30,15 +32,13 @@ def set_node_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Nod
         else (NodeState.READY, NodeState.CORDONED)
     )
     node = Node.objects.get(pk=node_id)
+    raise_refusal(schedule_refusal(node, schedulable=schedulable))
     if node.state == new:
         return node
     if not Node.objects.filter(pk=node_id, state=old, version=node.version).update(
         state=new, version=F("version") + 1
     ):
-        raise ApplianceError(
-            Code.CONFLICT,
-            f"Node {node.name} is {node.state}; it must be {old} to become {new}.",
-        )
+        raise ApplianceError(Code.CONFLICT, f"Node {node.name} changed concurrently; try again.")
     change_log.record(Topic.NODE_CAPACITY, node_id)
     emit(
         f"node.{new}",

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from appliance.accounts.dependents import Subject, register_blockers, register_cleanup
+from collections.abc import Sequence
+from uuid import UUID
+
+from appliance.accounts.dependents import Blockers, Subject, register_blockers, register_cleanup
 from appliance.accounts.models import Project
-from appliance.pools.models import Pool, Quota
+from appliance.pools.models import Pool, Quota, Reservation
 
 
-def reservation_blockers(subject: Subject) -> list[dict[str, object]]:
-    """Return the reservations of a project."""
-    if not isinstance(subject, Project):
-        return []
-    rows = subject.reservations.values_list("pk", "name")
-    return [{"kind": "reservation", "id": str(pk), "name": name} for pk, name in rows]
+def reservation_blockers(subjects: Sequence[Subject]) -> dict[UUID, Blockers]:
+    """Return the reservations of projects."""
+    found: dict[UUID, Blockers] = {}
+    ids = [s.pk for s in subjects if isinstance(s, Project)]
+    if ids:
+        rows = Reservation.objects.filter(project_id__in=ids)
+        for project_id, pk, name in rows.values_list("project_id", "pk", "name"):
+            blocker: dict[str, object] = {"kind": "reservation", "id": str(pk), "name": name}
+            found.setdefault(project_id, []).append(blocker)
+    return found
 
 
-def pool_blockers(subject: Subject) -> list[dict[str, object]]:
-    """Return the pools restricted to the project: without it they could be open to all."""
-    if not isinstance(subject, Project):
-        return []
-    rows = Pool.objects.restricted().values_list("pk", "name", "project_ids")
-    return [
-        {"kind": "pool", "id": str(pk), "name": name}
-        for pk, name, project_ids in rows
-        if str(subject.pk) in project_ids
-    ]
+def pool_blockers(subjects: Sequence[Subject]) -> dict[UUID, Blockers]:
+    """Return the pools restricted to projects: without those they could be open to all."""
+    found: dict[UUID, Blockers] = {}
+    ids = {str(s.pk) for s in subjects if isinstance(s, Project)}
+    if ids:
+        rows = Pool.objects.restricted().values_list("pk", "name", "project_ids")
+        for pk, name, project_ids in rows:
+            for project_id in ids.intersection(project_ids):
+                blocker: dict[str, object] = {"kind": "pool", "id": str(pk), "name": name}
+                found.setdefault(UUID(project_id), []).append(blocker)
+    return found
 
 
 def delete_quota(subject: Subject) -> None:

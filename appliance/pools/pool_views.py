@@ -12,6 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import projects_with
@@ -178,16 +179,17 @@ class PoolListView(ApplianceView):
 class PoolView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {
         "GET": "pools.view",
-        "PATCH": "pools.manage",
-        "DELETE": "pools.manage",
+        "PATCH": services.UPDATE.privilege,
+        "DELETE": services.DELETE.privilege,
     }
 
-    @extend_schema(responses=PoolSerializer)
+    @extend_schema(responses=detail_of(PoolSerializer))
     def get(self, request: Request, pool_id: UUID) -> Response:
         """Return one pool."""
         pool = get_object_or_404(Pool.objects.visible_to(request_user(request)), pk=pool_id)
         names = visible_names(request_user(request))
-        content = PoolSerializer(pool, context=names).data
+        actions = services.POOLS.actions_of(request_user(request), pool)
+        content = {**PoolSerializer(pool, context=names).data, "actions": actions}
         return Response(content, headers={"ETag": f'"{pool.version}"'})
 
     @extend_schema(request=PoolSettingsSerializer, responses=PoolSerializer)

@@ -8,12 +8,19 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
+from appliance.accounts.actions import (
+    Action,
+    Refusals,
+    raise_refusal,
+    register_kind,
+)
+from appliance.accounts.models import User
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
 from appliance.db import change_log
 from appliance.db.change_log import Removal, Topic
 from appliance.db.writer import write_transaction
-from appliance.pools.blockers import blockers_of
+from appliance.pools.blockers import blocker_refusals
 from appliance.pools.models import DEFAULT_POOL, Pool, Quota, Reservation
 from appliance.pools.subject_kind import SubjectKind
 from appliance.pools.subjects import find_subject_id
@@ -90,18 +97,8 @@ def delete_pool(*, pool: Pool, actor: str) -> None:
 
     Raises ApplianceError IN_USE for the default pool, and with blockers for pools in use.
     """
-    if pool.name == DEFAULT_POOL:
-        raise ApplianceError(
-            Code.IN_USE,
-            "The default pool cannot be deleted because new GPUs join it.",
-            blockers=[],
-        )
-    if blockers := blockers_of(pool):
-        raise ApplianceError(
-            Code.IN_USE,
-            f"Pool {pool.name} is in use. Move its GPUs and release its allocations first.",
-            blockers=blockers,
-        )
+    for refusal in deletion_refusals([pool]):
+        raise_refusal(refusal)
     Reservation.objects.filter(pool=pool).delete()
     Pool.objects.filter(pk=pool.pk).delete()
     emit(
@@ -113,6 +110,30 @@ def delete_pool(*, pool: Pool, actor: str) -> None:
         message=f"Pool {pool.name} deleted.",
     )
     change_log.record(Topic.POOL, pool.pk, Removal("pools.view"))
+
+
+def deletion_refusals(pools: Sequence[Pool]) -> Refusals:
+    """Return the error for the default pool, and for each pool that is in use."""
+    in_use = blocker_refusals(pools)
+    return [default_pool_refusal(p) or error for p, error in zip(pools, in_use, strict=True)]
+
+
+def default_pool_refusal(pool: Pool) -> ApplianceError | None:
+    if pool.name != DEFAULT_POOL:
+        return None
+    return ApplianceError(
+        Code.IN_USE, "The default pool cannot be deleted because new GPUs join it.", blockers=[]
+    )
+
+
+def visible_pools(user: User, ids: Sequence[UUID]) -> Sequence[Pool]:
+    return list(Pool.objects.visible_to(user).filter(pk__in=ids))
+
+
+MANAGE = "pools.manage"
+POOLS = register_kind("pools", visible_pools)
+UPDATE = POOLS.add(Action[Pool]("update", MANAGE))
+DELETE = POOLS.add(Action("delete", MANAGE, lambda _, p: deletion_refusals(p)))
 
 
 def changed_columns(pool: Pool, settings: PoolSettings) -> dict[str, object]:

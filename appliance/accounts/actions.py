@@ -1,0 +1,119 @@
+"""Actions on objects: which ones a user may take now, and why not.
+
+Each app registers its kinds and actions. The views declare the privilege of the action, and the
+services raise the same refusals, so what is shown is what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from django.db.models import Model
+
+from appliance.accounts.authorization import denied
+from appliance.accounts.models import User
+from appliance.accounts.permissions import can_somewhere
+from appliance.api.errors import ApplianceError, Code
+from appliance.api.filters import uuid_or_invalid
+
+M = TypeVar("M", bound=Model)
+Refusals = Sequence[ApplianceError | None]
+"""For each row, in order, the error of the action, or None if it would succeed."""
+BatchRule = Callable[[User, Sequence[M]], Refusals]
+"""Decides about many rows. The number of its queries does not depend on their number."""
+
+
+def permit(user: User, rows: Sequence[Any]) -> Refusals:
+    """Permit the action on each row; its privilege is all that it needs."""
+    return [None] * len(rows)
+
+
+def by_row(
+    rule: Callable[[User, M], ApplianceError | None],
+) -> BatchRule[M]:
+    """Return a rule for many rows from one for a single row, which makes no query."""
+    return lambda user, rows: [rule(user, row) for row in rows]
+
+
+@dataclass(frozen=True)
+class Action(Generic[M]):
+    name: str
+    privilege: str
+    """Also the one that the view declares."""
+    rule: BatchRule[M] = permit
+
+    def refusals(self, user: User, rows: Sequence[M]) -> Refusals:
+        if not can_somewhere(user, self.privilege):
+            return [denied(self.privilege)] * len(rows)
+        return self.rule(user, rows)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[M]):
+    """Objects named `NAME/ID`, whose detail is `GET /api/v1/NAME/ID`."""
+
+    load: Callable[[User, Sequence[UUID]], Iterable[M]]
+    """Returns the rows with these ids that the user may view."""
+    actions: list[Action[M]] = field(default_factory=list)
+
+    def add(self, action: Action[M]) -> Action[M]:
+        """Register an action and return it."""
+        self.actions.append(action)
+        self.actions.sort(key=lambda a: a.name)
+        return action
+
+    def actions_of(self, user: User, row: M) -> list[dict[str, Any]]:
+        """Return the actions of an object for its detail."""
+        return self.actions_of_rows(user, [row])[row.pk]
+
+    def actions_of_rows(self, user: User, rows: Sequence[M]) -> dict[UUID, list[dict[str, Any]]]:
+        found: dict[UUID, list[dict[str, Any]]] = {row.pk: [] for row in rows}
+        for action in self.actions:
+            for row, error in zip(rows, action.refusals(user, rows), strict=True):
+                reason = error.detail if error else None
+                found[row.pk].append({"name": action.name, "allowed": not error, "reason": reason})
+        return found
+
+
+_kinds: dict[str, Kind[Any]] = {}
+
+
+def register_kind(name: str, load: Callable[[User, Sequence[UUID]], Iterable[M]]) -> Kind[M]:
+    """Register a kind and return it. Apps add actions to it, also those above its own app."""
+    kind = _kinds[name] = Kind(load)
+    return kind
+
+
+def kinds() -> list[str]:
+    return sorted(_kinds)
+
+
+def actions_at(user: User, places: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the actions of the objects at these places that the user may view.
+
+    The number of queries depends on the kinds only. Raises ApplianceError INVALID for a malformed
+    place.
+    """
+    wanted: dict[str, dict[UUID, str]] = {}
+    for place in places:
+        kind, _, object_id = place.partition("/")
+        if kind not in _kinds:
+            raise ApplianceError(
+                Code.INVALID, f"objects must be KIND/ID; the kinds are {', '.join(kinds())}."
+            )
+        wanted.setdefault(kind, {})[uuid_or_invalid("The id in objects", object_id)] = place
+    found = {}
+    for kind, by_id in wanted.items():
+        rows = list(_kinds[kind].load(user, list(by_id)))
+        for pk, actions in _kinds[kind].actions_of_rows(user, rows).items():
+            found[by_id[pk]] = actions
+    return found
+
+
+def raise_refusal(error: ApplianceError | None) -> None:
+    """Raise the error of a rule, if there is one."""
+    if error is not None:
+        raise error

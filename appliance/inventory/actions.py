@@ -1,0 +1,70 @@
+"""Actions on nodes and GPUs, and the rules that their services follow as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from appliance.accounts.actions import (
+    Action,
+    Refusals,
+    by_row,
+    register_kind,
+)
+from appliance.accounts.models import User
+from appliance.api.errors import ApplianceError, Code
+from appliance.inventory.models import Gpu, Node, NodeState
+from appliance.pools.models import Pool
+
+MANAGE = "inventory.manage"
+
+
+def removed_refusal(user: User, node: Node) -> ApplianceError | None:
+    """Return the error for a removed node, of which only the history is left."""
+    if node.state != NodeState.REMOVED:
+        return None
+    return ApplianceError(Code.NOT_FOUND, f"Node {node.name} is removed.")
+
+
+def schedule_refusal(node: Node, *, schedulable: bool) -> ApplianceError | None:
+    """Return the error of cordon or uncordon. A node in the new state already is accepted."""
+    states = (NodeState.READY, NodeState.CORDONED)
+    if node.state in states:
+        return None
+    old, new = reversed(states) if schedulable else states
+    return ApplianceError(
+        Code.CONFLICT, f"Node {node.name} is {node.state}; it must be {old} to become {new}."
+    )
+
+
+def admission_refusals(user: User, gpus: Sequence[Gpu]) -> Refusals:
+    error = None
+    if not Pool.objects.exists():
+        error = no_pool()
+    return [error] * len(gpus)
+
+
+def no_pool() -> ApplianceError:
+    return ApplianceError(Code.NOT_FOUND, "There is no pool. Create one: busbar pool create")
+
+
+def visible_nodes(user: User, ids: Sequence[UUID]) -> Sequence[Node]:
+    return list(Node.objects.visible_to(user).filter(pk__in=ids))
+
+
+def visible_gpus(user: User, ids: Sequence[UUID]) -> Sequence[Gpu]:
+    return list(Gpu.objects.visible_to(user).filter(pk__in=ids))
+
+
+NODES = register_kind("nodes", visible_nodes)
+UPDATE_NODE = NODES.add(Action("update", MANAGE, by_row(removed_refusal)))
+CORDON = NODES.add(
+    Action("cordon", MANAGE, by_row(lambda _, node: schedule_refusal(node, schedulable=False))),
+)
+UNCORDON = NODES.add(
+    Action("uncordon", MANAGE, by_row(lambda _, node: schedule_refusal(node, schedulable=True))),
+)
+UNLOCK = NODES.add(Action("unlock", "fleet.enrol", by_row(removed_refusal)))
+GPUS = register_kind("gpus", visible_gpus)
+UPDATE_GPU = GPUS.add(Action[Gpu]("update", MANAGE))
+ADMIT = GPUS.add(Action("admit", MANAGE, admission_refusals))
