@@ -149,7 +149,7 @@ def project_deletion_refusals(user: User, rows: Sequence[Project]) -> Refusals:
 
 
 def project_move_refusals(user: User, rows: Sequence[Project]) -> Refusals:
-    """Return the errors of a move out of the department. Those of another one may refuse as well."""
+    """Return the errors of a move out of the department. The new department may refuse as well."""
     left = [(row.pk, [row.department_id] if row.department_id else []) for row in rows]
     return bound_refusals(user, left)
 
