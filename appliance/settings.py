@@ -73,6 +73,14 @@ class Environment(BaseSettings):
     """Days for which expired API tokens and enrolment tokens are kept."""
     retain_idempotency_keys_days: float = Field(1.0, gt=0)
     """Days for which the response of a request with an Idempotency-Key is kept."""
+    retain_audit_days: float = Field(365.0, gt=0)
+    """Days for which audit records are kept; with `audit_syslog`, those that were not sent stay."""
+    audit_syslog: str = Field("", pattern=r"^$|^.+:[0-9]{1,5}$")
+    """HOST:PORT of the syslog server to which audit records are sent over TLS; empty: none."""
+    audit_syslog_ca: Path | None = None
+    """File with the CA certificates of that server in PEM format; the system's if not set."""
+    audit_hash_socket: Path = Path("/dev/log")
+    """Socket of the local syslog, which gets the newest hash of the audit records each minute."""
     disk_low_mib: int = Field(1024, ge=0)
     """Free space of the data folder below which `/readyz` and an event warn."""
     disk_full_mib: int = Field(256, ge=0)
@@ -142,6 +150,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "appliance.audit",
     "appliance.accounts",
     "appliance.activity",
     "appliance.inventory",

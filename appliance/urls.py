@@ -14,6 +14,7 @@ from appliance.accounts import user_views as users
 from appliance.accounts import views as accounts
 from appliance.accounts.access_views import AccessView
 from appliance.accounts.action_views import ActionView
+from appliance.activity import audit_views as audit
 from appliance.activity import views as activity
 from appliance.activity.bulk import BulkView
 from appliance.activity.watch import WatchView
@@ -197,6 +198,10 @@ urlpatterns = [
     path(api + "tasks/<uuid:task_id>", activity.TaskView.as_view()),
     path(api + "tasks/<uuid:task_id>/cancel", activity.TaskCancelView.as_view()),
     path(api + "tasks/<uuid:task_id>/log", activity.TaskLogView.as_view()),
+    path(api + "audit", audit.AuditListView.as_view()),
+    path(api + "audit/export", audit.AuditExportView.as_view()),
+    path(api + "audit/verification", audit.AuditVerificationView.as_view()),
+    path(api + "audit/<uuid:record_id>", audit.AuditView.as_view()),
     path(api + "watch", WatchView.as_view()),
     path(api + "events", activity.EventListView.as_view()),
     path("docs/", documentation),

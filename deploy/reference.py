@@ -248,7 +248,7 @@ def settings_page() -> str:
 
 
 def describe_default(value: object) -> str:
-    if isinstance(value, Path):
+    if isinstance(value, Path) and value.is_relative_to(ROOT):
         return f"`{value.relative_to(ROOT)}` in the checkout"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`" if value else ""
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from appliance.accounts.models import Department, Project, User
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record_deleted
 
 Subject = User | Project | Department
 Blockers = list[dict[str, object]]
@@ -59,7 +60,7 @@ def in_use(subject: Subject, blockers: Blockers) -> ApplianceError | None:
 
 
 def delete_with_dependents(subject: Subject) -> None:
-    """Delete the row and what belongs to it.
+    """Delete the row and what belongs to it, and record it.
 
     Raises ApplianceError IN_USE with the blockers if other objects depend on it.
     """
@@ -68,4 +69,5 @@ def delete_with_dependents(subject: Subject) -> None:
             raise refusal
     for cleanup in _cleanups:
         cleanup(subject)
+    record_deleted(subject)
     subject.delete()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from appliance.accounts.actions import (
@@ -18,6 +19,7 @@ from appliance.accounts.models import Group, GroupMember, RoleBinding, User
 from appliance.accounts.named_rows import create_named, find_named, lock, save_changes
 from appliance.accounts.permissions import can
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record_created, record_deleted
 from appliance.db.writer import write_transaction
 
 
@@ -41,6 +43,7 @@ def group_delete(*, group_id: UUID, actor: User) -> None:
     """
     group = lock(Group, group_id)
     require_authority(actor, group)
+    record_deleted(group)
     group.delete()
     require_administrator()
 
@@ -56,7 +59,7 @@ def member_add(*, group_id: UUID, actor: User, user: str = "", group: str = "") 
     require_authority(actor, container)
     if user:
         person = find_named(User, noun="User", column="username", name=user)
-        return GroupMember.objects.get_or_create(group=container, user=person)[0]
+        return ensure_member(group=container, user=person)
     member = find_named(Group, noun="Group", name=group)
     if member.pk in with_ancestors([container.pk], parents_of_groups()):
         raise ApplianceError(
@@ -64,7 +67,15 @@ def member_add(*, group_id: UUID, actor: User, user: str = "", group: str = "") 
             f"Group {container.name} is in group {member.name} already, so {member.name} cannot be "
             f"in {container.name}.",
         )
-    return GroupMember.objects.get_or_create(group=container, member_group=member)[0]
+    return ensure_member(group=container, member_group=member)
+
+
+def ensure_member(**columns: Any) -> GroupMember:
+    """Return the existing or new membership. Only a new one is recorded."""
+    member, created = GroupMember.objects.get_or_create(**columns)
+    if created:
+        record_created(member)
+    return member
 
 
 @write_transaction
@@ -76,6 +87,7 @@ def member_remove(*, member_id: UUID, actor: User) -> None:
     """
     member = GroupMember.objects.select_related("group").get(pk=member_id)
     require_authority(actor, member.group)
+    record_deleted(member)
     member.delete()
     require_administrator()
 

@@ -9,25 +9,32 @@ from uuid import UUID
 from django.db import IntegrityError, models, transaction
 
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.fields import values_of
+from appliance.audit.records import record_changed, record_created
 
 M = TypeVar("M", bound=models.Model)
 
 
 def create_named(model: type[M], *, noun: str, name: str, **columns: object) -> M:
-    """Create a row. Raises ApplianceError CONFLICT if the name is taken."""
+    """Create a row and record it. Raises ApplianceError CONFLICT if the name is taken."""
     try:
         with transaction.atomic():
-            return model._default_manager.create(name=name, **columns)
+            row = model._default_manager.create(name=name, **columns)
     except IntegrityError:
         raise taken(noun, name) from None
+    record_created(row)
+    return row
 
 
 def save_changes(row: M, noun: str, columns: Mapping[str, object]) -> M:
-    """Save changed columns and increment the version. A row that equals them is not written.
+    """Save changed columns, increment the version, and record the operation.
+
+    A row that equals the columns is not written.
 
     Raises ApplianceError CONFLICT if the name is taken.
     """
     changed = {key: value for key, value in columns.items() if getattr(row, key) != value}
+    before = values_of(row)
     if changed:
         for key, value in changed.items():
             setattr(row, key, value)
@@ -37,6 +44,7 @@ def save_changes(row: M, noun: str, columns: Mapping[str, object]) -> M:
                 row.save(update_fields=[*changed, "version"])
         except IntegrityError:
             raise taken(noun, str(columns.get("name"))) from None
+    record_changed(row, before)
     return row
 
 

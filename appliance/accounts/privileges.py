@@ -10,6 +10,7 @@ OPERATE = USE | {"inventory.manage", "pools.manage", "allocations.manage", "flee
 ADMINISTER = OPERATE | {
     "accounts.manage",
     "allocations.force",
+    "audit.read",
     "fleet.forget_host_key",
     "fleet.rotate_keys",
     "fleet.use_ssh_agent",

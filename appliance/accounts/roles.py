@@ -19,6 +19,7 @@ from appliance.accounts.named_rows import (
 from appliance.accounts.permissions import can
 from appliance.accounts.privileges import PRIVILEGES
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record_created, record_deleted
 from appliance.db.writer import write_transaction
 
 
@@ -63,6 +64,7 @@ def role_delete(*, role_id: UUID) -> None:
             f"Role {role.name} is bound. Delete its role bindings first.",
             blockers=blockers,
         )
+    record_deleted(role)
     role.delete()
 
 
@@ -98,6 +100,7 @@ def bind(
     ).first()
     if existing is None:
         binding.save(force_insert=True)
+        record_created(binding)
     return existing or binding
 
 
@@ -110,6 +113,7 @@ def unbind(*, binding_id: UUID, actor: User) -> None:
     """
     binding = RoleBinding.objects.get(pk=binding_id)
     require_authority_over_binding(actor, binding)
+    record_deleted(binding)
     binding.delete()
     require_administrator()
 

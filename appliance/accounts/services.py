@@ -17,6 +17,7 @@ from appliance.accounts.authentication import TOKEN_PREFIX, hash_secret
 from appliance.accounts.models import ApiToken, Project, Role, RoleBinding, User
 from appliance.accounts.projects import DEFAULT_PROJECT
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record, record_created, record_deleted
 from appliance.db.writer import write_transaction
 
 ONE_TIME_PASSWORD_LIFETIME = timedelta(hours=24)
@@ -91,6 +92,8 @@ def store_password(*, user: User, encoded: str, expires_at: datetime | None) -> 
     user.must_change_password = expires_at is not None
     user.password_expires_at = expires_at
     user.save(update_fields=["password", "must_change_password", "password_expires_at"])
+    changed = {"password": "changed", "must_change_password": user.must_change_password}
+    record(user, "password_changed", {}, changed)
     ApiToken.objects.filter(user=user).delete()
 
 
@@ -151,9 +154,12 @@ def token_create(
         made_with=made_with,
         expires_at=timezone.now() + lifetime if lifetime else expires_at,
     )
+    record_created(token)
     return token, f"{TOKEN_PREFIX}{token.pk.hex}.{secret}"
 
 
 @write_transaction
 def token_revoke(*, token_id: UUID) -> None:
-    ApiToken.objects.filter(pk=token_id).delete()
+    for token in ApiToken.objects.filter(pk=token_id):
+        record_deleted(token)
+        token.delete()

@@ -30,6 +30,7 @@ from appliance.accounts.services import (
     store_password,
 )
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record_created
 from appliance.db.writer import write_transaction
 
 
@@ -50,7 +51,7 @@ def insert_user(*, username: str, email: str, encoded: str) -> User:
     is_person = is_password_usable(encoded)
     try:
         with transaction.atomic():
-            return User.objects.create(
+            user = User.objects.create(
                 username=username,
                 email=email,
                 password=encoded,
@@ -59,6 +60,8 @@ def insert_user(*, username: str, email: str, encoded: str) -> User:
             )
     except IntegrityError:
         raise taken("User", username) from None
+    record_created(user)
+    return user
 
 
 @write_transaction

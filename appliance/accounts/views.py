@@ -26,6 +26,7 @@ from appliance.api.errors import ApplianceError, Code
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView
+from appliance.db import origin
 
 TOKEN_LIFETIME = timedelta(days=30)
 CONSOLE_LIFETIME = timedelta(hours=12)
@@ -78,6 +79,7 @@ def log_in(request: Request) -> User:
     user = services.login(
         username=form.validated_data["username"], password=form.validated_data["password"]
     )
+    origin.act_as(user.username)
     if new_password := form.validated_data.get("new_password"):
         services.password_change(user=user, new_password=new_password)
     return user

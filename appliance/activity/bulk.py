@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import orjson
@@ -16,6 +17,7 @@ from rest_framework.response import Response
 from appliance.activity.idempotency import idempotent
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.fields import StrictBooleanField
+from appliance.api.refusals import Refusal
 from appliance.api.request_serializer import RequestSerializer
 from appliance.api.views import UNSAFE_METHODS, ApplianceView, supports_dry_run
 from appliance.db.writer import write_transaction
@@ -146,9 +148,10 @@ def run_operation(
     except Http404:
         detail = f"No operation at {path[:80]}. See /api/docs for all operations."
         return {"status": 404, "body": {"code": str(Code.NOT_FOUND), "detail": detail}}
-    response = match.func(
-        build_request(outer, operation, path, query, key), *match.args, **match.kwargs
-    )
+    inner = build_request(outer, operation, path, query, key)
+    inner.resolver_match = match
+    response = match.func(inner, *match.args, **match.kwargs)
+    note_refusals(outer, getattr(response, "refusals", ()))
     if hasattr(response, "watch_stream") or not is_json(response):
         raise ApplianceError(
             Code.INVALID, "Streams and downloads are not supported in a bulk request."
@@ -159,6 +162,11 @@ def run_operation(
         "status": response.status_code,
         "body": orjson.loads(response.content) if response.content else None,
     }
+
+
+def note_refusals(outer: Request, refused: Sequence[Refusal]) -> None:
+    """Keep the refusals of an operation for the response to the bulk request."""
+    vars(outer._request).setdefault("inner_refusals", []).extend(refused)
 
 
 def is_json(response: HttpResponseBase) -> bool:

@@ -13,6 +13,7 @@ from appliance.accounts.models import User
 from appliance.accounts.permissions import can
 from appliance.activity.models import Task, TaskLine, TaskState
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.prepared import Update, insert
@@ -81,6 +82,7 @@ def cancel(*, task_id: UUID, user: User) -> Task:
     if task.state != TaskState.RUNNING:
         raise ApplianceError(Code.CONFLICT, f"The task has already ended: {task.state}.")
     task_cancel(path=task.path, kind=task.kind, actor=user.username)
+    record(task, "cancelled", {"state": task.state}, {"state": str(TaskState.CANCELLED)})
     canceller.cancel(task, user)
     task.refresh_from_db()
     return task

@@ -19,7 +19,7 @@ from appliance.activity.feed import hub
 from appliance.activity.idempotency import idempotent
 from appliance.allocations import actions, leases, services
 from appliance.allocations.access import find_allocation, require_owner_or_manager
-from appliance.allocations.eviction import evict
+from appliance.allocations.eviction import release
 from appliance.allocations.models import Allocation, AllocationState
 from appliance.allocations.queries import (
     MAX_PREPARED_IDS,
@@ -131,12 +131,7 @@ class AllocationView(ApplianceView):
         allocation = find_allocation(request, allocation_id, load_serializable)
         require_owner_or_manager(request, allocation)
         check_version(allocation, request)
-        user = request_user(request)
-        evict(
-            allocation_id=allocation.pk,
-            reason=f"released by {user.username}",
-            actor=user.username,
-        )
+        release(allocation_id=allocation.pk, actor=request_user(request).username)
         response = Response(serialize_current(allocation_id), status=202)
         return wait_while(request, response, allocation_id, TRANSIENT)
 

@@ -16,6 +16,8 @@ from appliance.activity.tasks import register_canceller
 from appliance.allocations import idleness, leases, lifecycle
 from appliance.allocations.models import Allocation, AllocationState, Session, SessionState
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
+from appliance.audit.fields import values_of
+from appliance.audit.records import record_changed
 from appliance.db.writer import write_transaction
 
 
@@ -25,6 +27,20 @@ def evict(
 ) -> Allocation:
     """End an allocation. With a grace period, an active one gets notice first."""
     (allocation,) = ALLOCATIONS_BY_ID.objects(ids=[allocation_id])
+    end(allocation, reason=reason, actor=actor, grace_seconds=grace_seconds)
+    return allocation
+
+
+@write_transaction
+def release(*, allocation_id: UUID, actor: str) -> None:
+    """End an allocation because a user asks for it, and record it for the audit."""
+    (allocation,) = ALLOCATIONS_BY_ID.objects(ids=[allocation_id])
+    before = values_of(allocation)
+    end(allocation, reason=f"released by {actor}", actor=actor)
+    record_changed(allocation, before)
+
+
+def end(allocation: Allocation, *, reason: str, actor: str, grace_seconds: float = 0.0) -> None:
     if allocation.state == AllocationState.QUEUED:
         lifecycle.leave_queue(allocation, reason=reason, actor=actor)
     elif grace_seconds > 0 and allocation.state == AllocationState.ACTIVE:
@@ -32,7 +48,6 @@ def evict(
         allocation.refresh_from_db()
     else:
         lifecycle.begin_release(allocation, reason=reason, actor=actor)
-    return allocation
 
 
 class ExpiryRow(NamedTuple):

@@ -15,6 +15,7 @@ from appliance.allocations import lifecycle
 from appliance.allocations.eviction import evict
 from appliance.allocations.models import OCCUPYING, Allocation, AllocationState
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
@@ -44,6 +45,7 @@ def enter_maintenance(*, node_id: UUID, grace_seconds: float, initiator: User) -
         raise changed_concurrently(node)
     message = f"Draining node {node.name}."
     emit_node_event(node, "node.draining", message, actor=initiator.username)
+    record(node, "drained", {"state": node.state}, {"state": str(NodeState.DRAINING)})
     task = task_start(kind=TASK, path=node.path, initiator=initiator, message=message)
     for allocation in node_blockers(node):
         start_eviction(allocation, node, task, initiator, grace_seconds)
@@ -130,6 +132,7 @@ def exit_maintenance(*, node_id: UUID, actor: str) -> Node:
         task_cancel(path=allocation.path, kind=lifecycle.EVICT_TASK, actor=actor)
     task_cancel(path=node.path, kind=TASK, actor=actor)
     emit_node_event(node, "node.ready", f"Node {node.name} left maintenance.", actor=actor)
+    record(node, "returned", {"state": node.state}, {"state": str(NodeState.READY)})
     node.refresh_from_db()
     return node
 

@@ -25,6 +25,7 @@ from appliance.allocations.snapshot import Wait, WaitingRule
 from appliance.allocations.snapshot_allocations import placement_request
 from appliance.allocations.snapshot_loader import load_snapshot
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record, record_created
 from appliance.db.prepared import Select, insert
 from appliance.db.writer import write_transaction
 from appliance.pools.models import Pool, Reservation
@@ -96,6 +97,7 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
     ):
         allocation.percent, allocation.memory_bytes = 100, 0
     insert(allocation)
+    record_created(allocation)
     size = f"{placement_request(allocation)} of pool {pool.name}"
     lifecycle.emit_event(
         allocation,
@@ -238,5 +240,6 @@ def force_release(*, allocation_id: UUID, actor: str) -> Allocation:
         actor=actor,
     )
     lifecycle.finish_release(allocation)
+    record(allocation, "force_released", {}, {"freed_partitions": freed})
     run_tick()
     return allocation

@@ -10,12 +10,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from appliance.api.audited_request import origin_of, refusals_of
 from appliance.api.authorities_header import AUTHORITIES_HEADER, authorities_digest
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.request_serializer import reject_unknown_fields
+from appliance.db import origin
 from appliance.db.writer import dry_run
 
 UNSAFE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
+REQUEST_HEADER = "Busbar-Request"
+"""Response header: id of a request that may change something, as in its audit record."""
 
 
 class ApplianceView(APIView):
@@ -41,9 +45,15 @@ class ApplianceView(APIView):
     extra_error_statuses: ClassVar[frozenset[int]] = frozenset()
     """Statuses of problems that other operations do not have, for the OpenAPI document."""
 
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        with origin.scope(origin.current()):  # `initial` sets another one
+            return super().dispatch(request, *args, **kwargs)
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         method = request.method or ""
+        if method in UNSAFE_METHODS:
+            origin.set_current(origin_of(request))
         if method == "DELETE" or (method == "POST" and self.without_body):
             reject_body(request.data)
         wanted = request.query_params.get("dry_run") if method in UNSAFE_METHODS else None
@@ -65,6 +75,9 @@ class ApplianceView(APIView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         final = super().finalize_response(request, response, *args, **kwargs)
         final[AUTHORITIES_HEADER] = authorities_digest()
+        if (made_by := origin.current()) is not None and made_by.request_id is not None:
+            final[REQUEST_HEADER] = str(made_by.request_id)
+        vars(final)["refusals"] = refusals_of(request, final, bool(self.login_methods), kwargs)
         return final
 
     def perform_authentication(self, request: Request) -> None:

@@ -12,6 +12,7 @@ import logging
 from functools import partial
 from typing import Any
 
+from appliance.api import refusals
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.problems import DISK_FULL
 from appliance.db import change_log
@@ -49,6 +50,7 @@ class ControllerApplication:
             await send_response(Response(413, [], b""), send)
             return
         response = await self.respond(scope, body)
+        refusals.note(response.refusals)
         headers = [*response.headers, (SEQUENCE_HEADER, b"%d" % change_log.sequence())]
         if response.wait is not None:
             headers.append((WAIT_HEADER, response.wait.to_header().encode()))

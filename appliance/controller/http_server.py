@@ -14,6 +14,8 @@ from itertools import count
 from uuid import UUID
 
 from appliance.accounts import token_uses
+from appliance.api import refusals
+from appliance.api.refusal_messages import from_messages
 from appliance.db import change_log
 from appliance.db.change_log import Change
 from appliance.db.change_messages import to_message
@@ -114,6 +116,8 @@ class HttpServerProcess:
                             for use in message.token_uses.uses
                         }
                     )
+                elif message.HasField("refusals"):
+                    refusals.add(from_messages(message.refusals))
                 elif future := self._calls.get(message.latest_metrics_reply.call):
                     future.set_result(dict(message.latest_metrics_reply.metrics))
             self._outbox = None

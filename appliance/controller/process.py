@@ -30,6 +30,7 @@ from appliance.activity import task_runner
 from appliance.allocations import eviction, lost_access, maintenance, project_usage, scheduler
 from appliance.allocations.tickets import signing_key
 from appliance.controller.application import ControllerApplication
+from appliance.controller.audit_job import run_export, run_sealer
 from appliance.controller.disk_watch import watch_disk
 from appliance.controller.http_server import HttpServerProcess
 from appliance.controller.retention import run_retention
@@ -238,6 +239,8 @@ async def serve() -> None:
         for work in (
             run_scheduler(),
             run_retention(),
+            run_sealer(),
+            run_export(),
             watch_disk(),
             token_uses.store_every_minute(),
             send_status(http_server),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Protocol
 from uuid import UUID
 
 from django.conf import settings
@@ -20,6 +21,8 @@ from django.utils import timezone
 from appliance.accounts.models import ApiToken
 from appliance.activity.models import Event, IdempotencyKey, Task, TaskLine
 from appliance.allocations.models import Allocation, Partition, Session
+from appliance.audit import chain, export
+from appliance.audit.models import AuditRecord
 from appliance.db.identifiers import first_id_at
 from appliance.db.prepared import Delete
 from appliance.db.writer import background_pool, run_in_thread, write_transaction
@@ -33,6 +36,12 @@ BATCH_ROWS = 100
 BATCH_PAUSE_SECONDS = 0.05
 
 
+class Deletion(Protocol):
+    """Deletes the first rows before a time, or before an id, and returns their number."""
+
+    def __call__(self, *, before: datetime | UUID) -> int: ...
+
+
 @dataclass(frozen=True)
 class Rule:
     """Deletion of the rows of one table that ended before a time."""
@@ -40,7 +49,7 @@ class Rule:
     model: type[Model]
     setting: str
     """Name of the setting with the days after which a row is deleted."""
-    delete: Delete
+    delete: Deletion
     by_id: bool = False
     """Compare with the primary key, whose order is the order of creation."""
 
@@ -77,7 +86,14 @@ def expired_allocations(before: datetime | UUID) -> QuerySet[Model]:
     return without(ended, Partition, "allocation_id")
 
 
+def remove_audit_records(*, before: datetime | UUID) -> int:
+    """Remove the beginning of the chain. Records that a configured export lacks stay."""
+    assert isinstance(before, datetime)
+    return chain.remove_before(before, BATCH_ROWS, only_exported=export.is_configured())
+
+
 RULES: Sequence[Rule] = (
+    Rule(AuditRecord, "retain_audit_days", remove_audit_records),
     Rule(
         IdempotencyKey,
         "retain_idempotency_keys_days",

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
-from appliance.db import change_log
+from appliance.db import change_log, origin
 from appliance.runtime.failpoints import failpoint
 
 P = ParamSpec("P")
@@ -307,6 +307,7 @@ def write_transaction(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         if _writer is None:
             return run_in_transaction(lambda: function(*args, **kwargs))
-        return _writer.submit(lambda: function(*args, **kwargs), must=True).result()
+        work = origin.carry(lambda: function(*args, **kwargs))
+        return _writer.submit(work, must=True).result()
 
     return wrapper

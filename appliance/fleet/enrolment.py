@@ -24,7 +24,8 @@ from appliance.accounts.models import User
 from appliance.activity.events import emit
 from appliance.allocations.models import Allocation
 from appliance.api.errors import ApplianceError, Code
-from appliance.db import change_log
+from appliance.audit.records import record, record_created
+from appliance.db import change_log, origin
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
 from appliance.fleet.authorities import authorities, digest_of
@@ -60,6 +61,7 @@ def node_remove(*, node_id: UUID, actor: str) -> Node:
     NodeCertificate.objects.filter(node=node, revoked_at=None).update(revoked_at=timezone.now())
     node.refresh_from_db()
     change_log.record(Topic.NODE_REMOVED, node_id)
+    record(node, "removed", {}, {"state": node.state})
     emit(
         "node.removed",
         path=node.path,
@@ -125,6 +127,7 @@ def token_create(*, user: User | None, node_id: UUID | None = None) -> tuple[Enr
         created_by=user,
         expires_at=timezone.now() + TOKEN_LIFETIME,
     )
+    record_created(token)
     content = {
         "secret": secret,
         "url": appliance_url(),
@@ -204,6 +207,8 @@ def issue_certificates(
     """
     if node.state == NodeState.REMOVED:
         raise ApplianceError(Code.DENIED, f"Node {node.name} was removed; enrol the machine again.")
+    origin.act_as(f"node {node.name}")
+    record(node, "certified", {}, {"certificate_generation": generation})
     trusted = authorities()
     out: dict[str, Any] = {
         "node_id": str(node.pk),

@@ -8,6 +8,7 @@ from django.conf import settings
 
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record_created, record_deleted
 from appliance.db.writer import write_transaction
 from appliance.fleet.models import SshHostKey
 from appliance.fleet.ssh import Destination, HostKey, open_transport
@@ -55,11 +56,13 @@ def require_key(expected_sha256: str, presented: HostKey, to: Destination) -> No
 
 @write_transaction
 def pin_host_key(*, to: Destination, key: HostKey, actor: str) -> None:
-    SshHostKey.objects.get_or_create(
+    pinned, created = SshHostKey.objects.get_or_create(
         address=to.address,
         port=to.port,
         defaults={"key_type": key.key_type, "sha256": key.sha256, "confirmed_by": actor},
     )
+    if created:
+        record_created(pinned)
     emit(
         "ssh_host_key.confirmed",
         path=f"ssh/{to.address}",
@@ -71,6 +74,7 @@ def pin_host_key(*, to: Destination, key: HostKey, actor: str) -> None:
 @write_transaction
 def forget_host_key(*, key_id: UUID, actor: str) -> None:
     for key in SshHostKey.objects.filter(pk=key_id):
+        record_deleted(key)
         key.delete()
         emit(
             "ssh_host_key.forgotten",

@@ -18,6 +18,8 @@ from django.utils import timezone
 from appliance.activity.events import SYSTEM, emit
 from appliance.allocations.tickets import LIFETIME_SECONDS, signing_key_in
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.fields import values_of
+from appliance.audit.records import record_changed
 from appliance.db.writer import write_transaction
 from appliance.fleet.authorities import authorities, digest_of, publish_bundle
 from appliance.fleet.certificates import create_authority, is_issued_by
@@ -172,8 +174,10 @@ def revoke_others(authorities_sha256: str) -> None:
 
 def enter(row: KeySet, phase: Phase, actor: str, lost: tuple[str, ...] = ()) -> None:
     """Store the phase, send the keys to all nodes and record an event."""
+    before = values_of(row)
     row.phase, row.phase_since = phase, timezone.now()
     row.save()
+    record_changed(row, before)
     generations = increment_generations(Node.objects.present().values_list("pk", flat=True))
     row.generations = {str(node_id): generation for node_id, generation in generations.items()}
     row.save()

@@ -23,6 +23,8 @@ from appliance.activity import task_runner
 from appliance.activity.models import Task, TaskState
 from appliance.activity.tasks import fail_interrupted, register_canceller, task_start
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record_created
+from appliance.db import origin
 from appliance.db.writer import write_transaction
 from appliance.fleet import bundle, enrolment
 from appliance.fleet.host_keys import require_key
@@ -80,7 +82,8 @@ def start_enrolment(
         initiator=initiator,
         message=f"Enrolling {request.to}.",
     )
-    work = partial(enrol_machine, request, credentials, host_key, initiator)
+    record_created(task)
+    work = origin.carry(partial(enrol_machine, request, credentials, host_key, initiator))
     transaction.on_commit(lambda: task_runner.submit(task, work))
     return task
 

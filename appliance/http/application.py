@@ -30,6 +30,7 @@ from appliance.accounts.authentication import find_valid_token  # noqa: E402
 from appliance.activity.consumers import FeedConsumer, refuse  # noqa: E402
 from appliance.activity.feed import hub  # noqa: E402
 from appliance.activity.watch import WatchStream  # noqa: E402
+from appliance.api import refusals  # noqa: E402
 from appliance.api.client_connection import connection_of  # noqa: E402
 from appliance.api.errors import ApplianceError, Code  # noqa: E402
 from appliance.api.problems import SIGN_IN  # noqa: E402
@@ -47,7 +48,13 @@ from appliance.http.request_body import (  # noqa: E402
     ClientDisconnectedError,
     read_body,
 )
-from appliance.http.request_scope import Scope, address_of, read_scope, token_text_of  # noqa: E402
+from appliance.http.request_scope import (  # noqa: E402
+    Scope,
+    address_of,
+    read_scope,
+    refusal_of,
+    token_text_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +100,8 @@ class HttpApplication:
                 response = Response(408, [(b"connection", b"close")], b"")
             except LaneFullError:
                 response = None
+        if response is not None:
+            refusals.note(response.refusals)
         if response is None:
             await send_response(Response(503, [(b"retry-after", b"1")], b""), send)
         elif response.watch_stream is not None:
@@ -114,7 +123,7 @@ class HttpApplication:
         if account is not None:
             connection_of(scope).authenticate(account)
         elif execution is not Execution.READ and requires_token(method, path):
-            return problem_of(refusal_of(token_text, path))
+            return unauthenticated(scope)
         await read_body(receive, body, MAX_BODY_BYTES if trusted else MAX_ANONYMOUS_BODY_BYTES)
         if execution is Execution.LOGIN:
             return await self._logins.respond(scope, body.read(), self._forward)
@@ -160,11 +169,15 @@ class HttpApplication:
         return replace(current, status=response.status) if current.status == 200 else current
 
 
-def refusal_of(token_text: str, path: str) -> ApplianceError:
-    """Return the error for a request without a token, or with one that is not valid here."""
-    if recent_tokens.find(token_text):
-        return ApplianceError(Code.TOKEN_NETWORK, token_networks.REFUSED, instance=path)
-    return ApplianceError(Code.UNAUTHENTICATED, SIGN_IN, instance=path)
+def unauthenticated(scope: Scope) -> Response:
+    """Return the response to a change without a token, or with one that is not valid here."""
+    path, token_text = scope["path"], token_text_of(scope)
+    if token_text and recent_tokens.find(token_text):
+        error = ApplianceError(Code.TOKEN_NETWORK, token_networks.REFUSED, instance=path)
+    else:
+        error = ApplianceError(Code.UNAUTHENTICATED, SIGN_IN, instance=path)
+    refused = [refusal_of(scope, str(error.code))] if token_text else []
+    return replace(problem_of(error), refusals=refused)
 
 
 class TrackedApplication:

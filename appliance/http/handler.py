@@ -6,6 +6,7 @@ The HTTP server process runs it for safe methods, the controller for all others.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -19,6 +20,7 @@ from appliance.activity.watch import WatchStream
 from appliance.api.encoding import encode_json
 from appliance.api.errors import ApplianceError
 from appliance.api.problems import problem
+from appliance.api.refusals import Refusal
 from appliance.api.wait import Wait
 
 Headers = list[tuple[bytes, bytes]]
@@ -33,6 +35,8 @@ class Response:
     """The response is delayed until the wait is over."""
     watch_stream: WatchStream | None = field(default=None, compare=False)
     """The response is an event stream."""
+    refusals: Sequence[Refusal] = field(default=(), compare=False)
+    """The request, or operations in it, were refused. The process that responds notes them."""
 
 
 def problem_of(error: ApplianceError) -> Response:
@@ -79,6 +83,7 @@ class SyncHandler(BaseHandler):
             content,
             getattr(response, "wait", None) if response.status_code < 400 else None,
             getattr(response, "watch_stream", None),
+            getattr(response, "refusals", ()),
         ), response
 
 

@@ -16,7 +16,7 @@ from appliance.accounts.login_limits import Attempt, LoginLimits
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.parsing import parse_json
 from appliance.http.handler import Response, problem_of
-from appliance.http.request_scope import Scope, address_of, header_of
+from appliance.http.request_scope import Scope, address_of, header_of, refusal_of
 
 MAX_WAITING = 64
 """Attempts that wait for their time or for the slot, of known and of unknown clients each."""
@@ -41,7 +41,8 @@ class LoginGate:
             attempt = self._limits.charge(address_of(scope), account, device, loop.time())
             response = await self._forward_in_turn(attempt, scope, body, forward)
         except ApplianceError as error:
-            return problem_of(error)
+            refused = [refusal_of(scope, str(error.code), account[:150])]
+            return replace(problem_of(error), refusals=refused if error.status < 500 else [])
         if response is None or response.status != 200:
             return response
         self._limits.succeed(attempt, loop.time())

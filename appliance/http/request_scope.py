@@ -5,7 +5,11 @@ from __future__ import annotations
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
+from django.urls import Resolver404, resolve
+
 from appliance.accounts.authentication import CONSOLE_COOKIE
+from appliance.api.operation_id import operation_id
+from appliance.api.refusals import Refusal
 
 Scope = dict[str, Any]
 CREDENTIAL_HEADERS = frozenset({b"authorization", b"cookie", b"host", b"origin"})
@@ -42,3 +46,12 @@ def read_scope(scope: Scope, path: str) -> Scope:
     headers = [h for h in scope["headers"] if h[0] in CREDENTIAL_HEADERS]
     read = {"method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
     return scope | read | {"headers": headers}
+
+
+def refusal_of(scope: Scope, code: str, actor: str = "") -> Refusal:
+    """Return the refusal of a request that reached no view."""
+    try:
+        action = operation_id(scope["method"], resolve(scope["path"]).route)
+    except Resolver404:
+        action = ""
+    return Refusal(actor=actor, address=address_of(scope)[:64], code=code, action=action[:100])

@@ -33,6 +33,7 @@ log = logging.getLogger("appliance.http")
 
 RETENTION_INTERVAL_SECONDS = 1.0
 TOKEN_USES_INTERVAL_SECONDS = 5.0
+REFUSALS_INTERVAL_SECONDS = 1.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -164,6 +165,17 @@ async def report_token_uses(controller: ControllerStream) -> None:
             controller.send(message)
 
 
+async def send_refusals(controller: ControllerStream) -> None:
+    """Send the counts of refused requests to the controller every second until cancelled."""
+    from appliance.api import refusals
+    from appliance.api.refusal_messages import to_messages
+
+    while True:
+        await asyncio.sleep(REFUSALS_INTERVAL_SECONDS)
+        if counted := refusals.drain():
+            controller.send(pb.HttpServerMessage(refusals=to_messages(counted)))
+
+
 async def serve(options: Options) -> None:
     from appliance.activity import watch
     from appliance.activity.feed import hub
@@ -205,6 +217,7 @@ async def serve(options: Options) -> None:
             for work in (
                 run_retention(),
                 report_token_uses(controller),
+                send_refusals(controller),
                 port.follow_certificate(),
                 probe_loop_lag(),
                 garbage_collection.run_collection_policy(),

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db.models import F
 
 from appliance.activity.events import emit
+from appliance.audit.records import record
 from appliance.db import change_log
 from appliance.db.change_log import Removal, Topic
 from appliance.db.writer import write_transaction
@@ -81,6 +82,7 @@ def admit_gpu(*, gpu_id: UUID, pool_name: str | None, actor: str) -> None:
     pool = find_pool(pool_name) if pool_name else Pool.objects.order_by("created_at").first()
     if pool is None:
         raise no_pool()
+    record(gpu, "admitted", {"held": gpu.held}, {"held": False})
     if not Gpu.objects.filter(pk=gpu_id, held=True).update(
         held=False, pool=pool, version=F("version") + 1
     ):

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
@@ -46,6 +47,7 @@ def unlock_node(*, node_id: UUID, actor: str) -> Node:
         .update(locked_at=None, lock_reason="", version=F("version") + 1)
     )
     node = Node.objects.get(pk=node_id)
+    record(node, "unlocked", {"locked": bool(unlocked)}, {"locked": False})
     if unlocked:
         change_log.record(Topic.NODE_CAPACITY, node_id)
         emit(

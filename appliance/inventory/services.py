@@ -10,6 +10,8 @@ from django.db.models import F
 from appliance.accounts.actions import raise_refusal
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.fields import values_of
+from appliance.audit.records import record_changed
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
@@ -33,7 +35,9 @@ def set_node_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Nod
     )
     node = Node.objects.get(pk=node_id)
     raise_refusal(schedule_refusal(node, schedulable=schedulable))
+    before = values_of(node)
     if node.state == new:
+        record_changed(node, before)
         return node
     if not Node.objects.filter(pk=node_id, state=old, version=node.version).update(
         state=new, version=F("version") + 1
@@ -48,6 +52,7 @@ def set_node_schedulable(*, node_id: UUID, schedulable: bool, actor: str) -> Nod
         message=f"Node {node.name} is {new}.",
     )
     node.refresh_from_db()
+    record_changed(node, before)
     return node
 
 
@@ -67,6 +72,7 @@ def update_node(
     the node to network names.
     """
     node = Node.objects.select_related("site").get(pk=node_id)
+    before = values_of(node)
     changed: dict[str, Any] = {
         key: value
         for key, value in (("labels", labels), ("notes", notes))
@@ -76,10 +82,12 @@ def update_node(
         changed["site"] = find_site(site)
     networks_changed = endpoints.set_networks(node_id, networks or {})
     if not changed and not networks_changed:
+        record_changed(node, before)
         return node
     Node.objects.filter(pk=node_id).update(version=F("version") + 1, **changed)
     change_log.record(Topic.NODE_CAPACITY, node_id)
     node.refresh_from_db()
+    record_changed(node, before)
     messages = {}
     if "labels" in changed:
         messages["node.labelled"] = f"Labels of node {node.name} set to {labels}."
@@ -112,6 +120,7 @@ def update_gpu(
     `pool_name` "" removes the GPU from its pool. Existing partitions stay in any case.
     """
     gpu = Gpu.objects.select_related("node", "pool").get(pk=gpu_id)
+    before = values_of(gpu)
     name = f"GPU {gpu.index} of {gpu.node.name}"
     changed: dict[str, Any] = {}
     messages = {}
@@ -142,4 +151,5 @@ def update_gpu(
         )
     change_log.record(Topic.GPU_CAPACITY, gpu_id)
     gpu.refresh_from_db()
+    record_changed(gpu, before)
     return gpu

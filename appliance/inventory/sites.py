@@ -8,6 +8,8 @@ from django.db.models import F
 
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.fields import values_of
+from appliance.audit.records import record_changed, record_created, record_deleted
 from appliance.db import change_log
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
@@ -36,6 +38,7 @@ def create_site(*, name: str, notes: str, actor: str) -> Site:
     require_free_name(name)
     site = Site.objects.create(name=name, notes=notes)
     emit_site_event(site, "site.created", f"Site {name} created.", actor)
+    record_created(site)
     return site
 
 
@@ -48,12 +51,14 @@ def update_site(
     Requests that select the old name no longer match the nodes of the site.
     """
     site = Site.objects.get(pk=site_id)
+    before = values_of(site)
     changed = {
         key: value
         for key, value in (("name", name), ("notes", notes))
         if value is not None and value != getattr(site, key)
     }
     if not changed:
+        record_changed(site, before)
         return site
     if "name" in changed:
         require_free_name(changed["name"])
@@ -63,6 +68,7 @@ def update_site(
     message = f"Site {site.name} changed: {', '.join(changed)}."
     emit_site_event(site, "site.changed", message, actor)
     site.refresh_from_db()
+    record_changed(site, before)
     return site
 
 
@@ -81,6 +87,7 @@ def delete_site(*, site_id: UUID, actor: str) -> None:
             ],
         )
     emit_site_event(site, "site.deleted", f"Site {site.name} deleted.", actor)
+    record_deleted(site)
     site.delete()
 
 

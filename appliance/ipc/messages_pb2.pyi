@@ -103,14 +103,16 @@ class Stop(_message.Message):
     def __init__(self) -> None: ...
 
 class HttpServerMessage(_message.Message):
-    __slots__ = ("ready", "latest_metrics_reply", "token_uses")
+    __slots__ = ("ready", "latest_metrics_reply", "token_uses", "refusals")
     READY_FIELD_NUMBER: _ClassVar[int]
     LATEST_METRICS_REPLY_FIELD_NUMBER: _ClassVar[int]
     TOKEN_USES_FIELD_NUMBER: _ClassVar[int]
+    REFUSALS_FIELD_NUMBER: _ClassVar[int]
     ready: Ready
     latest_metrics_reply: LatestMetricsReply
     token_uses: TokenUses
-    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., latest_metrics_reply: _Optional[_Union[LatestMetricsReply, _Mapping]] = ..., token_uses: _Optional[_Union[TokenUses, _Mapping]] = ...) -> None: ...
+    refusals: Refusals
+    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., latest_metrics_reply: _Optional[_Union[LatestMetricsReply, _Mapping]] = ..., token_uses: _Optional[_Union[TokenUses, _Mapping]] = ..., refusals: _Optional[_Union[Refusals, _Mapping]] = ...) -> None: ...
 
 class Ready(_message.Message):
     __slots__ = ()
@@ -131,6 +133,38 @@ class TokenUse(_message.Message):
     minute: int
     address: str
     def __init__(self, token_id: _Optional[bytes] = ..., minute: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
+
+class Refusals(_message.Message):
+    __slots__ = ("refusals",)
+    REFUSALS_FIELD_NUMBER: _ClassVar[int]
+    refusals: _containers.RepeatedCompositeFieldContainer[Refusal]
+    def __init__(self, refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
+
+class Refusal(_message.Message):
+    __slots__ = ("minute", "count", "actor", "address", "code", "action", "token_id", "token_name", "object_kind", "object_id", "request_id")
+    MINUTE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_NAME_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_KIND_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    minute: int
+    count: int
+    actor: str
+    address: str
+    code: str
+    action: str
+    token_id: str
+    token_name: str
+    object_kind: str
+    object_id: str
+    request_id: str
+    def __init__(self, minute: _Optional[int] = ..., count: _Optional[int] = ..., actor: _Optional[str] = ..., address: _Optional[str] = ..., code: _Optional[str] = ..., action: _Optional[str] = ..., token_id: _Optional[str] = ..., token_name: _Optional[str] = ..., object_kind: _Optional[str] = ..., object_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class LatestMetricsReply(_message.Message):
     __slots__ = ("call", "metrics")

@@ -8,6 +8,8 @@ from django.db import IntegrityError, transaction
 
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.fields import values_of
+from appliance.audit.records import record_changed, record_created, record_deleted
 from appliance.db.writer import write_transaction
 from appliance.pools.models import Quota
 from appliance.pools.services import save_columns
@@ -39,6 +41,7 @@ def create_quota(*, kind: SubjectKind, subject: str, actor: str, **columns: obje
         message=f"Quota of {kind} {subject} created.",
         values=json_values(columns),
     )
+    record_created(quota)
     return quota
 
 
@@ -66,6 +69,7 @@ def update_quota(*, quota_id: UUID, actor: str, **columns: object) -> Quota:
         columns.get("quota_percent", quota.quota_percent),
         columns.get("limit_percent", quota.limit_percent),
     )
+    before = values_of(quota)
     if any(getattr(quota, key) != value for key, value in columns.items()):
         save_columns(quota, columns)
         emit(
@@ -76,6 +80,7 @@ def update_quota(*, quota_id: UUID, actor: str, **columns: object) -> Quota:
             message=f"Quota of a {quota.subject_kind} changed.",
             values=json_values(columns),
         )
+    record_changed(quota, before)
     return quota
 
 
@@ -83,6 +88,7 @@ def update_quota(*, quota_id: UUID, actor: str, **columns: object) -> Quota:
 def delete_quota(*, quota_id: UUID, actor: str) -> None:
     quota = Quota.objects.get(pk=quota_id)
     path = quota.path
+    record_deleted(quota)
     quota.delete()
     emit(
         "quota.deleted",

@@ -11,6 +11,7 @@ from django.utils import timezone
 from appliance.accounts.models import Project
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.records import record_created, record_deleted
 from appliance.db.writer import write_transaction
 from appliance.pools.models import Pool, Reservation
 from appliance.pools.services import find_pool
@@ -62,6 +63,7 @@ def create_reservation(
         actor=actor,
         message=f"Reservation {name} created: {gpu_count} x {percent} % of pool {pool}, {period}.",
     )
+    record_created(row)
     return row
 
 
@@ -100,6 +102,7 @@ def peak(periods: Sequence[tuple[datetime, datetime, int]]) -> int:
 def delete_reservation(*, reservation_id: UUID, actor: str) -> None:
     row = Reservation.objects.get(pk=reservation_id)
     path = row.path
+    record_deleted(row)
     row.delete()
     emit(
         "reservation.deleted",

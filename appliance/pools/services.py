@@ -17,6 +17,8 @@ from appliance.accounts.actions import (
 from appliance.accounts.models import User
 from appliance.activity.events import emit
 from appliance.api.errors import ApplianceError, Code
+from appliance.audit.fields import values_of
+from appliance.audit.records import record_changed, record_created, record_deleted
 from appliance.db import change_log
 from appliance.db.change_log import Removal, Topic
 from appliance.db.writer import write_transaction
@@ -66,13 +68,14 @@ def create_pool(*, name: str, settings: PoolSettings, actor: str) -> Pool:
     if columns := changed_columns(pool, settings):
         save_columns(pool, columns)
     emit_pool_event(pool, "pool.created", f"Pool {name} created.", actor)
+    record_created(pool)
     return pool
 
 
 @write_transaction
 def update_pool(*, pool_id: UUID, settings: PoolSettings, actor: str) -> Pool:
     pool = Pool.objects.select_for_update().get(pk=pool_id)
-    changed = changed_columns(pool, settings)
+    before, changed = values_of(pool), changed_columns(pool, settings)
     if changed:
         save_columns(pool, changed)
         if "required_isolation" in changed:
@@ -80,6 +83,7 @@ def update_pool(*, pool_id: UUID, settings: PoolSettings, actor: str) -> Pool:
                 change_log.record(Topic.NODE_CAPACITY, node_id)
         message = f"Pool {pool.name} changed: {', '.join(sorted(changed))}."
         emit_pool_event(pool, "pool.changed", message, actor)
+    record_changed(pool, before)
     return pool
 
 
@@ -101,6 +105,7 @@ def delete_pool(*, pool: Pool, actor: str) -> None:
         raise_refusal(refusal)
     Reservation.objects.filter(pool=pool).delete()
     Pool.objects.filter(pk=pool.pk).delete()
+    record_deleted(pool)
     emit(
         "pool.deleted",
         path=pool.path,

@@ -38,6 +38,7 @@ from appliance.activity.models import Task
 from appliance.allocations.index import index
 from appliance.allocations.models import Partition, Session, SessionState
 from appliance.api.views import ApplianceView
+from appliance.audit.models import AuditRecord
 from appliance.fleet.models import SshHostKey
 from appliance.inventory.models import Gpu, Node, Site
 from appliance.pools.models import Pool, Quota, Reservation
@@ -175,6 +176,7 @@ def create_object(kind: str, cast: Cast, client_of: Clients, node: Node) -> obje
         "member_id": lambda: create_member().pk,
         "token_id": lambda: services.token_create(user=cast.alice, name="ci")[0].pk,
         "role_id": lambda: CustomRole.objects.get_or_create(name="reader")[0].pk,
+        "record_id": lambda: AuditRecord.objects.create(actor="alice", action="a").pk,
         "binding_id": lambda: RoleBinding.objects.get(user=cast.alice).pk,
     }
     return creators[kind]()

@@ -25,6 +25,8 @@ from appliance.activity.models import Event, IdempotencyKey, Task, TaskLine, Tas
 from appliance.allocations import models as allocations
 from appliance.allocations import time_to_gpu
 from appliance.allocations.models import Allocation, AllocationState, Session, SessionState
+from appliance.audit import chain
+from appliance.audit import models as audit
 from appliance.controller import retention
 from appliance.controller.retention import RULES
 from appliance.db import writer
@@ -51,6 +53,7 @@ KEPT: dict[type[models.Model], str] = {
     accounts.Project: "configuration",
     accounts.RoleBinding: "configuration",
     KeySet: "one row for each kind of keys",
+    audit.AuditChain: "one row",
     allocations.Partition: "deleted when its GPU is free again",
     fleet.SshHostKey: "configuration: a pinned key",
     inventory.Site: "configuration",
@@ -125,7 +128,9 @@ def add_rows(user: User, node: Node, more: float) -> Rows:
             secret_sha256=name, expires_at=days_ago("retain_tokens_days", more)
         ),
         ApiToken.objects.create(user=user, expires_at=days_ago("retain_tokens_days", more)),
+        audit.AuditRecord.objects.create(created_at=days_ago("retain_audit_days", more)),
     ]
+    chain.seal_batch()
     return {type(row): row for row in rows}
 
 

@@ -1,0 +1,58 @@
+"""Audit records as JSON: in REST, in exports and in syslog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import orjson
+
+from appliance.api.row_serializer import RowSerializer
+from appliance.api.serialization import serialize
+from appliance.audit.models import AuditRecord
+
+
+class AuditRecordSerializer(RowSerializer[AuditRecord]):
+    class Meta:
+        model = AuditRecord
+        fields = (
+            "id",
+            "created_at",
+            "actor",
+            "token_id",
+            "token_name",
+            "address",
+            "action",
+            "object_kind",
+            "object_id",
+            "object_name",
+            "project_id",
+            "before",
+            "after",
+            "outcome",
+            "code",
+            "count",
+            "request_id",
+            "sequence",
+            "hash",
+        )
+        extra_kwargs: ClassVar[dict[str, Any]] = {
+            "actor": {"help_text": "Username; `system` for the appliance itself."},
+            "action": {"help_text": "Operation id of the OpenAPI document."},
+            "before": {"help_text": "Changed fields before the change; empty if created."},
+            "after": {"help_text": "Changed fields after the change; empty if deleted."},
+            "code": {"help_text": "Error code of a refusal."},
+            "count": {"help_text": "Refusals with this address, actor and code within the minute."},
+            "request_id": {"help_text": "The response header Busbar-Request of the request."},
+            "sequence": {"help_text": "Place in the chain; null until the record is sealed."},
+            "hash": {"help_text": "SHA-256 of the previous record's hash and this record."},
+        }
+
+
+def record_as_json(record: AuditRecord) -> dict[str, Any]:
+    return serialize(AuditRecordSerializer, record)
+
+
+def json_lines(records: Iterable[AuditRecord]) -> bytes:
+    """Return one line of JSON for each record."""
+    return b"".join(orjson.dumps(record_as_json(r)) + b"\n" for r in records)

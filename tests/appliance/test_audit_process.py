@@ -1,0 +1,54 @@
+"""Audit of a running appliance: records are sealed, and both processes count refusals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from deploy.supervisor import wait_for
+from tests.appliance.appliance_process import ApplianceProcess, started
+
+
+def send(appliance: ApplianceProcess, path: str, token: str = "", content: Any = None) -> Any:
+    """Send a request and return the body of the response, None if it was refused."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    data = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(f"{appliance.url}/api/v1/{path}", data, headers)
+    with (
+        contextlib.suppress(urllib.error.HTTPError),
+        urllib.request.urlopen(request, timeout=10, context=appliance.context) as response,
+    ):
+        return json.load(response)
+    return None
+
+
+def test_running_appliance_seals_changes_and_counts_refusals(tmp_path: Path) -> None:
+    with started(tmp_path) as appliance:
+        admin = appliance.manage("create_token", "--user", "audrey", "--role", "administrator")
+        viewer = appliance.manage("create_token", "--user", "vera", "--role", "viewer")
+        assert send(appliance, "pools", admin, {"name": "lab"})
+        assert send(appliance, "pools", viewer, {"name": "other"}) is None  # in the controller
+        assert send(appliance, "users", viewer) is None  # in the HTTP server
+        assert send(appliance, "login", "", {"username": "mallory", "password": "x"}) is None
+
+        def refused() -> dict[str, int]:
+            items = send(appliance, "audit?outcome=refused", admin)["items"]
+            return {f"{i['actor']} {i['code']}": i["count"] for i in items}
+
+        expected = {"vera denied": 2, "mallory unauthenticated": 1}
+        wait_for("counts of refusals", lambda: sum(refused().values()) == 3, appliance.log)
+        assert set(refused()) == set(expected)
+
+        def pool_is_sealed() -> bool:
+            (record,) = send(appliance, "audit?action=pools_create&outcome=succeeded", admin)[
+                "items"
+            ]
+            return record["sequence"] is not None and record["actor"] == "audrey"
+
+        wait_for("the seal", pool_is_sealed, appliance.log)
+        found = send(appliance, "audit/verification", admin)
+        assert found["problem"] is None and found["sequence"] > 0
