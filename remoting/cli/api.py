@@ -282,6 +282,24 @@ class Api:
             ApplianceUnreachable: there is no response, or one with a 5xx status.
             ApiError: the appliance refused the request.
         """
+        response = self._respond(method, path, body, parameters)
+        try:
+            content: dict[str, Any] = printable(response.json()) if response.content else {}
+        except ValueError:
+            raise ApiError(f"{self._client.base_url} is not an appliance.") from None
+        return content
+
+    def json_lines(self, path: str, **parameters: str) -> list[tuple[int, str]]:
+        """Return `sequence` and text of each line. Raises as `request` does."""
+        text = self._respond("GET", path, None, parameters).text
+        try:
+            return [(int(json.loads(line)["sequence"]), line) for line in text.splitlines()]
+        except (ValueError, KeyError, TypeError):
+            raise ApiError(f"{self._client.base_url} is not an appliance.") from None
+
+    def _respond(
+        self, method: str, path: str, body: Mapping[str, Any] | None, parameters: Mapping[str, str]
+    ) -> httpx.Response:
         self._trace(method, path, body, parameters)
         headers = {"Idempotency-Key": uuid.uuid4().hex} if method == "POST" else {}
         try:
@@ -297,11 +315,7 @@ class Api:
         self._follow_authorities(response)
         if response.status_code >= 400:
             raise self._problem(response)
-        try:
-            content: dict[str, Any] = printable(response.json()) if response.content else {}
-        except ValueError:
-            raise ApiError(f"{self._client.base_url} is not an appliance.") from None
-        return content
+        return response
 
     def _follow_authorities(self, response: httpx.Response) -> None:
         """Trust the CAs that the appliance names now, and store them.

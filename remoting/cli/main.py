@@ -15,6 +15,7 @@ from nodes.version import AGENT_VERSION
 from remoting.cli import (
     activity_commands,
     apply_command,
+    audit_commands,
     node_commands,
     people_commands,
     pool_commands,
@@ -42,6 +43,7 @@ APPS = {
     "site": site_commands.site_app,
     "allocation": allocation_app,
     "task": activity_commands.task_app,
+    "audit": audit_commands.audit_app,
     "token": token_commands.token_app,
     **rotation_commands.APPS,
     **pool_commands.APPS,
