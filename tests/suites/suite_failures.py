@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import tomllib
@@ -25,9 +26,12 @@ class Expected:
     pattern: str
     reason: str
 
+    @cached_property
+    def _expression(self) -> re.Pattern[str]:
+        return re.compile(".*".join(re.escape(part) for part in self.pattern.split("*")))
+
     def matches(self, test: str) -> bool:
-        parts = (re.escape(part) for part in self.pattern.split("*"))
-        return re.fullmatch(".*".join(parts), test) is not None
+        return self._expression.fullmatch(test) is not None
 
 
 def read(path: Path, where: str) -> list[Expected]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -16,6 +17,9 @@ from tests.remoting.node import LocalNode, direct_environment, gpu_uuids, softgp
 
 MEMORY_BYTES = 4 << 30
 """Memory of each of the two software GPUs; tests of larger arrays are skipped."""
+
+RENEWAL_SECONDS = 60.0
+"""Tickets are written again before they expire, as `busbar run` does."""
 
 Environment = Callable[[], dict[str, str]]
 Mode = Callable[[], AbstractContextManager[Environment]]
@@ -39,9 +43,28 @@ def remoted() -> Iterator[Environment]:
         BUSBAR_SOFTGPU_MEMORY_BYTES=str(MEMORY_BYTES),
     )
     try:
-        yield lambda: node.remote_environment() | software_gpu_variables()
+        with renewed_tickets(node):
+            yield lambda: node.remote_environment() | software_gpu_variables()
     finally:
         node.stop()
+
+
+@contextmanager
+def renewed_tickets(node: LocalNode) -> Iterator[None]:
+    """Write the ticket of a node again and again: a test may open a session late."""
+    ended = threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(RENEWAL_SECONDS):
+            node.ticket_file()
+
+    thread = threading.Thread(target=renew)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.suites import compatibility, suite, suite_failures
+from deploy.supervisor import wait_for
+from tests.suites import compatibility, suite, suite_failures, suite_modes
 from tests.suites.suite_definitions import SUITES, Suite
 from tests.suites.suite_modes import SOFTWARE
 from tests.suites.suite_run import Outcome, Runner
@@ -157,6 +158,14 @@ def test_complete_run_as_listed_is_recorded(sample_suite: Path) -> None:
         "| sample | | NVIDIA GPU | direct | unproven | | | |",
         "| sample | | NVIDIA GPU | remoted | unproven | | | |",
     ]
+
+
+def test_ticket_is_renewed_while_a_suite_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite_modes, "RENEWAL_SECONDS", 0.1)
+    with SOFTWARE["remoted"]() as environment:
+        ticket = Path(environment()["BUSBAR_TICKET_FILE"])
+        first = ticket.read_bytes()
+        wait_for("another ticket", lambda: ticket.read_bytes() != first, ticket, 60)
 
 
 def test_compatibility_page_is_current() -> None:
