@@ -69,7 +69,6 @@ class ActionView(ApplianceView):
     read_only_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
 
     @extend_schema(
-        operation_id="actions_query",
         request=ActionQuerySerializer,
         responses=ActionAnswerSerializer,
     )

@@ -31,6 +31,7 @@ from tests.appliance.test_certificate_renewal import Machine
 Clients = Callable[[User | None], Any]
 AddNode = Callable[..., Node]
 UNRECORDED = {
+    "actions": "reads only",
     "bulk": "each operation in it is recorded",
     "allocations/{allocation_id}/heartbeat": "changes no row, once in some seconds",
     "allocations/{allocation_id}/tickets": "changes no row; sessions are events",
