@@ -19,7 +19,7 @@
 namespace busbar::launcher {
 
 namespace {
-constexpr int kHandshakeMs = 10'000;  // from the ticket to the request inside TLS
+constexpr int kHandshakeMs = 5000;  // from the ticket to the request inside TLS
 constexpr WorkQueue::Limits kWorkLimits{256, 32, 256};
 constexpr int kPortAttempts = 100;
 constexpr int kBacklog = 1024;
@@ -97,8 +97,8 @@ class ClientPort {
       log_refusal(c.client, reason);
       return false;
     }
-    std::string allocation = control::hex(opening->ticket.body.allocation, 16);
-    return work_.submit(allocation, [this, opening] { open_session(*opening, sessions_); });
+    std::string tenant = control::hex(opening->grant.allocation.tenant, 16);
+    return work_.submit(tenant, [this, opening] { open_session(*opening, sessions_); });
   }
 
   bool receive_bulk(const PendingConnection& c, const wire::BulkRequest& request) {

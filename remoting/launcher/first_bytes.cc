@@ -14,6 +14,11 @@ ssize_t missing_bytes(const std::vector<uint8_t>& bytes) {
   return (ssize_t)(sizeof head + head.bytes - bytes.size());
 }
 
+bool is_opening(const std::vector<uint8_t>& bytes) {
+  auto first = read_first_bytes(bytes);
+  return first && first->purpose == wire::Purpose::open;
+}
+
 std::optional<FirstBytes> read_first_bytes(const std::vector<uint8_t>& bytes) {
   wire::Preamble head;
   std::memcpy(&head, bytes.data(), sizeof head);

@@ -25,6 +25,9 @@ struct FirstBytes {
 // are invalid.
 ssize_t missing_bytes(const std::vector<uint8_t>& bytes);
 
+// Returns whether complete first bytes have a ticket; TLS follows.
+bool is_opening(const std::vector<uint8_t>& bytes);
+
 // Reads complete first bytes; the result refers to them. Nothing if the purpose is unknown, or the
 // size is not that of the purpose.
 std::optional<FirstBytes> read_first_bytes(const std::vector<uint8_t>& bytes);

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 
+#include "launcher/client_hello.h"
 #include "launcher/first_bytes.h"
 #include "transport/clock.h"
 #include "transport/tcp.h"
@@ -15,7 +16,7 @@
 namespace busbar::launcher {
 
 namespace {
-constexpr int kFirstBytesMs = 5000;  // for preamble and ticket together
+constexpr int kFirstBytesMs = 5000;  // for preamble, ticket and the first record together
 constexpr size_t kMaxPending = 1024, kMaxPendingByNetwork = 128;
 constexpr int kAcceptsPerRound = 64;
 constexpr int kPauseMicroseconds = 10'000;
@@ -54,7 +55,7 @@ void Reception::run() {
       if (fd == listener_)
         accept_connections();
       else if (pending_.find(fd))  // it may have been evicted in this round
-        read(fd);
+        read(fd, events[i].events & EPOLLRDHUP);
     }
     for (int fd : pending_.take_expired(transport::now_ms())) ::close(fd);
   }
@@ -78,7 +79,7 @@ void Reception::accept_connections() {
 void Reception::add(int fd) {
   sockaddr_storage address{};
   socklen_t n = sizeof address;
-  epoll_event event{EPOLLIN, {.fd = fd}};
+  epoll_event event{EPOLLIN | EPOLLRDHUP, {.fd = fd}};
   if (getpeername(fd, (sockaddr*)&address, &n) || epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event)) {
     ::close(fd);
     return;
@@ -90,7 +91,7 @@ void Reception::add(int fd) {
 }
 
 // Reads no byte beyond the first bytes: the rest belongs to TLS.
-void Reception::read(int fd) {
+void Reception::read(int fd, bool has_ended) {
   std::vector<uint8_t>& bytes = pending_.find(fd)->bytes;
   ssize_t missing;
   while ((missing = missing_bytes(bytes)) > 0) {
@@ -102,6 +103,11 @@ void Reception::read(int fd) {
     if (n <= 0) return close_connection(fd);
   }
   if (missing < 0) return close_connection(fd);
+  if (is_opening(bytes)) {
+    ClientHello hello = await_client_hello(fd, has_ended);
+    if (hello == ClientHello::missing) return;
+    if (hello == ClientHello::invalid) return close_connection(fd);
+  }
   epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
   receiver_(pending_.take(fd));
 }

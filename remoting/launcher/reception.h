@@ -1,5 +1,5 @@
-// Receives the first bytes of all connections on one thread: preamble, and ticket or proof. Only
-// complete ones reach a thread of their own.
+// Receives the first bytes of all connections on one thread: preamble, and ticket or proof. A
+// ticket is followed by the first record of TLS. Only complete ones reach a thread of their own.
 //
 // Thread safety: one thread.
 #pragma once
@@ -20,7 +20,7 @@ class Reception {
  private:
   void accept_connections();
   void add(int fd);
-  void read(int fd);
+  void read(int fd, bool has_ended);
   void close_connection(int fd);
   int listener_, epoll_;
   Receiver receiver_;

@@ -1,7 +1,7 @@
 #include "launcher/work_queue.h"
 
-#include <algorithm>
 #include <thread>
+#include <tuple>
 
 namespace busbar::launcher {
 
@@ -40,16 +40,27 @@ bool WorkQueue::may_run(const Holder& holder) const {
   return holder.running < limits_.threads_by_holder;
 }
 
-// Takes the oldest job whose holder may run another one. Requires mutex_.
+bool WorkQueue::goes_before(const Holder& one, const Holder& other) {
+  return std::tie(one.running, one.turn) < std::tie(other.running, other.turn);
+}
+
+// Takes the newest job of the holder with the fewest threads. Requires mutex_.
 bool WorkQueue::take_next(Job& job) {
-  auto next =
-      std::ranges::find_if(waiting_, [this](const Job& j) { return may_run(holders_[j.holder]); });
+  auto next = waiting_.end();
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    const Holder& holder = holders_[it->holder];
+    if (!may_run(holder)) continue;
+    if (next == waiting_.end() || it->holder == next->holder ||
+        goes_before(holder, holders_[next->holder]))
+      next = it;
+  }
   if (next == waiting_.end()) return false;
   job = std::move(*next);
   waiting_.erase(next);
   Holder& holder = holders_[job.holder];
   --holder.waiting;
   ++holder.running;
+  holder.turn = ++turns_;
   return true;
 }
 

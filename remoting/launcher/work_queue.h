@@ -1,8 +1,11 @@
 // Threads for connections whose ticket or proof is valid. Each holder has a limit of threads, so
-// that connections of one allocation, which may stall, do not delay those of others.
+// that connections of one tenant, which may stall, do not delay those of others. A free thread goes
+// to the holder that has the fewest, and to its newest connection: a client gets through beside
+// older ones that repeat its ticket and stall.
 //
 // Thread safety: any thread; mutex_ guards everything. Jobs run without it.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
@@ -29,13 +32,16 @@ class WorkQueue {
   };
   struct Holder {
     size_t running = 0, waiting = 0;
+    uint64_t turn = 0;  // its last one
   };
   void run_jobs(Job job);
   bool may_run(const Holder& holder) const;
+  static bool goes_before(const Holder& one, const Holder& other);
   bool take_next(Job& job);
   Limits limits_;
   std::mutex mutex_;
   size_t threads_ = 0;
+  uint64_t turns_ = 0;
   std::list<Job> waiting_;
   std::map<std::string, Holder> holders_;
 };

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <string>
+#include <vector>
 
 namespace busbar::launcher {
 namespace {
@@ -31,6 +33,30 @@ TEST(WorkQueue, JobsBeyondTheThreadsRunLater) {
   for (int i = 0; i < 50; ++i)
     EXPECT_TRUE(queue.submit(std::to_string(i % 7), [&] { done.count_down(); }));
   done.wait();
+}
+
+TEST(WorkQueue, FreeThreadGoesToAnotherHolderAndItsNewestJob) {
+  auto& queue = *new WorkQueue({1, 1, 100});
+  std::latch started(1), release(1), done(5);
+  std::vector<std::string> order;  // of one thread
+  auto job = [&](std::string name) {
+    return [&, name = std::move(name)] {
+      order.push_back(name);
+      done.count_down();
+    };
+  };
+  EXPECT_TRUE(queue.submit("first", [&] {
+    started.count_down();
+    release.wait();
+    done.count_down();
+  }));
+  started.wait();
+  for (auto name : {"flood 1", "flood 2", "flood 3"}) EXPECT_TRUE(queue.submit("flood", job(name)));
+  EXPECT_TRUE(queue.submit("calm", job("calm")));
+  release.count_down();
+  done.wait();
+  // The newest one of a holder goes first: older ones may repeat its ticket and stall.
+  EXPECT_EQ(order, (std::vector<std::string>{"flood 3", "calm", "flood 2", "flood 1"}));
 }
 
 }  // namespace

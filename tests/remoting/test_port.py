@@ -60,6 +60,14 @@ INVALID_OPENINGS: dict[str, Callable[[LocalNode], bytes]] = {
     "an unknown purpose": lambda n: MAGIC + struct.pack("<II", 9, 16) + bytes(16),
     "an unknown session": lambda n: MAGIC + struct.pack("<II", 2, 16) + bytes(16),
     "a truncated ticket": lambda n: opening(n.ticket()[:-1]),
+    "a ticket and no handshake": lambda n: opening(n.ticket())[: -len(CLIENT_HELLO)],
+    "a handshake that is cut": lambda n: opening(n.ticket())[:-8],
+    "another record in place of a handshake": lambda n: opening(n.ticket()).replace(
+        CLIENT_HELLO, b"\x17" + CLIENT_HELLO[1:]
+    ),
+    "a handshake that is too long": lambda n: opening(n.ticket()).replace(
+        CLIENT_HELLO, CLIENT_HELLO[:3] + b"\x10\x00" + bytes(4096)
+    ),
     "a flipped bit": lambda n: opening(flipped(n.ticket(), 40)),
     "a flipped signature": lambda n: opening(flipped(n.ticket(), len(n.ticket()) - 1)),
     "another appliance's key": lambda n: opening(

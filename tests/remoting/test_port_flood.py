@@ -105,6 +105,23 @@ def test_stalled_handshakes_of_one_allocation_do_not_delay_another(node: LocalNo
     node.grant()
 
 
+def test_tickets_without_a_handshake_hold_no_threads(node: LocalNode) -> None:
+    """Tickets of ten tenants, which travel in clear text, would hold all threads."""
+    grants, tenants, each = node.grants(), [uuid.uuid4() for _ in range(10)], 40
+    more = [Grant(uuid.uuid4(), tenant, *node.fence, node.partitions) for tenant in tenants]
+    node.control.apply(replace(grants, grants=(*grants.grants, *more)))
+    with ExitStack() as connections:
+        for n, grant in enumerate(more):
+            ticket = node.ticket(allocation_id=grant.allocation_id)
+            first = opening(ticket)[: -len(CLIENT_HELLO)]
+            for _ in range(each):
+                connections.enter_context(connect(node.port, f"127.0.0.{n + 2}", first))
+        begun = time.monotonic()
+        assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
+        assert time.monotonic() - begun < 2
+    node.grant()
+
+
 class RecordingProxy:
     """Forwards a port of 127.0.0.1 to the data port and records the first bytes of connections."""
 
