@@ -1,19 +1,25 @@
 """Refused requests, counted in memory until the controller writes them as audit records.
 
 A refusal has no transaction of its own change, and a client may repeat it without end. So each
-process counts by minute, address, actor and code, and hands the counts over every second.
+process counts by minute, address, actor and code, and hands the counts over every second. The
+number of records of a minute is limited.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 MAX_KEYS = 1000
-"""Different addresses, actors and codes between two `drain`. Others count without address."""
+"""Different addresses, actors and codes of a minute. Others count without address."""
+MAX_KEYS_BY_ADDRESS = 20
+"""Of these from one address, which can invent users. Others count without actor."""
+MAX_MINUTES = 2
+"""Minutes of which keys are known: counts of another process may arrive in the next minute."""
 MINUTE_SECONDS = 60
 OTHERS = "others"
 
@@ -44,7 +50,31 @@ class Counted:
 
 Key = tuple[int, str, str, str]
 
+
+class Minute:
+    """The keys of one minute, so that strangers cannot make records without end."""
+
+    def __init__(self) -> None:
+        self.known: set[Key] = set()
+        self.by_address: Counter[str] = Counter()
+
+    def within_limits(self, refusal: Refusal, minute: int) -> tuple[Key, Refusal]:
+        """Return the refusal and its key, without actor or address if there are too many."""
+        key = (minute, refusal.address, refusal.actor, refusal.code)
+        if key not in self.known and self.by_address[refusal.address] >= MAX_KEYS_BY_ADDRESS:
+            refusal = Refusal(actor=OTHERS, address=refusal.address, code=refusal.code)
+            key = (minute, refusal.address, OTHERS, refusal.code)
+        if key not in self.known and len(self.known) >= MAX_KEYS:
+            refusal = Refusal(actor=OTHERS, address="", code=refusal.code)
+            key = (minute, "", OTHERS, refusal.code)
+        if key not in self.known:
+            self.known.add(key)
+            self.by_address[refusal.address] += 1
+        return key, refusal
+
+
 _counts: dict[Key, Counted] = {}
+_minutes: dict[int, Minute] = {}
 _lock = threading.Lock()
 
 
@@ -58,16 +88,14 @@ def add(counted: Iterable[Counted]) -> None:
     """Add counts, also those of another process."""
     with _lock:
         for one in counted:
-            refusal = one.refusal
-            key = (one.minute, refusal.address, refusal.actor, refusal.code)
-            if key not in _counts and len(_counts) >= MAX_KEYS:
-                refusal = Refusal(actor=OTHERS, address="", code=refusal.code)
-                key = (one.minute, "", OTHERS, refusal.code)
-            known = _counts.get(key)
-            if known is None:
-                _counts[key] = Counted(refusal, one.minute, one.count)
-            else:
+            minute = _minutes.setdefault(one.minute, Minute())
+            while len(_minutes) > MAX_MINUTES:
+                del _minutes[min(_minutes)]
+            key, refusal = minute.within_limits(one.refusal, one.minute)
+            if known := _counts.get(key):
                 known.count += one.count
+            else:
+                _counts[key] = Counted(refusal, one.minute, one.count)
 
 
 def drain() -> list[Counted]:
