@@ -60,7 +60,7 @@ def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "--no-deps",
             "-p",
             folder,
-            folder / "busbar-pool-0.1.0.tar.gz",
+            folder / "busbar-pool-0.2.0.tar.gz",
         ],
         env=env,
         check=True,

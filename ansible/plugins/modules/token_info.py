@@ -1,0 +1,58 @@
+#!/usr/bin/python
+# Copyright: The Busbar developers
+# Apache License 2.0 (see LICENSE or https://www.apache.org/licenses/LICENSE-2.0)
+
+
+DOCUMENTATION = r"""
+module: token_info
+short_description: List API tokens of a Busbar appliance
+version_added: 0.2.0
+description:
+  - Lists those API tokens that the API token may see.
+author:
+  - The Busbar developers (@busbar)
+extends_documentation_fragment:
+  - busbar.pool.appliance
+options:
+  name:
+    description: "List only objects with this value. What uses the token, such as V(ci)."
+    type: str
+  user:
+    description: "List only objects with this value. Name of the service account."
+    type: str
+attributes:
+  check_mode:
+    support: full
+    description: Changes nothing.
+"""
+
+EXAMPLES = r"""
+- name: List API tokens
+  busbar.pool.token_info:
+    url: https://busbar.example:8443
+    token: "{{ busbar_token }}"
+    ca_file: busbar-ca.pem
+"""
+
+RETURN = r"""
+tokens:
+  description: The API tokens, as the REST API returns them.
+  returned: always
+  type: list
+  elements: dict
+"""
+
+from ansible_collections.busbar.pool.plugins.module_utils.listing import list_objects
+
+OPTIONS = {
+    "name": {"type": "str"},
+    "user": {"type": "str"},
+}
+
+
+def main():
+    list_objects("tokens", "tokens", OPTIONS)
+
+
+if __name__ == "__main__":
+    main()
