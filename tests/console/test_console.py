@@ -314,7 +314,7 @@ def test_page_loads_only_own_origin_with_strict_policy(console: Console, pool: P
 
 
 def test_api_documentation_works_under_strict_policy(console: Console, pool: Pool) -> None:
+    """With more than 114 operations, Swagger UI renders those below only when they are needed."""
     console.page.goto(pool.stack.url + "/api/docs")
-    expect(
-        console.page.locator(".opblock").filter(has_text="/api/v1/nodes/enrol-ssh")
-    ).to_be_visible()
+    allocations = console.page.locator(".opblock").filter(has_text="/api/v1/allocations")
+    expect(allocations.first).to_be_visible()
