@@ -74,7 +74,7 @@ class Grant:
     required_isolation: frozenset[str] = frozenset()
     """Layers without which the launcher refuses sessions."""
     compute_mode: str = "shared"
-    """How the percentages of the partitions count: a name of COMPUTE_MODES."""
+    """A name of COMPUTE_MODES. It determines the meaning of the partitions' percentages."""
 
     def layout(self) -> layouts.Allocation:
         unused = (0,) * (layouts.MAX_DEVICES - len(self.partitions))

@@ -1,4 +1,4 @@
-"""What the audit needs to know of a request: its origin, and its refusal if it is refused."""
+"""Origin and refusal of a request, for the audit."""
 
 from __future__ import annotations
 

@@ -44,6 +44,7 @@ CANONICAL_FIELDS = (
     "request_id",
     "sequence",
 )
+"""The hashed fields. Exports have them all, so that others can compute the hashes."""
 
 
 def canonical(record: AuditRecord) -> bytes:

@@ -1,4 +1,4 @@
-"""What audit records show of each kind of object. Fields that are not listed are never recorded."""
+"""Recorded fields of each kind of object. Other fields are never recorded."""
 
 from __future__ import annotations
 

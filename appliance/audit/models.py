@@ -16,7 +16,7 @@ class Outcome(models.TextChoices):
 
 
 class AuditRecord(models.Model):
-    """Who did what to which object, from where, and with which outcome.
+    """An operation on an object, with its actor, address, changes and outcome.
 
     Refers to rows by id and name only, so that it outlives them. Only the sealer changes a record,
     once; before that, repeats increase the count of a refusal.

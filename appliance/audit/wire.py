@@ -9,33 +9,14 @@ import orjson
 
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
+from appliance.audit.chain import CANONICAL_FIELDS
 from appliance.audit.models import AuditRecord
 
 
 class AuditRecordSerializer(RowSerializer[AuditRecord]):
     class Meta:
         model = AuditRecord
-        fields = (
-            "id",
-            "created_at",
-            "actor",
-            "token_id",
-            "token_name",
-            "address",
-            "action",
-            "object_kind",
-            "object_id",
-            "object_name",
-            "project_id",
-            "before",
-            "after",
-            "outcome",
-            "code",
-            "count",
-            "request_id",
-            "sequence",
-            "hash",
-        )
+        fields = (*CANONICAL_FIELDS, "hash")
         extra_kwargs: ClassVar[dict[str, Any]] = {
             "actor": {"help_text": "Username; `system` for the appliance itself."},
             "action": {"help_text": "Operation id of the OpenAPI document."},

@@ -64,6 +64,8 @@ void check_opening_key(const Ticket& ticket, const FirstBytes& first) {
 void check(const std::vector<uint8_t>& received, bool authentic) {
   wire::Preamble head;
   if (missing_bytes(received) || received.size() > sizeof head + wire::kMaxTicketBytes) abort();
+  std::memcpy(&head, received.data(), sizeof head);
+  if (received.size() != sizeof head + head.bytes) abort();
   auto first = read_first_bytes(received);
   if (!first) return;
   bool accepted;

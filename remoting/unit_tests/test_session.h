@@ -71,19 +71,21 @@ class TestSession {
     return pinned.acquire(bytes, std::make_shared<StreamUse>(), needs_slab);
   }
 
-  // Removes and returns the frames that the client has received.
+  // Removes and returns the frames that the client has received. Another thread may be sending one:
+  // its first bytes stay for the next call.
   std::vector<ReceivedFrame> frames() {
     std::vector<uint8_t> bytes;
     client->read(bytes, 1 << 20);
+    received_.insert(received_.end(), bytes.begin(), bytes.end());
     std::vector<ReceivedFrame> list;
-    for (size_t at = 0; at < bytes.size();) {
-      wire::FrameHeader h;
-      std::memcpy(&h, bytes.data() + at, sizeof h);
-      at += sizeof h;
-      list.push_back({(wire::Frame)h.kind,
-                      {bytes.begin() + (ptrdiff_t)at, bytes.begin() + (ptrdiff_t)(at + h.bytes)}});
-      at += h.bytes;
+    size_t at = 0;
+    for (wire::FrameHeader h; received_.size() - at >= sizeof h; at += sizeof h + h.bytes) {
+      std::memcpy(&h, received_.data() + at, sizeof h);
+      if (received_.size() - at - sizeof h < h.bytes) break;
+      auto body = received_.begin() + (ptrdiff_t)(at + sizeof h);
+      list.push_back({(wire::Frame)h.kind, {body, body + (ptrdiff_t)h.bytes}});
     }
+    received_.erase(received_.begin(), received_.begin() + (ptrdiff_t)at);
     return list;
   }
 
@@ -97,6 +99,7 @@ class TestSession {
 
  private:
   TemporaryFolder folder_;
+  std::vector<uint8_t> received_;  // the beginning of a frame
 
  public:
   Driver cu = fuzz::stub_driver();

@@ -1,4 +1,4 @@
-"""What audit records say of changes and of refusals."""
+"""Audit records of changes and of refusals."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from deploy.supervisor import ROOT
+from deploy.supervisor import ROOT, wait_for
 from remoting.cli.api import Context, save_context
 from tests.console.conftest import DEMO, PASSWORD, Console
 from tests.system.conftest import Pool
@@ -314,7 +314,15 @@ def test_page_loads_only_own_origin_with_strict_policy(console: Console, pool: P
 
 
 def test_api_documentation_works_under_strict_policy(console: Console, pool: Pool) -> None:
-    console.page.goto(pool.stack.url + "/api/docs")
-    expect(
-        console.page.locator(".opblock").filter(has_text="/api/v1/nodes/enrol-ssh")
-    ).to_be_visible()
+    """Swagger UI renders operations when they are scrolled into view."""
+    page = console.page
+    page.goto(pool.stack.url + "/api/docs")
+    expect(page.locator(".opblock").first).to_be_visible()
+    operation = page.locator(".opblock").filter(has_text="/api/v1/nodes/enrol-ssh")
+    page.mouse.move(600, 300)
+
+    def is_in_view_after_scrolling() -> bool:
+        page.mouse.wheel(0, 200)
+        return operation.is_visible()
+
+    wait_for("the operation", is_in_view_after_scrolling, pool.stack.data, 60)

@@ -163,7 +163,14 @@ TARGETS = {
             REMOTING / "fuzz" / "connections.cc",
             *(
                 REMOTING / "launcher" / f"{n}.cc"
-                for n in ("first_bytes", "pending_connections", "reception", "signature", "ticket")
+                for n in (
+                    "client_hello",
+                    "first_bytes",
+                    "pending_connections",
+                    "reception",
+                    "signature",
+                    "ticket",
+                )
             ),
             *TRANSPORT,
         ),

@@ -60,7 +60,7 @@ def test_service_account_of_a_department_runs_programs_in_its_projects_only(
     watcher = ci | {"BUSBAR_TOKEN": made["token"]}
     busbar(watcher, *run, "physics", "--", "true", expected=5)
     wider = busbar(watcher, "token", "create", "wider", "--scope", "user", expected=5)
-    assert "scopes: a limited token" in wider.stderr
+    assert "scopes: a token creates no token" in wider.stderr
     assert "127.0.0.0/8" in busbar(watcher, "token", "show", made["id"]).stdout
     busbar(admin, "project", "delete", "physics", expected=2)  # no terminal to confirm
     login = ("login", pool.stack.url, "--ca-sha256", pool.stack.ca_fingerprint(), "--token-stdin")

@@ -21,8 +21,8 @@ struct alignas(64) DeviceUse {
   std::atomic<uint64_t> busy_nanoseconds;  // in turns that have ended
   std::atomic<uint64_t> turns;
   std::atomic<uint32_t> ended_turns;  // futex word
-  // What the engines have completed, for tests, benchmarks and the launcher. The times are of the
-  // processor and do not count threads that were descheduled.
+  // Completed work of the engines, for tests, benchmarks and the launcher. Times are processor
+  // times of threads: they leave out the time in which a thread was descheduled.
   std::atomic<uint64_t> executed_blocks, executed_nanoseconds;
   std::atomic<uint64_t> copied_bytes, copy_nanoseconds;
 };
