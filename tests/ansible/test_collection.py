@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,59 +14,13 @@ from typing import Any
 import pytest
 
 from deploy.supervisor import ROOT
+from tests.ansible.commands import BIN, environment
+from tests.ansible.module_runner import RunModule, module_runner
 from tests.fleet.conftest import Appliance, needs_root
 from tests.fleet.target import PASSWORD, SUDO_USER, Target
 from tests.fleet.test_ssh_enrolment import assert_nothing_left
 
 pytestmark = pytest.mark.system
-BIN = Path(sys.executable).parent
-
-
-def environment(folder: Path, **more: str) -> dict[str, str]:
-    return (
-        os.environ
-        | {
-            "ANSIBLE_COLLECTIONS_PATH": str(folder),
-            "ANSIBLE_HOME": str(folder / "home"),
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
-            "PATH": f"{BIN}:{os.environ['PATH']}",
-            "ANSIBLE_PIPELINING": "1",
-            "LC_ALL": "C.UTF-8",
-        }
-        | more
-    )
-
-
-@pytest.fixture(scope="session")
-def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build and install the collection offline, and return its folder."""
-    folder = tmp_path_factory.mktemp("collections")
-    env = environment(folder)
-    run: list[str | Path] = [BIN / "ansible-galaxy", "collection"]
-    subprocess.run(
-        [*run, "build", "--output-path", folder, ROOT / "ansible"],
-        env=env,
-        check=True,
-        capture_output=True,
-    )
-    subprocess.run(
-        [
-            *run,
-            "install",
-            "--offline",
-            "--no-deps",
-            "-p",
-            folder,
-            folder / "busbar-pool-0.2.0.tar.gz",
-        ],
-        env=env,
-        check=True,
-        capture_output=True,
-    )
-    return folder
-
-
 Play = Callable[..., dict[str, int]]
 
 
@@ -178,39 +130,18 @@ def test_playbooks_are_idempotent_and_removal_leaves_no_files(
 
 
 @pytest.fixture
-def run_module(appliance: Appliance, collections: Path, tmp_path: Path) -> Callable[..., Any]:
-    """Return a function that runs the module `node` and returns its JSON result."""
-    defaults = {
-        "url": appliance.stack.url,
-        "token": create_token(appliance),
-        "ca_file": str(appliance.stack.appliance_data / "ca.pem"),
-    }
-
-    def run(check: bool = False, **arguments: Any) -> dict[str, Any]:
-        options = {"_ansible_check_mode": check, "_ansible_diff": True}
-        content = {"ANSIBLE_MODULE_ARGS": defaults | arguments | options}
-        (tmp_path / "arguments.json").write_text(json.dumps(content))
-        module = "ansible_collections.busbar.pool.plugins.modules.node"
-        done = subprocess.run(
-            [sys.executable, "-m", module, tmp_path / "arguments.json"],
-            env=environment(collections, PYTHONPATH=str(collections)),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        result: dict[str, Any] = json.loads(done.stdout)
-        return result
-
-    return run
+def run_as_operator(
+    appliance: Appliance, connection: dict[str, str], collections: Path
+) -> RunModule:
+    return module_runner(collections, connection | {"token": create_token(appliance)})
 
 
 @needs_root
 def test_module_cordons_labels_and_removes_with_check_mode_and_diff(
-    appliance: Appliance, machine: Target, run_module: Callable[..., Any]
+    appliance: Appliance, machine: Target, run_as_operator: RunModule
 ) -> None:
     name = appliance.enrol(machine)["result"]["node"]
-    module = partial(run_module, name=name)
+    module = partial(run_as_operator, "node", name=name)
     cordoned = {"state": "cordoned", "labels": {"rack": "r12"}}
 
     checked = module(check=True, **cordoned)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.ansible.test_collection import collections, environment
+from tests.ansible.module_runner import RunModule
 from tests.fleet.conftest import Appliance
 
-__all__ = ["collections"]
 pytestmark = pytest.mark.system
-Run = Callable[..., dict[str, Any]]
 TIMES = {"starts_at": "2030-01-01T08:00:00Z", "ends_at": "2030-01-01T10:00:00Z"}
 
 
@@ -54,7 +48,11 @@ CASES = [
     Case("user", {"username": "grace"}, {"is_active": False}, filter="username"),
     Case("group", {"name": "researchers", "users": ["ada"]}, {"users": ["ci"]}),
     Case("role_binding", {"role": "user", "user": "ada", "project": "vision"}, filter="user"),
-    Case("token", {"name": "pipeline", "user": "ci", "scopes": ["viewer"]}),
+    Case(
+        "token",
+        {"name": "pipeline", "user": "ci", "scopes": ["viewer"], "networks": ["10.0.0.1"]},
+        {"networks": ["192.0.2.0/24"], "replace": True},
+    ),
     Case(
         "quota",
         {"subject_kind": "project", "subject": "vision", "quota_gpus": 1.5},
@@ -66,45 +64,13 @@ CASES = [
 
 
 @pytest.fixture(scope="session")
-def run_module(
-    session_appliance: Appliance, collections: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Run:
-    """Return a function that runs a module as an administrator and returns its JSON result."""
-    connection = {
-        "url": session_appliance.stack.url,
-        "token": json.loads(session_appliance.context.read_text())["token"],
-        "ca_file": str(session_appliance.stack.appliance_data / "ca.pem"),
-    }
-    arguments_file = tmp_path_factory.mktemp("modules") / "arguments.json"
-
-    def run(module: str, check: bool = False, **arguments: Any) -> dict[str, Any]:
-        options = {"_ansible_check_mode": check, "_ansible_diff": True}
-        content = {"ANSIBLE_MODULE_ARGS": connection | arguments | options}
-        arguments_file.write_text(json.dumps(content))
-        program = f"ansible_collections.busbar.pool.plugins.modules.{module}"
-        done = subprocess.run(
-            [sys.executable, "-m", program, arguments_file],
-            env=environment(collections, PYTHONPATH=str(collections)),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.stdout, done.stderr
-        result: dict[str, Any] = json.loads(done.stdout)
-        return result
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def objects(run_module: Run) -> None:
+def objects(run_module: RunModule) -> None:
     for name, options in OBJECTS:
         result = run_module(name, **options)
         assert result.get("changed"), result
 
 
-def apply_twice(run_module: Run, rows: Callable[[], Any], case: Case, **options: Any) -> Any:
+def apply_twice(run_module: RunModule, rows: Callable[[], Any], case: Case, **options: Any) -> Any:
     """Apply the options in check mode, then twice, and return the result of the first time."""
     before = rows()
     checked = run_module(case.module, check=True, **options)
@@ -121,7 +87,7 @@ def apply_twice(run_module: Run, rows: Callable[[], Any], case: Case, **options:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.module)
 def test_module_creates_changes_and_deletes_once_with_check_mode_and_diff(
-    session_appliance: Appliance, objects: None, run_module: Run, case: Case
+    session_appliance: Appliance, objects: None, run_module: RunModule, case: Case
 ) -> None:
     api = session_appliance.api
 
@@ -136,12 +102,13 @@ def test_module_creates_changes_and_deletes_once_with_check_mode_and_diff(
     assert [row["id"] for row in listed[case.info_key]] == [created[case.module]["id"]]
     if case.change:
         changed = apply_twice(run_module, rows, case, **case.create | case.change)
-        assert case.change.items() <= changed["diff"]["after"].items()
+        after = changed["diff"]["after"]
+        assert all(after.get(name, new) == new for name, new in case.change.items()), after
     deleted = apply_twice(run_module, rows, case, **case.create, state="absent")
     assert deleted["diff"]["after"] == {"state": "absent"}
 
 
-def test_modules_return_a_secret_only_once(objects: None, run_module: Run) -> None:
+def test_modules_return_a_secret_only_once(objects: None, run_module: RunModule) -> None:
     options = {"name": "once", "user": "ci"}
     created, again = run_module("token", **options), run_module("token", **options)
     assert created["token"]["token"] and "token" not in again["token"]
@@ -150,7 +117,43 @@ def test_modules_return_a_secret_only_once(objects: None, run_module: Run) -> No
     assert person["user"]["one_time_password"] and "one_time_password" not in again["user"]
 
 
-def test_errors_of_modules_say_what_to_do_next(objects: None, run_module: Run) -> None:
+def test_token_with_other_scopes_or_networks_is_refused_or_replaced_on_request(
+    session_appliance: Appliance, objects: None, run_module: RunModule
+) -> None:
+    options = {"name": "limited", "user": "ci", "networks": ["10.0.0.0/8", "192.0.2.7"]}
+    created = run_module("token", scopes=["viewer", "allocations.create"], **options)["token"]
+
+    other_order = options | {"networks": ["192.0.2.7/32", "10.0.0.0/8"]}
+    same = run_module("token", scopes=["allocations.create", "viewer"], **other_order)
+    assert same["changed"] is False, same
+    others: list[dict[str, Any]] = [
+        {"scopes": ["viewer"]},
+        {"networks": []},
+        {"networks": ["10.0.0.0/9"]},
+    ]
+    for other in others:
+        refused = run_module("token", **options | other)
+        assert refused["failed"] and "set replace=true" in refused["msg"], refused
+        assert next(iter(other)) in refused["msg"]
+
+    api = session_appliance.api
+    replaced = run_module("token", scopes=[], replace=True, **options)
+    assert replaced["changed"] and replaced["token"]["token"] != created["token"]
+    rows = [row for row in api.items("tokens") if row["name"] == "limited"]
+    assert [row["id"] for row in rows] == [replaced["token"]["id"]], "the old one is revoked"
+    assert rows[0]["scopes"] == []
+
+
+def test_absent_revokes_all_tokens_of_the_name(
+    session_appliance: Appliance, objects: None, run_module: RunModule
+) -> None:
+    for _ in range(2):
+        session_appliance.api.request("POST", "tokens", {"name": "twice", "user": "ci"})
+    assert run_module("token", name="twice", user="ci", state="absent")["changed"]
+    assert not run_module("token", name="twice", user="ci", state="absent")["changed"]
+
+
+def test_errors_of_modules_say_what_to_do_next(objects: None, run_module: RunModule) -> None:
     service = run_module("user", username="ada", is_service=True)
     assert service["failed"] and "remove it with state=absent" in service["msg"]
     used = run_module("project", name="absent", department="nowhere")

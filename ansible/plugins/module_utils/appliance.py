@@ -5,8 +5,8 @@
 import json
 import ssl
 import uuid
+from urllib.error import HTTPError, URLError
 
-from ansible.module_utils.six.moves.urllib.error import HTTPError, URLError
 from ansible.module_utils.urls import open_url
 
 
@@ -71,13 +71,12 @@ class Appliance:
         except (ValueError, KeyError):
             return ApplianceError(f"The appliance returned HTTP status {error.code}.", error.code)
 
-    def items(self, path):
-        """Return the objects of all pages of a list."""
+    def items(self, path, query=""):
+        """Return the objects of all pages of a list. `query` has filters such as `state=ready`."""
         found, cursor = [], ""
+        first = f"{path}?limit=500" + (f"&{query}" if query else "")
         while True:
-            page = self.request(
-                "GET", path + (f"?limit=500&cursor={cursor}" if cursor else "?limit=500")
-            )
+            page = self.request("GET", first + (f"&cursor={cursor}" if cursor else ""))
             found.extend(page["items"])
             cursor = page["next"]
             if not cursor:

@@ -16,12 +16,13 @@ from ansible_collections.busbar.pool.plugins.module_utils.appliance import (
 )
 
 # `identity` are the fields that find an object, `changeable` those that PATCH sets, `fixed` those
-# that cannot change, of which `times` are times, `at_creation` those that only POST accepts, and
-# `later` those that only PATCH accepts.
+# that cannot change, `at_creation` those that only POST accepts, and `later` those that only PATCH
+# accepts. Of all these, `times` are times, `sets` are lists without an order, and `unlimited` are
+# those whose value 0 means none. `queries` select the objects of the list that exist.
 Kind = namedtuple(
     "Kind",
-    "name path identity changeable fixed times at_creation later",
-    defaults=((), (), (), (), ()),
+    "name path identity changeable fixed at_creation later times sets unlimited queries",
+    defaults=((), (), (), (), (), (), (), ("",)),
 )
 
 
@@ -48,7 +49,9 @@ def equal(kind, field, old, new):
             return parse_time(old) == parse_time(new)
         except (ValueError, TypeError):
             return False  # the appliance says what is wrong with the time
-    return old == new or (new == "" and old is None)
+    if field in kind.sets:
+        return set(old) == set(new)
+    return old == new or (old is None and (new == "" or (new == 0 and field in kind.unlimited)))
 
 
 def describe(kind, row):
@@ -65,9 +68,9 @@ def is_current(row):
 
 
 def find(kind, appliance, params):
-    """Return the object that the options identify, or None."""
-    rows = filter(is_current, appliance.items(kind.path))
-    return next((r for r in rows if all(r[f] == params[f] for f in kind.identity)), None)
+    """Return the objects that the options identify, the newest first. Some names are not unique."""
+    rows = (r for query in kind.queries for r in appliance.items(kind.path, query))
+    return [r for r in rows if is_current(r) and all(r[f] == params[f] for f in kind.identity)]
 
 
 def differences(kind, row, params, fields):
@@ -79,6 +82,17 @@ def differences(kind, row, params, fields):
     }
 
 
+def update(kind, module, appliance, row, fields):
+    """Set those of the fields that differ. Returns whether any does, and the object after it."""
+    wanted = differences(kind, row, module.params, fields)
+    if not wanted:
+        return False, row
+    if module.check_mode:
+        return True, {**row, **wanted}
+    path = f"{kind.path}/{row['id']}"
+    return True, appliance.request("PATCH", path, wanted, version=row["version"])
+
+
 def create(kind, module, appliance):
     """Create the object, and return it."""
     fields = [*kind.identity, *kind.changeable, *kind.fixed, *kind.at_creation]
@@ -88,53 +102,76 @@ def create(kind, module, appliance):
         return {**body, **later}
     row = appliance.request("POST", kind.path, body)
     # The answer to a creation can hold a secret, which that to a change does not repeat.
-    return {**row, **change(kind, module, appliance, row)[1]}
+    return {**row, **update(kind, module, appliance, row, kind.later)[1]}
+
+
+def fixed_error(kind, params, names):
+    """Return the error for values that cannot change."""
+    remedy = "remove it with state=absent and create it again"
+    if "replace" in params:
+        remedy = f"set replace=true to delete the {kind.name} and create another"
+    return ApplianceError(
+        f"The {kind.name} exists with another value of {', '.join(sorted(names))}, which cannot"
+        f" change; {remedy}, or give the existing value."
+    )
+
+
+def replace(kind, module, appliance, row):
+    """Create another object, then delete this one. Returns the new object."""
+    new = create(kind, module, appliance)
+    remove(kind, module, appliance, [row])
+    return new
 
 
 def change(kind, module, appliance, row):
-    """Set the changeable fields. Returns whether they change, and the object after the change."""
+    """Set the changeable fields. Returns whether they change, and the object after the change.
+
+    An object of which a fixed field differs is replaced if the option `replace` is set.
+    """
     refused = differences(kind, row, module.params, kind.fixed)
+    if refused and module.params.get("replace"):
+        return True, replace(kind, module, appliance, row)
     if refused:
-        names = ", ".join(sorted(refused))
-        raise ApplianceError(
-            f"The {kind.name} exists with another value of {names}, which cannot change; remove it"
-            " with state=absent and create it again, or give the existing value."
-        )
-    wanted = differences(kind, row, module.params, [*kind.changeable, *kind.later])
-    if not wanted:
-        return False, row
-    if module.check_mode:
-        return True, {**row, **wanted}
-    path = f"{kind.path}/{row['id']}"
-    return True, appliance.request("PATCH", path, wanted, version=row["version"])
+        raise fixed_error(kind, module.params, refused)
+    return update(kind, module, appliance, row, [*kind.changeable, *kind.later])
 
 
-def remove(kind, module, appliance, row):
-    """Remove the object. Returns whether it existed, and an empty dictionary."""
-    if row is not None and not module.check_mode:
-        appliance.request("DELETE", f"{kind.path}/{row['id']}", version=row.get("version"))
-    return row is not None, {}
+def remove(kind, module, appliance, rows):
+    """Remove the objects. Returns whether there are any, and an empty dictionary."""
+    if not module.check_mode:
+        for row in rows:
+            appliance.request("DELETE", f"{kind.path}/{row['id']}", version=row.get("version"))
+    return bool(rows), {}
 
 
-def apply(kind, module, appliance, row):
+def apply(kind, module, appliance, rows):
     """Bring the object to the state of the options. Returns whether it changes, and the object."""
     if module.params["state"] == "absent":
-        return remove(kind, module, appliance, row)
-    if row is None:
+        return remove(kind, module, appliance, rows)
+    if not rows:
         return True, create(kind, module, appliance)
-    return change(kind, module, appliance, row)
+    return change(kind, module, appliance, rows[0])
 
 
-def manage(kind, options, **rules):
-    """Run a module for objects of this kind. `rules` are those of AnsibleModule."""
+def manage(kind, options, prepare=None, finish=None, **rules):
+    """Run a module for objects of this kind. `rules` are those of AnsibleModule.
+
+    `prepare` takes the appliance and the options, and returns options in the form in which the
+    appliance returns them. `finish` takes the module, the appliance and the object after the
+    change, and returns the object.
+    """
     module = AnsibleModule(
         argument_spec=state_argument_spec(**options), supports_check_mode=True, **rules
     )
     appliance = connect(module)
     try:
-        row = find(kind, appliance, module.params)
-        before = describe(kind, row)
-        changed, row = apply(kind, module, appliance, row)
+        if prepare is not None:
+            module.params.update(prepare(appliance, module.params))
+        rows = find(kind, appliance, module.params)
+        before = describe(kind, rows[0] if rows else None)
+        changed, row = apply(kind, module, appliance, rows)
+        if finish is not None:
+            row = finish(module, appliance, row)
     except ApplianceError as error:
         module.fail_json(msg=str(error), code=error.code)
     diff = {"before": before, "after": describe(kind, row)}

@@ -86,11 +86,11 @@ def main():
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     appliance = connect(module)
     try:
-        group = find(KIND, appliance, module.params)
-        group = group and with_members(appliance, group)
+        found = find(KIND, appliance, module.params)
+        group = with_members(appliance, found[0]) if found else None
         before = describe(KIND, group)
         if module.params["state"] == "absent":
-            changed, group = remove(KIND, module, appliance, group)
+            changed, group = remove(KIND, module, appliance, found)
         else:
             changed, group = change(module, appliance, group)
     except ApplianceError as error:

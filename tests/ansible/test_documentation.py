@@ -1,0 +1,49 @@
+"""The documentation of the modules describes the options that they accept."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.supervisor import ROOT
+from tests.ansible.module_runner import load_plugin
+
+MODULES = sorted(path.stem for path in (ROOT / "ansible/plugins/modules").glob("*.py"))
+FACTS = ("type", "required", "choices", "elements", "default")
+Options = dict[str, dict[str, Any]]
+
+
+def facts_of(options: Options) -> Options:
+    return {name: {f: o[f] for f in FACTS if f in o} for name, o in options.items()}
+
+
+def documented_options(collections: Path, module: str) -> Options:
+    """Return the options in the documentation of a module and its fragments."""
+    text = yaml.safe_load(load_plugin(collections, f"modules.{module}").DOCUMENTATION)
+    options: Options = dict(text["options"])
+    for fragment in text["extends_documentation_fragment"]:
+        name = fragment.rpartition(".")[2]
+        source = load_plugin(collections, f"doc_fragments.{name}").ModuleDocFragment
+        options |= yaml.safe_load(source.DOCUMENTATION)["options"]
+    return facts_of(options)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_documentation_of_module_describes_the_accepted_options(
+    collections: Path, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted: Options = {}
+
+    def capture(_: object, argument_spec: Options, **__: object) -> None:
+        accepted.update(facts_of(argument_spec))
+        raise SystemExit
+
+    basic = importlib.import_module("ansible.module_utils.basic")
+    monkeypatch.setattr(basic.AnsibleModule, "__init__", capture)
+    with pytest.raises(SystemExit):
+        load_plugin(collections, f"modules.{module}").main()
+    assert documented_options(collections, module) == accepted
