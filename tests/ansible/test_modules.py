@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.ansible.module_runner import RunModule
+from tests.ansible.module_runner import RunModule, load_plugin
 from tests.fleet.conftest import Appliance
 
 pytestmark = pytest.mark.system
@@ -40,6 +41,7 @@ OBJECTS: list[tuple[str, dict[str, Any]]] = [
     ("user", {"username": "ada"}),
     ("user", {"username": "ci", "is_service": True}),
 ]
+PENDING = {"allow_pending": True, "selector": {"rack": 12}, "lifetime_seconds": 600}
 RESERVATION = {"pool": "default", "project": "vision", "gpu_count": 1, "allow_pending": True}
 CASES = [
     Case("department", {"name": "physics"}),
@@ -60,6 +62,12 @@ CASES = [
         filter="subject",
     ),
     Case("reservation", {"name": "course", **RESERVATION, **TIMES}),
+    Case(
+        "pool",
+        {"name": "a100", "projects": ["vision", "default"], "max_idle_seconds": 60},
+        {"fallbacks": ["default"], "max_idle_seconds": 0, "projects": []},
+    ),
+    Case("allocation", {"name": "nightly", "project": "vision", "percent": 25, **PENDING}),
 ]
 
 
@@ -79,6 +87,8 @@ def apply_twice(run_module: RunModule, rows: Callable[[], Any], case: Case, **op
     first = run_module(case.module, **options)
     assert first.get("changed") is True and rows() != before, first
     assert first["diff"]["before"] != first["diff"]["after"]
+    assert checked["diff"]["before"] == first["diff"]["before"]
+    assert checked["diff"]["after"].items() <= first["diff"]["after"].items(), checked
     second = run_module(case.module, **options)
     assert second.get("changed") is False, second
     assert second["diff"]["before"] == second["diff"]["after"] == first["diff"]["after"]
@@ -103,9 +113,40 @@ def test_module_creates_changes_and_deletes_once_with_check_mode_and_diff(
     if case.change:
         changed = apply_twice(run_module, rows, case, **case.create | case.change)
         after = changed["diff"]["after"]
-        assert all(after.get(name, new) == new for name, new in case.change.items()), after
+        wanted = {name: new for name, new in case.change.items() if name != "replace"}
+        assert wanted.items() <= after.items(), after
     deleted = apply_twice(run_module, rows, case, **case.create, state="absent")
     assert deleted["diff"]["after"] == {"state": "absent"}
+
+
+def test_allocation_that_differs_is_refused(objects: None, run_module: RunModule) -> None:
+    options = {"name": "fixed", "project": "vision", **PENDING}
+    created = run_module("allocation", percent=25, **options)["allocation"]
+    refused = run_module("allocation", percent=50, **options)
+    assert refused["failed"] and "another value of percent, which cannot" in refused["msg"]
+    assert run_module("allocation", state="absent", **options)["changed"]
+    ended = run_module("allocation_info", name="fixed", states=["releasing", "released"])
+    assert [row["id"] for row in ended["allocations"]] == [created["id"]]
+    assert run_module("allocation_info", name="fixed", states=["queued"])["allocations"] == []
+
+
+def test_existing_allocation_gets_a_heartbeat_but_not_in_check_mode(
+    objects: None, run_module: RunModule, collections: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"name": "kept", "project": "vision", **PENDING}
+    path = f"allocations/{run_module('allocation', **options)['allocation']['id']}/heartbeat"
+    client = load_plugin(collections, "module_utils.appliance").Appliance
+    sent: list[str] = []
+
+    def request(self: Any, method: str, target: str, *rest: Any, **more: Any) -> Any:
+        sent.append(target)
+        return original(self, method, target, *rest, **more)
+
+    original = client.request
+    monkeypatch.setattr(client, "request", request)
+    assert not run_module("allocation", check=True, **options)["changed"] and path not in sent
+    assert not run_module("allocation", **options)["changed"] and path in sent
+    run_module("allocation", state="absent", **options)
 
 
 def test_modules_return_a_secret_only_once(objects: None, run_module: RunModule) -> None:

@@ -59,7 +59,14 @@ def describe(kind, row):
     if not row:
         return {"state": "absent"}
     fields = [*kind.identity, *kind.changeable, *kind.fixed, *kind.later]
-    return {"state": "present", **{f: row[f] for f in fields if f in row}}
+    return {"state": "present", **{f: shown(kind, f, row[f]) for f in fields if f in row}}
+
+
+def shown(kind, field, value):
+    """Return the value of a field as the diff shows it, also if check mode has predicted it."""
+    if field in kind.sets:
+        return sorted(value)
+    return 0 if value is None and field in kind.unlimited else value
 
 
 def is_current(row):
@@ -157,8 +164,8 @@ def manage(kind, options, prepare=None, finish=None, **rules):
     """Run a module for objects of this kind. `rules` are those of AnsibleModule.
 
     `prepare` takes the appliance and the options, and returns options in the form in which the
-    appliance returns them. `finish` takes the module, the appliance and the object after the
-    change, and returns the object.
+    appliance returns them. `finish` takes the module, the appliance, the objects before the change
+    and the object after it, and returns the latter.
     """
     module = AnsibleModule(
         argument_spec=state_argument_spec(**options), supports_check_mode=True, **rules
@@ -171,7 +178,7 @@ def manage(kind, options, prepare=None, finish=None, **rules):
         before = describe(kind, rows[0] if rows else None)
         changed, row = apply(kind, module, appliance, rows)
         if finish is not None:
-            row = finish(module, appliance, row)
+            row = finish(module, appliance, rows, row)
     except ApplianceError as error:
         module.fail_json(msg=str(error), code=error.code)
     diff = {"before": before, "after": describe(kind, row)}

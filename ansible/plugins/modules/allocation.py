@@ -1,0 +1,170 @@
+#!/usr/bin/python
+# Copyright: The Busbar developers
+# Apache License 2.0 (see LICENSE or https://www.apache.org/licenses/LICENSE-2.0)
+
+
+DOCUMENTATION = r"""
+module: allocation
+short_description: Manage an allocation of a Busbar appliance
+version_added: 0.2.0
+description:
+  - Requests and releases allocations, which are shares of GPUs.
+  - The appliance releases an allocation that has neither a session nor a heartbeat for 25
+    seconds. O(state=present) sends a heartbeat for an existing allocation, so a repeated task
+    holds it.
+  - An allocation cannot change. If an option differs, the module fails. O(lifetime_seconds)
+    applies to the request, and is not compared.
+  - Allocations that are being released, or have ended, count as absent. O(state=absent)
+    releases all allocations of this name in the project.
+author:
+  - The Busbar developers (@busbar)
+extends_documentation_fragment:
+  - busbar.pool.appliance
+  - busbar.pool.resource
+options:
+  name:
+    description: Name of the allocation.
+    type: str
+    required: true
+  project:
+    description: Name of the project.
+    type: str
+    default: default
+  pool:
+    description: Name of the requested pool, V(default) if omitted.
+    type: str
+  gpu_count:
+    description: Number of GPUs, V(1) if omitted.
+    type: int
+  percent:
+    description: Share of the compute of each GPU and, without O(memory_bytes), of its memory.
+    type: int
+  memory_bytes:
+    description: Memory on each GPU. Without O(percent), compute is proportional to the memory.
+    type: int
+  same_node:
+    description: Place all GPUs on one node.
+    type: bool
+  model:
+    description: Substring of the GPU model, case-insensitive.
+    type: str
+  selector:
+    description: Labels that each GPU or its node must have.
+    type: dict
+  min_cuda_version:
+    description: CUDA version that the driver must support, such as V(12.4).
+    type: str
+  min_driver_version:
+    description: Version that the driver must have at least, such as V(535.104).
+    type: str
+  priority:
+    description: Higher priorities start first. Priorities from 100 on are for operators.
+    type: int
+  preemptible:
+    description: The allocation may be evicted in favour of requests with a better claim.
+    type: bool
+  lifetime_seconds:
+    description: Time from activation to release. The pool can shorten it.
+    type: int
+  allow_pending:
+    description: Accept the request also if it can never start with the registered GPUs.
+    type: bool
+  wait_seconds:
+    description:
+      - Wait until the allocation is active or, with O(state=absent), until its nodes have
+        confirmed the release, for at most this time, up to 60 seconds.
+      - The time is not an error. RV(allocation.state) says whether the allocation is active.
+    type: int
+    default: 0
+"""
+
+EXAMPLES = r"""
+- name: Request a quarter of a GPU and wait for it
+  busbar.pool.allocation:
+    url: https://busbar.example:8443
+    token: "{{ busbar_token }}"
+    ca_file: busbar-ca.pem
+    name: nightly
+    project: vision
+    percent: 25
+    wait_seconds: 60
+
+- name: Release it
+  busbar.pool.allocation:
+    url: https://busbar.example:8443
+    token: "{{ busbar_token }}"
+    ca_file: busbar-ca.pem
+    name: nightly
+    project: vision
+    state: absent
+"""
+
+RETURN = r"""
+allocation:
+  description: The allocation after the change; empty if it is absent.
+  returned: always
+  type: dict
+  sample: {"name": "nightly", "project": "vision", "percent": 25, "state": "active"}
+"""
+
+from ansible_collections.busbar.pool.plugins.module_utils.resource import Kind, manage
+
+FIXED = {
+    "pool": {"type": "str"},
+    "gpu_count": {"type": "int"},
+    "percent": {"type": "int"},
+    "memory_bytes": {"type": "int"},
+    "same_node": {"type": "bool"},
+    "model": {"type": "str"},
+    "selector": {"type": "dict"},
+    "min_cuda_version": {"type": "str"},
+    "min_driver_version": {"type": "str"},
+    "priority": {"type": "int"},
+    "preemptible": {"type": "bool"},
+}
+KIND = Kind(
+    "allocation",
+    "allocations",
+    identity=["name", "project"],
+    fixed=list(FIXED),
+    at_creation=["lifetime_seconds", "allow_pending"],
+    queries=["state=queued", "state=preparing", "state=active", "state=suspended"],
+)
+OPTIONS = {
+    "name": {"type": "str", "required": True},
+    "project": {"type": "str", "default": "default"},
+    **FIXED,
+    "lifetime_seconds": {"type": "int"},
+    "allow_pending": {"type": "bool"},
+    "wait_seconds": {"type": "int", "default": 0},
+}
+
+
+def prepare(appliance, params):
+    """Return the labels as text, as the appliance does."""
+    if params["selector"] is None:
+        return {}
+    return {"selector": {k: str(v) for k, v in params["selector"].items()}}
+
+
+def finish(module, appliance, before, allocation):
+    """Renew the lease of an allocation that exists, and wait."""
+    if module.check_mode:
+        return allocation
+    wait = f"?wait={module.params['wait_seconds']}"
+    if module.params["state"] == "absent":
+        for row in before:
+            appliance.request("GET", f"allocations/{row['id']}{wait}")
+        return allocation
+    path = f"allocations/{allocation['id']}"
+    if before:
+        appliance.request("POST", path + "/heartbeat")
+    return appliance.request("GET", path + wait)
+
+
+def main():
+    manage(KIND, OPTIONS, prepare=prepare, finish=finish)
+
+
+if __name__ == "__main__":
+    main()
