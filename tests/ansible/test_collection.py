@@ -103,6 +103,15 @@ def play(collections: Path, appliance: Appliance, machine: Target, tmp_path: Pat
     return run
 
 
+def assert_drain_is_idempotent(play: Play, appliance: Appliance, node: str) -> None:
+    def drain(*arguments: str) -> int:
+        return play("busbar.pool.drain", "-e", f"node_name={node}", *arguments)["changed"]
+
+    assert drain("--check") == 1 and appliance.api.items("nodes")[0]["state"] == "ready"
+    assert drain() == 1 and appliance.api.items("nodes")[0]["state"] == "maintenance"
+    assert drain() == 0
+
+
 @needs_root
 def test_playbooks_are_idempotent_and_removal_leaves_no_files(
     play: Play, appliance: Appliance, machine: Target
@@ -116,6 +125,7 @@ def test_playbooks_are_idempotent_and_removal_leaves_no_files(
     node = appliance.api.items("nodes")[0]
     assert node["state"] == "ready" and node["reachable"]
     appliance.run_demo()
+    assert_drain_is_idempotent(play, appliance, node["name"])
 
     assert (
         play("busbar.pool.remove", "--check")["changed"] == 2
@@ -136,9 +146,31 @@ def run_as_operator(
     return module_runner(collections, connection | {"token": create_token(appliance)})
 
 
+def assert_maintenance_begins_and_ends(appliance: Appliance, module: RunModule) -> None:
+    for options, state in (({"state": "maintenance"}, "maintenance"), ({}, "ready")):
+        before = appliance.api.items("nodes")[0]
+        checked = module(check=True, **options)
+        assert checked["changed"] and checked["diff"]["after"]["state"] == state
+        assert appliance.api.items("nodes")[0]["state"] == before["state"]
+        changed = module(**options)
+        assert changed["changed"] and changed["diff"] == checked["diff"], changed
+        assert not module(**options)["changed"]
+        assert appliance.api.items("nodes")[0]["state"] == state
+
+
+def assert_allocation_is_held_and_released(appliance: Appliance, run_module: RunModule) -> None:
+    options = {"name": "held", "percent": 25, "wait_seconds": 60}
+    created = run_module("allocation", **options)["allocation"]
+    assert created["state"] == "active" and appliance.api.items("partitions")
+    held = run_module("allocation", **options)
+    assert not held["changed"] and held["allocation"]["id"] == created["id"]
+    assert run_module("allocation", state="absent", **options)["changed"]
+    assert not appliance.api.items("partitions"), "the module must wait for the release"
+
+
 @needs_root
 def test_module_cordons_labels_and_removes_with_check_mode_and_diff(
-    appliance: Appliance, machine: Target, run_as_operator: RunModule
+    appliance: Appliance, machine: Target, run_as_operator: RunModule, run_module: RunModule
 ) -> None:
     name = appliance.enrol(machine)["result"]["node"]
     module = partial(run_as_operator, "node", name=name)
@@ -155,6 +187,8 @@ def test_module_cordons_labels_and_removes_with_check_mode_and_diff(
     assert appliance.api.find_by_name("nodes", name)["labels"] == {"rack": "r12"}
     assert module()["changed"] and not module()["changed"]
 
+    assert_allocation_is_held_and_released(appliance, run_module)
+    assert_maintenance_begins_and_ends(appliance, module)
     assert module(check=True, state="absent")["changed"]
     assert appliance.api.find_by_name("nodes", name)
     assert module(state="absent")["changed"] and not module(state="absent")["changed"]

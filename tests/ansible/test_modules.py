@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from deploy.supervisor import ROOT
+from tests.ansible.commands import BIN, environment
 from tests.ansible.module_runner import RunModule, load_plugin
 from tests.fleet.conftest import Appliance
 
@@ -200,3 +203,34 @@ def test_errors_of_modules_say_what_to_do_next(objects: None, run_module: RunMod
     used = run_module("project", name="absent", department="nowhere")
     assert used["failed"] and used["code"] == "not_found", used
     assert run_module("role_binding", role="user")["failed"], "a user or a group is required"
+
+
+def readme_play(connection: dict[str, str]) -> str:
+    """Return the playbook under "Manage objects" in the README, for this appliance."""
+    text = (ROOT / "ansible" / "README.md").read_text().partition("## Manage objects")[2]
+    play = text.partition("```yaml")[2].partition("```")[0]
+    for example, real in (
+        ("https://busbar.example:8443", connection["url"]),
+        ("/etc/busbar/ca.pem", connection["ca_file"]),
+        ("vault_busbar_token", "lookup('env', 'BUSBAR_TOKEN')"),
+    ):
+        assert example in play
+        play = play.replace(example, real)
+    return play
+
+
+def test_playbook_of_the_readme_changes_nothing_the_second_time(
+    session_appliance: Appliance, connection: dict[str, str], collections: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "play.yml").write_text(readme_play(connection))
+    command = [BIN / "ansible-playbook", tmp_path / "play.yml"]
+    variables = environment(collections, BUSBAR_TOKEN=connection["token"])
+    output = [
+        subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=120, check=False
+        ).stdout
+        for _ in range(2)
+    ]
+    assert "failed=0" in output[0] and "ok=3    changed=0" in output[1], output
+    project = session_appliance.api.find_by_name("projects", "vision")
+    assert project["department"] == "research"

@@ -8,7 +8,7 @@ module: node
 short_description: Manage a node of a Busbar appliance
 version_added: 0.1.0
 description:
-  - Cordons, uncordons, labels or removes an enrolled node on the appliance.
+  - Cordons, uncordons, drains, labels or removes an enrolled node on the appliance.
   - To enrol a machine, use the role C(busbar.pool.node), which runs on the machine itself.
 author:
   - The Busbar developers (@busbar)
@@ -21,13 +21,19 @@ options:
     required: true
   state:
     description:
-      - V(present) makes the node available for allocations.
+      - V(present) makes the node available for allocations. It ends maintenance.
       - V(cordoned) excludes the node from placement. Existing allocations stay.
+      - V(maintenance) drains the node. The module does not wait; the node is C(draining) until its
+        allocations have ended, then in C(maintenance).
       - V(absent) removes the node and revokes its certificates.
       - Removal fails while allocations hold partitions of the node.
     type: str
-    choices: [present, cordoned, absent]
+    choices: [present, cordoned, maintenance, absent]
     default: present
+  grace_seconds:
+    description: Time until the allocations on a node that is drained are evicted.
+    type: int
+    default: 300
   labels:
     description: Complete set of labels of the node. Omit it to keep the existing labels.
     type: dict
@@ -48,6 +54,19 @@ EXAMPLES = r"""
     ca_file: busbar-ca.pem
     name: gpu-07
     state: cordoned
+
+- name: Drain node gpu-07, and wait until it is empty
+  busbar.pool.node:
+    url: https://busbar.example:8443
+    token: "{{ busbar_token }}"
+    ca_file: busbar-ca.pem
+    name: gpu-07
+    state: maintenance
+    grace_seconds: 600
+  register: drained
+  until: drained.node.state == "maintenance"
+  retries: 150
+  delay: 5
 
 - name: Label node gpu-07
   busbar.pool.node:
@@ -74,7 +93,7 @@ from ansible_collections.busbar.pool.plugins.module_utils.appliance import (
     appliance_argument_spec,
 )
 
-STATES = {"present": "ready", "cordoned": "cordoned"}
+STATES = {"present": "ready", "cordoned": "cordoned", "maintenance": "maintenance"}
 
 
 def describe(node):
@@ -89,15 +108,27 @@ def remove(module, appliance, node):
     return node is not None, {}
 
 
+def transition(state, wanted):
+    """Return the operation that brings a node to the wanted state, or None if it needs none."""
+    if state == wanted or (wanted == "maintenance" and state == "draining"):
+        return None
+    if wanted == "maintenance":
+        return "enter-maintenance"
+    if wanted == "ready":
+        return "exit-maintenance" if state in ("draining", "maintenance") else "uncordon"
+    return "cordon"
+
+
 def change(module, appliance, node):
     """Set state and labels. Returns whether they change, and the node after the change."""
     wanted_state, labels = STATES[module.params["state"]], module.params["labels"]
-    changed = False
-    if node["state"] != wanted_state:
-        changed = True
-        if not module.check_mode:
-            verb = "uncordon" if wanted_state == "ready" else "cordon"
-            node = appliance.request("POST", f"nodes/{node['id']}/{verb}")
+    operation = transition(node["state"], wanted_state)
+    changed = operation is not None
+    if operation is not None and not module.check_mode:
+        enters = operation == "enter-maintenance"
+        body = {"grace_seconds": module.params["grace_seconds"]} if enters else None
+        appliance.request("POST", f"nodes/{node['id']}/{operation}", body)
+        node = appliance.request("GET", "nodes/" + node["id"])
     if labels is not None and node["labels"] != labels:
         changed = True
         if not module.check_mode:
@@ -105,7 +136,8 @@ def change(module, appliance, node):
                 "PATCH", "nodes/" + node["id"], {"labels": labels}, version=node["version"]
             )
     if module.check_mode and changed:
-        node = dict(node, state=wanted_state, labels=node["labels"] if labels is None else labels)
+        state = wanted_state if operation is not None else node["state"]
+        node = dict(node, state=state, labels=node["labels"] if labels is None else labels)
     return changed, node
 
 
@@ -113,7 +145,8 @@ def main():
     spec = appliance_argument_spec()
     spec.update(
         name={"type": "str", "required": True},
-        state={"type": "str", "choices": ["present", "cordoned", "absent"], "default": "present"},
+        state={"type": "str", "choices": [*STATES, "absent"], "default": "present"},
+        grace_seconds={"type": "int", "default": 300},
         labels={"type": "dict"},
     )
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
