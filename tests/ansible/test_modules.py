@@ -16,7 +16,7 @@ from tests.ansible.module_runner import RunModule, load_plugin
 from tests.fleet.conftest import Appliance
 
 pytestmark = pytest.mark.system
-TIMES = {"starts_at": "2030-01-01T08:00:00Z", "ends_at": "2030-01-01T10:00:00Z"}
+TIMES = {"starts_at": "2030-01-01T09:00:00+01:00", "ends_at": "2030-01-01T10:00:00Z"}
 
 
 @dataclass
@@ -120,6 +120,17 @@ def test_module_creates_changes_and_deletes_once_with_check_mode_and_diff(
         assert wanted.items() <= after.items(), after
     deleted = apply_twice(run_module, rows, case, **case.create, state="absent")
     assert deleted["diff"]["after"] == {"state": "absent"}
+
+
+def test_role_bindings_in_different_places_are_different_objects(
+    objects: None, run_module: RunModule
+) -> None:
+    for place in ({"project": "vision"}, {"project": "default"}, {"department": "research"}, {}):
+        options = {"role": "viewer", "user": "ci", **place}
+        assert run_module("role_binding", **options)["changed"], place
+        assert not run_module("role_binding", **options)["changed"], place
+    listed = run_module("role_binding_info", role="viewer", user="ci", project="vision")
+    assert len(listed["role_bindings"]) == 1
 
 
 def test_allocation_that_differs_is_refused(objects: None, run_module: RunModule) -> None:

@@ -42,13 +42,19 @@ def parse_time(text):
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
+def normal_time(text):
+    """Return the time in UTC, or the text if it is no time with a zone."""
+    try:
+        time = parse_time(text)
+    except (ValueError, TypeError):
+        return text
+    return time.astimezone(timezone.utc).isoformat() if time.tzinfo else text
+
+
 def equal(kind, field, old, new):
     """Return whether the field of an object has the value of an option."""
     if field in kind.times:
-        try:
-            return parse_time(old) == parse_time(new)
-        except (ValueError, TypeError):
-            return False  # the appliance says what is wrong with the time
+        return normal_time(old) == normal_time(new)
     if field in kind.sets:
         return set(old) == set(new)
     return old == new or (old is None and (new == "" or (new == 0 and field in kind.unlimited)))
@@ -64,6 +70,8 @@ def describe(kind, row):
 
 def shown(kind, field, value):
     """Return the value of a field as the diff shows it, also if check mode has predicted it."""
+    if field in kind.times:
+        return normal_time(value)
     if field in kind.sets:
         return sorted(value)
     return 0 if value is None and field in kind.unlimited else value
