@@ -213,7 +213,8 @@ def test_errors_of_modules_say_what_to_do_next(objects: None, run_module: RunMod
     assert service["failed"] and "remove it with state=absent" in service["msg"]
     used = run_module("project", name="absent", department="nowhere")
     assert used["failed"] and used["code"] == "not_found", used
-    assert run_module("role_binding", role="user")["failed"], "a user or a group is required"
+    unbound = run_module("role_binding", role="user", check=True)
+    assert unbound["failed"] and "one of the following is required: user, group" in unbound["msg"]
 
 
 def readme_play(connection: dict[str, str]) -> str:
