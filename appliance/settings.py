@@ -268,6 +268,7 @@ SPECTACULAR_SETTINGS = {
     "ENFORCE_NON_BLANK_FIELDS": True,
     "ENUM_NAME_OVERRIDES": {
         "AllocationStateEnum": "appliance.allocations.models.AllocationState",
+        "HoldEnum": "appliance.allocations.models.Hold",
         "IsolationLevelEnum": "appliance.pools.isolation.IsolationLevel",
         "NodeStateEnum": "appliance.inventory.models.NodeState",
     },

@@ -20,7 +20,7 @@ from appliance.activity.idempotency import idempotent
 from appliance.allocations import actions, leases, services
 from appliance.allocations.access import find_allocation, require_owner_or_manager
 from appliance.allocations.eviction import release
-from appliance.allocations.models import Allocation, AllocationState
+from appliance.allocations.models import Allocation, AllocationState, Hold
 from appliance.allocations.queries import (
     MAX_PREPARED_IDS,
     load_serializable,
@@ -160,10 +160,14 @@ class AllocationHeartbeatView(ApplianceView):
 
     @extend_schema(request=None, responses=AllocationSerializer)
     def post(self, request: Request, allocation_id: UUID) -> Response:
-        """Renew the lease of an allocation and return its current state."""
+        """Renew the lease of an allocation and return its current state.
+
+        An active allocation with `hold` `session` is kept by open sessions only.
+        """
         allocation = find_allocation(request, allocation_id, load_serializable)
         require_owner_or_manager(request, allocation)
-        leases.renew_lease(allocation.pk)
+        if allocation.hold != Hold.SESSION or allocation.state != AllocationState.ACTIVE:
+            leases.renew_lease(allocation.pk)
         return Response(serialize(AllocationSerializer, allocation))
 
 

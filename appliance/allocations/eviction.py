@@ -14,7 +14,7 @@ from appliance.activity.events import SYSTEM
 from appliance.activity.models import Task
 from appliance.activity.tasks import register_canceller
 from appliance.allocations import idleness, leases, lifecycle
-from appliance.allocations.models import Allocation, AllocationState, Session, SessionState
+from appliance.allocations.models import Allocation, AllocationState, Hold, Session, SessionState
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
 from appliance.audit.fields import values_of
 from appliance.audit.records import record_changed
@@ -57,6 +57,7 @@ class ExpiryRow(NamedTuple):
     evict_at: datetime | None
     end_reason: str
     lifetime_seconds: int | None
+    hold: str
     active_at: datetime | None
     placed_pool__max_idle_seconds: int | None
 
@@ -65,7 +66,8 @@ class ExpiryRow(NamedTuple):
 def evict_expired() -> None:
     """Evict allocations with an expired notice, lifetime, idle limit or lease.
 
-    An open session renews the lease of its allocation.
+    An open session renews the lease of its allocation. An allocation that its lifetime holds has
+    no lease.
     """
     now = timezone.now()
     states = [AllocationState.QUEUED, AllocationState.PREPARING, AllocationState.ACTIVE]
@@ -92,10 +94,15 @@ def evict_if_expired(row: ExpiryRow, now: datetime, in_use: set[UUID]) -> None:
             reason=f"no launch or copy for {max_idle} s, the idle limit of the pool",
             grace_seconds=settings.ENVIRONMENT.preemption_grace_seconds,
         )
+    elif row.hold == Hold.LIFETIME:
+        return
     elif row.pk in in_use:
         leases.renew_lease(row.pk)
     elif leases.seconds_since_renewal(row.pk) > lease_seconds:
-        evict(allocation_id=row.pk, reason=f"no session and no heartbeat for {lease_seconds:.0f} s")
+        missing = (
+            "session" if row.hold == Hold.SESSION and active_at else "session and no heartbeat"
+        )
+        evict(allocation_id=row.pk, reason=f"no {missing} for {lease_seconds:.0f} s")
 
 
 def cancel_prepare_task(task: Task, user: User) -> None:

@@ -26,6 +26,17 @@ class AllocationState(models.TextChoices):
     FAILED = "failed"
 
 
+class Hold(models.TextChoices):
+    """What keeps an allocation that is not released."""
+
+    HEARTBEAT = "heartbeat"
+    """Heartbeats and open sessions."""
+    SESSION = "session"
+    """Heartbeats until it is active, then open sessions."""
+    LIFETIME = "lifetime"
+    """Nothing is needed until its lifetime has passed."""
+
+
 HOLDING = (AllocationState.PREPARING, AllocationState.ACTIVE, AllocationState.SUSPENDED)
 """States whose partitions are granted on nodes."""
 OCCUPYING = (*HOLDING, AllocationState.RELEASING)
@@ -79,6 +90,7 @@ class Allocation(models.Model):
     preemptible = models.BooleanField(default=True)
     lifetime_seconds = models.PositiveIntegerField(null=True, blank=True)
     """Time from activation to eviction; null: unlimited."""
+    hold = models.CharField(max_length=20, choices=Hold.choices, default=Hold.HEARTBEAT)
     reservation = models.ForeignKey(
         "pools.Reservation",
         null=True,

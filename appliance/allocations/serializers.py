@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from appliance.accounts.services import DEFAULT_PROJECT
-from appliance.allocations.models import Allocation, Partition
+from appliance.allocations.models import Allocation, Hold, Partition
 from appliance.allocations.placement import ComputeMode
 from appliance.api.fields import LabelsField, LineField, NameField, StrictBooleanField
 from appliance.api.request_serializer import RequestSerializer
@@ -98,6 +98,7 @@ class AllocationSerializer(RowSerializer[Allocation]):
             "priority",
             "preemptible",
             "lifetime_seconds",
+            "hold",
             "reservation_id",
             "partitions",
             "waiting_rule",
@@ -183,6 +184,14 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
         default=None,
         allow_null=True,
         help_text="Time from activation to release; null for unlimited.",
+    )
+    hold = serializers.ChoiceField(
+        Hold.values,
+        required=False,
+        default=Hold.HEARTBEAT.value,
+        help_text="What keeps the allocation; it is released 25 s after the last one. `heartbeat`: "
+        "heartbeats and open sessions. `session`: open sessions, once it is active. `lifetime`: "
+        "nothing is needed until its lifetime has passed, also while it is queued.",
     )
     reservation_id = serializers.UUIDField(required=False, default=None, allow_null=True)
     allow_pending = StrictBooleanField(

@@ -17,7 +17,7 @@ from appliance.allocations.eviction import evict
 from appliance.allocations.feasibility import reason_against
 from appliance.allocations.grants import GrantedPartition, load_node_partitions, load_partitions
 from appliance.allocations.index import index
-from appliance.allocations.models import Allocation, AllocationState
+from appliance.allocations.models import Allocation, AllocationState, Hold
 from appliance.allocations.placement import ComputeMode
 from appliance.allocations.queries import ALLOCATIONS_BY_ID
 from appliance.allocations.scheduler import run_tick
@@ -56,6 +56,7 @@ class AllocationSpec:
     priority: int = 50
     preemptible: bool = True
     lifetime_seconds: int | None = None
+    hold: str = Hold.HEARTBEAT
     reservation_id: UUID | None = None
     name: str = ""
     allow_pending: bool = False
@@ -68,8 +69,9 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
 
     Raises:
         ApplianceError: DENIED without the privilege for project or priority, NOT_FOUND for an
-            unknown pool or reservation, NOT_SUPPORTED for the compute mode `capped`,
-            UNSATISFIABLE if it can never start, DISK_FULL if the appliance has too little space.
+            unknown pool or reservation, NOT_SUPPORTED for the compute mode `capped`, INVALID for a
+            hold by a lifetime that is unlimited, UNSATISFIABLE if it can never start, DISK_FULL if
+            the appliance has too little space.
     """
     if disk_space.refuses_grants():
         raise ApplianceError(
@@ -80,6 +82,8 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
     project = find_project(owner, project_name)
     pool = find_pool(spec.pool_name, project)
     check_spec(spec, owner)
+    lifetime_seconds = shorter(spec.lifetime_seconds, pool.max_lifetime_seconds)
+    check_hold(spec.hold, lifetime_seconds)
     columns = asdict(spec)
     del columns["pool_name"], columns["reservation_id"], columns["allow_pending"]
     allocation = Allocation(
@@ -88,7 +92,7 @@ def create_allocation(*, owner: User, project_name: str, spec: AllocationSpec) -
         pool=pool,
         **columns
         | {
-            "lifetime_seconds": shorter(spec.lifetime_seconds, pool.max_lifetime_seconds),
+            "lifetime_seconds": lifetime_seconds,
             "reservation": find_reservation(spec.reservation_id, project, pool),
         },
     )
@@ -179,6 +183,14 @@ def check_spec(spec: AllocationSpec, owner: User) -> None:
         raise ApplianceError(
             Code.NOT_SUPPORTED,
             "compute_mode capped is not supported yet. Request shared or exclusive.",
+        )
+
+
+def check_hold(hold: str, lifetime_seconds: int | None) -> None:
+    if hold == Hold.LIFETIME and lifetime_seconds is None:
+        raise ApplianceError(
+            Code.INVALID,
+            "hold lifetime needs an end: set lifetime_seconds, because the pool has no maximum.",
         )
 
 

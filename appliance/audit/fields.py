@@ -87,6 +87,7 @@ KINDS: dict[str, Kind] = {
             "compute_mode",
             "priority",
             "lifetime_seconds",
+            "hold",
             "evict_at",
             "end_reason",
         ),

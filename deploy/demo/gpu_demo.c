@@ -3,8 +3,10 @@
  *   gpu_demo memory           Print total and free memory as JSON.
  *   gpu_demo exhaust          Allocate until memory is exhausted, free, allocate again.
  *   gpu_demo work SECONDS     Launch and check repeatedly. Prints "working" after the first round.
+ *                             SIGTERM ends it after the current round.
  */
 #include <cuda.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,10 +85,18 @@ static int exhaust(void) {
   return r == CUDA_ERROR_OUT_OF_MEMORY ? 0 : 1;
 }
 
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal_number) {
+  (void)signal_number;
+  stopped = 1;
+}
+
 static int work(CUfunction f, CUdeviceptr da, CUdeviceptr db, double seconds) {
   struct timespec begin, now;
   clock_gettime(CLOCK_MONOTONIC, &begin);
   int rounds = 0;
+  signal(SIGTERM, stop);
   do {
     if (add_once(f, da, db, 2000)) return 1;
     if (rounds++ == 0) {
@@ -94,8 +104,9 @@ static int work(CUfunction f, CUdeviceptr da, CUdeviceptr db, double seconds) {
       fflush(stdout);
     }
     clock_gettime(CLOCK_MONOTONIC, &now);
-  } while ((double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9 <
-           seconds);
+  } while (!stopped &&
+           (double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9 <
+               seconds);
   printf("correct after %d rounds\n", rounds);
   return 0;
 }

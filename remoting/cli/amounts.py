@@ -82,3 +82,11 @@ WaitOption = Annotated[
         help="Time to wait until it is no longer changing, for example 30s; 60s at most.",
     ),
 ]
+QueueTimeout = Annotated[
+    float | None,
+    typer.Option(
+        parser=parse_duration,
+        metavar="DURATION",
+        help="Maximum time to wait in the queue, for example 30s or 2h.",
+    ),
+]

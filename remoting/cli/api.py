@@ -211,7 +211,7 @@ class Api:
                 f" busbar login {context.url}",
                 EXIT_DENIED,
             ) from None
-        self._context = context
+        self._context, self._timeout_seconds = context, timeout_seconds
         headers = {"Authorization": f"Bearer {context.token}"} if context.token else {}
         self._client = httpx.Client(
             base_url=f"{context.url}/api/v1/",
@@ -221,6 +221,10 @@ class Api:
             headers=headers,
             cookies={DEVICE_COOKIE: context.device} if context.device else None,
         )
+
+    def reconnected(self) -> Api:
+        """Return another connection with the same credentials, for example after fork()."""
+        return Api(self._context, self._timeout_seconds)
 
     @property
     def device(self) -> str:

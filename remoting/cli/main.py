@@ -6,7 +6,7 @@ import getpass
 import json
 import sys
 import urllib.parse
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from nodes.top_level import exit_status_of
 from nodes.version import AGENT_VERSION
 from remoting.cli import (
     activity_commands,
+    allocation_commands,
     apply_command,
     audit_commands,
     node_commands,
@@ -22,11 +23,13 @@ from remoting.cli import (
     project_commands,
     rotation_commands,
     run_command,
+    runs_commands,
     site_commands,
     token_commands,
 )
 from remoting.cli import api as rest
-from remoting.cli.amounts import MemorySize, WaitOption, parse_duration, parse_whole_seconds
+from remoting.cli.allocation_request import AllocationRequest, takes_request
+from remoting.cli.amounts import QueueTimeout
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
 app = typer.Typer(
@@ -36,12 +39,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-allocation_app = typer.Typer(no_args_is_help=True, help="List, show and release allocations.")
 APPS = {
     "node": node_commands.node_app,
     "gpu": node_commands.gpu_app,
     "site": site_commands.site_app,
-    "allocation": allocation_app,
+    "allocation": allocation_commands.allocation_app,
     "task": activity_commands.task_app,
     "audit": audit_commands.audit_app,
     "token": token_commands.token_app,
@@ -60,6 +62,9 @@ for command in (
     apply_command.apply,
     node_commands.capacity,
     token_commands.logout,
+    runs_commands.runs,
+    runs_commands.logs,
+    runs_commands.stop,
 ):
     app.command()(command)
 
@@ -139,108 +144,39 @@ def store_token(context: rest.Context) -> None:
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@takes_request
 def run(
     command: Annotated[list[str], typer.Argument(help="Program and its arguments, after --.")],
-    gpu_count: Annotated[
-        int,
-        typer.Option(
-            "-n",
-            "--gpus",
-            min=1,
-            max=16,
-            help="Number of GPUs, on one or several nodes. NCCL works within one node only.",
-        ),
-    ] = 1,
-    percent: Annotated[
-        int,
-        typer.Option(
-            "-p",
-            "--percent",
-            min=0,
-            max=100,
-            help="Share of memory and compute of each GPU. Default: 100 without --memory.",
-        ),
-    ] = 0,
-    memory: MemorySize = None,
-    pool: Annotated[str, typer.Option(help="Name of the pool.")] = "default",
-    project: Annotated[str, typer.Option(help="Name of the project.")] = "default",
-    model: Annotated[str, typer.Option(help="Part of the GPU model's name.")] = "",
-    label: Annotated[
-        list[str] | None,
-        typer.Option(help="KEY=VALUE label required on node or GPU. Can be repeated."),
-    ] = None,
-    min_driver: Annotated[
-        str, typer.Option(help="Minimum version of NVIDIA's driver, for example 550.54.")
-    ] = "",
-    min_cuda: Annotated[
-        str, typer.Option(help="Minimum CUDA version of the driver, for example 12.4.")
-    ] = "",
-    same_node: Annotated[
-        bool, typer.Option("--same-node", help="Place all GPUs on one node.")
-    ] = False,
-    exclusive: Annotated[bool, typer.Option("--exclusive", help="Allocate whole GPUs.")] = False,
-    priority: Annotated[
-        int, typer.Option(min=0, max=200, help="Higher values are placed first.")
-    ] = 50,
-    preemptible: Annotated[bool, typer.Option(help="The allocation may be preempted.")] = True,
-    lifetime: Annotated[
-        int | None,
-        typer.Option(
-            parser=parse_whole_seconds,
-            metavar="DURATION",
-            help="Time after which the allocation ends, for example 8h or 90m.",
-        ),
-    ] = None,
-    reservation: Annotated[str, typer.Option(help="Id of a reservation of the project.")] = "",
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            parser=parse_duration,
-            metavar="DURATION",
-            help="Maximum time to wait in the queue, for example 30s or 2h.",
-        ),
-    ] = None,
-    allow_pending: Annotated[
-        bool,
-        typer.Option("--allow-pending", help="Wait also if no GPUs or limits permit the request."),
-    ] = False,
+    request: AllocationRequest,
+    timeout: QueueTimeout = None,
     allocation: Annotated[
         str, typer.Option(help="Id of an existing allocation. It is not released at the end.")
     ] = "",
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="Return at once. Follow the program with: busbar logs -f"),
+    ] = False,
 ) -> None:
     """Run a program on GPUs of a pool: busbar run -n 1 -p 25 -- python train.py"""
-    request: dict[str, Any] = {
-        "gpu_count": gpu_count,
-        "pool": pool,
-        "project": project,
-        "model": model,
-        "selector": parse_labels(label or []),
-        "same_node": same_node,
-        "priority": priority,
-        "preemptible": preemptible,
-        "compute_mode": "exclusive" if exclusive else "shared",
-        "lifetime_seconds": lifetime,
-        "reservation_id": reservation or None,
-        "min_driver_version": min_driver,
-        "min_cuda_version": min_cuda,
-        "allow_pending": allow_pending,
-    }
-    request |= ({"percent": percent} if percent else {}) | (
-        {"memory_bytes": memory} if memory else {}
-    )
+    if detach and allocation:
+        raise rest.ApiError(
+            "--detach makes an allocation of its own: omit --allocation.", rest.EXIT_USAGE
+        )
+    if detach:
+        started = run_command.run_detached(
+            client(), command, request=request.body(), timeout_seconds=timeout
+        )
+        typer.echo(started.id)
+        return
     raise typer.Exit(
         run_command.run(
-            client(), command, request=request, timeout_seconds=timeout, allocation_id=allocation
+            client(),
+            command,
+            request=request.body(),
+            timeout_seconds=timeout,
+            allocation_id=allocation,
         )
     )
-
-
-def parse_labels(arguments: list[str]) -> dict[str, str]:
-    """Return the labels of KEY=VALUE arguments. Raises ApiError for any other form."""
-    for argument in arguments:
-        if "=" not in argument:
-            raise rest.ApiError(f"Invalid label {argument}; expected KEY=VALUE.", rest.EXIT_USAGE)
-    return dict(argument.split("=", 1) for argument in arguments)
 
 
 @app.command()
@@ -253,55 +189,6 @@ def ps(output: Output = "table") -> None:
         output,
         ["allocation_id", "bytes_in", "bytes_out", "refused_calls"],
     )
-
-
-ALLOCATION_COLUMNS = [
-    "id",
-    "name",
-    "state",
-    "owner",
-    "gpu_count",
-    "percent",
-    "waiting_reason",
-    "created_at",
-]
-ALLOCATION_WIDE = [
-    "project",
-    "pool",
-    "placed_pool",
-    "memory_bytes",
-    "priority",
-    "lifetime_seconds",
-    "evict_at",
-    "end_reason",
-]
-
-
-@allocation_app.command("list")
-def allocation_list(
-    state: Annotated[str, typer.Option(help="State, for example active.")] = "",
-    output: Output = "table",
-) -> None:
-    """List allocations, newest first, with the reason if they are queued."""
-    show(
-        client().items("allocations", **({"state": state} if state else {})),
-        ALLOCATION_COLUMNS,
-        output,
-        ALLOCATION_WIDE,
-    )
-
-
-@allocation_app.command("show")
-def allocation_show(
-    allocation_id: str,
-    wait: WaitOption = 0,
-    output: Output = "table",
-) -> None:
-    """Show an allocation."""
-    row = client().request(
-        "GET", f"allocations/{allocation_id}", None, **({"wait": str(wait)} if wait else {})
-    )
-    show_one(row, ALLOCATION_COLUMNS, output, ALLOCATION_WIDE)
 
 
 @app.command()
@@ -323,26 +210,6 @@ def explain(allocation_id: str, output: Output = "table") -> None:
             ["difference", "pool", "gpu_count", "percent", "memory_bytes"],
             output,
         )
-
-
-@allocation_app.command("release")
-def allocation_release(
-    allocation_id: str,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Release without confirmation from an unreachable node. Requires administrator.",
-        ),
-    ] = False,
-) -> None:
-    """End an allocation and its sessions."""
-    method, path = (
-        ("POST", f"allocations/{allocation_id}/force-release")
-        if force
-        else ("DELETE", f"allocations/{allocation_id}")
-    )
-    typer.echo(client().request(method, path)["state"])
 
 
 @app.command("api")

@@ -14,6 +14,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from remoting.cli import detached_runs
 from remoting.cli.api import EXIT_TIMEOUT, Api, ApiError, ApplianceUnreachable
 from remoting.cli.printable import printable
 from remoting.cli.supervision import signals_blocked, sleep, supervise
@@ -183,17 +184,55 @@ def run(
 
     Without `allocation_id`, creates an allocation from `request` and releases it at the end.
     """
+    if allocation_id:
+        return run_on_existing(api, allocation_id, command, timeout_seconds=timeout_seconds)
     check_program(command[0])
     with signals_blocked():
-        if allocation_id:
-            allocation = api.request("GET", f"allocations/{allocation_id}")
-            return run_on_allocation(api, allocation, command, timeout_seconds)
-        name = printable(Path(command[0]).name)[:100]
-        allocation = api.request("POST", "allocations", {"name": name} | request)
-        try:
-            return run_on_allocation(api, allocation, command, timeout_seconds)
-        finally:
-            release(api, allocation["id"])
+        return run_and_release(api, create(api, command, request), command, timeout_seconds)
+
+
+def run_on_existing(
+    api: Api, allocation_id: str, command: list[str], *, timeout_seconds: float | None
+) -> int:
+    """Run a program on an allocation that is not released. Return its exit code."""
+    check_program(command[0])
+    with signals_blocked():
+        allocation = api.request("GET", f"allocations/{allocation_id}")
+        return run_on_allocation(api, allocation, command, timeout_seconds)
+
+
+def run_detached(
+    api: Api, command: list[str], *, request: dict[str, Any], timeout_seconds: float | None
+) -> detached_runs.Run:
+    """Start `run` in a process that outlives this one. The request has been accepted then."""
+    check_program(command[0])
+    allocation = create(api, command, request)
+
+    def supervised() -> int:
+        with signals_blocked():
+            own = api.reconnected()  # not the connection of the other process
+            return run_and_release(own, allocation, command, timeout_seconds)
+
+    try:
+        return detached_runs.start(allocation["id"], command, supervised)
+    except ApiError:
+        release(api, allocation["id"])
+        raise
+
+
+def create(api: Api, command: list[str], request: dict[str, Any]) -> dict[str, Any]:
+    name = printable(Path(command[0]).name)[:100]
+    allocation: dict[str, Any] = api.request("POST", "allocations", {"name": name} | request)
+    return allocation
+
+
+def run_and_release(
+    api: Api, allocation: dict[str, Any], command: list[str], timeout_seconds: float | None
+) -> int:
+    try:
+        return run_on_allocation(api, allocation, command, timeout_seconds)
+    finally:
+        release(api, allocation["id"])
 
 
 def check_program(name: str) -> None:

@@ -4,80 +4,48 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <memory>
-#include <vector>
+#include <thread>
 
 #include "control/hex.h"
 #include "launcher/first_bytes.h"
+#include "launcher/network_budgets.h"
+#include "launcher/openings.h"
 #include "launcher/reception.h"
 #include "launcher/refusal_log.h"
 #include "launcher/work_queue.h"
 #include "transport/clock.h"
-#include "transport/opening_key.h"
 
 namespace busbar::launcher {
 
 namespace {
-constexpr int kHandshakeMs = 5000;  // from the ticket to the request inside TLS
+constexpr int kOpeningMs = 5000;  // from the ticket to the request inside TLS
+constexpr size_t kMaxOpenings = 1024, kMaxOpeningsByNetwork = 256;
 constexpr WorkQueue::Limits kWorkLimits{256, 32, 256};
+constexpr Rate kRefusedTickets{200, 20};  // a ticket costs a check of its signature
 constexpr int kPortAttempts = 100;
 constexpr int kBacklog = 1024;
 
-void log_refusal(const std::string& client, const std::string& reason) {
+RefusalLog& refusal_log() {
   static RefusalLog lines;
-  lines.add(client, reason, transport::now_ms());
+  return lines;
 }
 
-int milliseconds_until(int64_t deadline_ms) {
-  return (int)std::max<int64_t>(0, deadline_ms - transport::now_ms());
-}
-
-// A connection whose ticket is valid.
-struct Opening {
-  int fd;
-  std::string client;
-  std::vector<uint8_t> ticket_bytes;
-  Ticket ticket;
-  Grant grant;
-};
-
-// Performs the TLS handshake, which succeeds only with a client that holds the key of its ticket.
-// Takes over the socket. Returns the reason of a failure; empty on success.
-std::string authenticate(const Opening& o, int64_t deadline_ms, transport::Tls& tls) {
-  transport::Secret own, client, key;
-  std::memcpy(own.data(), o.ticket.node_secret, own.size());
-  std::memcpy(client.data(), o.ticket.body.client_key, client.size());
-  if (!transport::derive_opening_key(own, client, o.ticket_bytes.data(), o.ticket_bytes.size(),
-                                     key)) {
-    close(o.fd);
-    return "the client's key in the ticket is invalid";
-  }
-  std::string reason;
-  if (transport::Tls::open_with_key(o.fd, transport::Role::server, key,
-                                    milliseconds_until(deadline_ms), tls, reason,
-                                    transport::Reading::exact))
-    return "";
-  return "the handshake failed: " + reason;
-}
-
-void open_session(const Opening& o, Sessions& sessions) {
-  transport::Tls tls;
-  int64_t deadline_ms = transport::now_ms() + kHandshakeMs;
-  std::string reason = authenticate(o, deadline_ms, tls);
-  if (!reason.empty()) return log_refusal(o.client, reason);
-  wire::OpenRequest request;
-  if (tls.read_all(&request, sizeof request, milliseconds_until(deadline_ms)) &&
-      request.protocol == wire::kProtocolVersion)
-    sessions.open(std::move(tls), o.ticket, o.grant, request, o.client);
-  else
-    log_refusal(o.client, "the client has another protocol version");
+// Of a PendingConnection or an Opening.
+template <typename Connection>
+void log_refusal(const Connection& c, const std::string& reason) {
+  refusal_log().add(c.network, c.client, reason, transport::now_ms());
 }
 
 class ClientPort {
  public:
   ClientPort(Grants& grants, Sessions& sessions)
-      : grants_(grants), sessions_(sessions), work_(kWorkLimits) {}
+      : grants_(grants),
+        sessions_(sessions),
+        work_(kWorkLimits),
+        openings_(
+            kMaxOpenings, kMaxOpeningsByNetwork,
+            [this](const std::shared_ptr<Opening>& o) { open_session(o); }, log_refusal<Opening>) {}
 
   // Serves a connection with complete first bytes. Sends no byte before they are valid.
   void receive(const PendingConnection& c) {
@@ -88,22 +56,45 @@ class ClientPort {
     if (!taken) close(c.fd);
   }
 
+  [[noreturn]] void serve_openings() { openings_.run(); }
+
  private:
   bool receive_ticket(const PendingConnection& c, const uint8_t* ticket, size_t n) {
     std::string reason;
-    auto opening = std::make_shared<Opening>(
-        Opening{c.fd, c.client, std::vector<uint8_t>(ticket, ticket + n), {}, {}});
-    if (!grants_.admit(ticket, n, opening->ticket, opening->grant, reason)) {
-      log_refusal(c.client, reason);
+    Ticket claims;
+    Grant grant;
+    int64_t now_ms = transport::now_ms();
+    if (refused_tickets_.is_empty(c.network, now_ms)) {
+      log_refusal(c, "its network sent too many invalid tickets");
       return false;
     }
-    std::string tenant = control::hex(opening->grant.allocation.tenant, 16);
-    return work_.submit(tenant, [this, opening] { open_session(*opening, sessions_); });
+    if (!grants_.admit(ticket, n, claims, grant, reason)) {
+      refused_tickets_.take(c.network, now_ms);
+      log_refusal(c, reason);
+      return false;
+    }
+    auto opening = std::make_shared<Opening>(c, claims, grant);
+    if (opening->begin(ticket, n))
+      openings_.add(opening, now_ms + kOpeningMs);
+    else
+      log_refusal(c, "the client's key in the ticket is invalid");
+    return true;
+  }
+
+  // The client has proved its key and sent its request.
+  void open_session(const std::shared_ptr<Opening>& o) {
+    if (o->request.protocol != wire::kProtocolVersion)
+      return log_refusal(*o, "the client has another protocol version");
+    std::string tenant = control::hex(o->grant.allocation.tenant, 16);
+    bool taken = work_.submit(tenant, [this, o] {
+      sessions_.open(std::move(o->tls), o->ticket, o->grant, o->request, o->client);
+    });
+    if (!taken) log_refusal(*o, "too many programs of the tenant wait for a session");
   }
 
   bool receive_bulk(const PendingConnection& c, const wire::BulkRequest& request) {
     if (!sessions_.admit_bulk(request)) {
-      log_refusal(c.client, "the proof of the bulk connection is wrong");
+      log_refusal(c, "the proof of the bulk connection is wrong");
       return false;
     }
     return work_.submit(control::hex(request.session, 16), [this, request, fd = c.fd] {
@@ -114,7 +105,9 @@ class ClientPort {
 
   Grants& grants_;
   Sessions& sessions_;
+  NetworkBudgets refused_tickets_{kRefusedTickets};  // of the thread of receive()
   WorkQueue work_;
+  Openings openings_;
 };
 }  // namespace
 
@@ -137,6 +130,7 @@ int listen_on_port(const std::string& address, int& port) {
 
 void serve_clients(int listener, Grants& grants, Sessions& sessions) {
   ClientPort port(grants, sessions);
+  std::thread([&port] { port.serve_openings(); }).detach();
   Reception(listener, [&port](const PendingConnection& c) { port.receive(c); }).run();
 }
 

@@ -1,7 +1,7 @@
 // The data port: accepts connections of client libraries, checks their tickets and opens sessions.
 //
-// Thread safety: serve_clients() never returns; it starts a thread for each connection with a valid
-// ticket or proof, within limits.
+// Thread safety: serve_clients() never returns; it starts a thread for each connection whose client
+// has proved its key, within limits.
 #pragma once
 #include "launcher/sessions.h"
 

@@ -48,6 +48,7 @@ class Grants {
  private:
   bool apply(const uint8_t* p, size_t n);
   bool set_limits(const std::string& id, const control::Allocation& allocation);
+  uint32_t copy_keys(control::TicketKey* keys);
   std::string reason_against(const Ticket& ticket) const;
   int64_t appliance_seconds() const;
   std::string runtime_;

@@ -16,6 +16,7 @@
 #include "launcher/pidfd.h"
 #include "launcher/session_start.h"
 #include "launcher/sessions.h"
+#include "transport/cleanse.h"
 #include "transport/clock.h"
 #include "transport/rendezvous.h"
 #include "transport/session_keys.h"
@@ -152,6 +153,8 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     return give_up(tls, process, "the node isolates sessions less than the pool requires");
   control::SessionStart start = start_message(grant, request, process.cage & control::kFileSystem);
   transport::Secret key;
+  transport::Cleanse cleanse_start(start);
+  transport::Cleanse cleanse_key(key);
   if (RAND_bytes(start.id, sizeof start.id) != 1 || !tls.export_key(wire::kExporterLabel, key))
     return give_up(tls, process, "no session key could be created");
   std::memcpy(start.key, key.data(), key.size());
@@ -159,8 +162,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
   session.record.isolation = process.cage;  // until the session server reports its own measures
   session.exit_pipe = process.exit_pipe;
   add(session);
-  int violations = -1;
-  int meeting = meet_client(request, key);
+  int violations = -1, meeting = meet_client(request, key);
   auto ready = start_session(process.fd, start, tls.fd(), meeting, violations,
                              transport::now_ms() + kStartMs);
   if (meeting >= 0) ::close(meeting);

@@ -1,6 +1,7 @@
 #include "launcher/pending_connections.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace busbar::launcher {
 
@@ -10,11 +11,19 @@ std::vector<int> PendingConnections::add(PendingConnection connection) {
     evicted.push_back(
         erase(std::ranges::find(connections_, connection.network, &PendingConnection::network)));
   else if (connections_.size() >= limit_)
-    evicted.push_back(take_oldest());
+    evicted.push_back(erase(oldest_of_largest_network()));
   int fd = connection.fd;
   ++count_by_network_[connection.network];
   by_fd_[fd] = connections_.insert(connections_.end(), std::move(connection));
   return evicted;
+}
+
+PendingConnections::Position PendingConnections::oldest_of_largest_network() {
+  using Count = std::pair<const std::string, size_t>;
+  size_t most = std::ranges::max_element(count_by_network_, {}, &Count::second)->second;
+  return std::ranges::find_if(connections_, [&](const PendingConnection& c) {
+    return count_by_network_[c.network] == most;
+  });
 }
 
 PendingConnection* PendingConnections::find(int fd) {

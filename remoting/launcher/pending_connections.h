@@ -1,5 +1,6 @@
-// Connections whose first bytes have not arrived completely. They are limited in total and by
-// network; at a limit the oldest one makes room, so connections that stay silent exclude no client.
+// Connections that are not authenticated yet. They are limited in total and by
+// network. At the limit of a network, its oldest one makes room; at the total limit, the oldest one
+// of the network with the most. So connections that stay silent exclude no client.
 //
 // Thread safety: one thread.
 #pragma once
@@ -39,6 +40,7 @@ class PendingConnections {
 
  private:
   using Position = std::list<PendingConnection>::iterator;
+  Position oldest_of_largest_network();
   int erase(Position position);
   size_t limit_, limit_by_network_;
   std::list<PendingConnection> connections_;  // oldest first

@@ -1,5 +1,5 @@
 // Receives the first bytes of all connections on one thread: preamble, and ticket or proof. A
-// ticket is followed by the first record of TLS. Only complete ones reach a thread of their own.
+// ticket is followed by the first record of TLS. Only complete ones reach the receiver.
 //
 // Thread safety: one thread.
 #pragma once

@@ -1,21 +1,21 @@
 #include "launcher/refusal_log.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "control/log.h"
 
 namespace busbar::launcher {
 
-void RefusalLog::add(const std::string& client, const std::string& reason, int64_t now_ms) {
+void RefusalLog::add(const std::string& network, const std::string& client,
+                     const std::string& reason, int64_t now_ms) {
   uint64_t omitted = 0;
   {
     std::lock_guard lock(mutex_);
-    int64_t spent_ms = std::max(spent_ms_, now_ms) + kRefusalMs;
-    if (spent_ms > now_ms + kRefusalBurst * kRefusalMs) {
+    bool first = first_by_network_.take(network, now_ms) && first_.take(kFirstRefusals, now_ms);
+    if (!first && !all_.take(kRefusals, now_ms)) {
       ++omitted_;
       return;
     }
-    spent_ms_ = spent_ms;
     std::swap(omitted, omitted_);
   }
   std::string consequence = reason;

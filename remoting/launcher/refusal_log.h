@@ -1,5 +1,6 @@
-// Log lines for refused connections, within a budget: a stranger chooses how many there are, and
-// the log drops its oldest lines.
+// Log lines for refused connections, within budgets: a stranger chooses how many there are, and
+// the log drops its oldest lines. The first refusals of a network have a budget of their own, so
+// that a flood from other networks does not hide them.
 //
 // Thread safety: any thread. No member blocks.
 #pragma once
@@ -7,20 +8,25 @@
 #include <mutex>
 #include <string>
 
+#include "launcher/network_budgets.h"
+
 namespace busbar::launcher {
 
-// Lines that may be written at once, and the time after which one more may be.
-constexpr int64_t kRefusalBurst = 20, kRefusalMs = 3000;
+constexpr Rate kRefusals{20, 3000};
+constexpr Rate kFirstRefusals{40, 3000};  // of all networks together
+constexpr Rate kFirstRefusalsOfNetwork{2, 600'000};
 
 class RefusalLog {
  public:
-  // Writes a line unless the budget is used up. A line names the number of those before it that
+  // Writes a line unless the budgets are used up. A line names the number of those before it that
   // were not written. `now_ms` is monotonic.
-  void add(const std::string& client, const std::string& reason, int64_t now_ms);
+  void add(const std::string& network, const std::string& client, const std::string& reason,
+           int64_t now_ms);
 
  private:
   std::mutex mutex_;
-  int64_t spent_ms_ = 0;  // time at which the whole budget is available again
+  Budget all_, first_;
+  NetworkBudgets first_by_network_{kFirstRefusalsOfNetwork};
   uint64_t omitted_ = 0;
 };
 

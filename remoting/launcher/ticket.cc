@@ -1,9 +1,15 @@
 #include "launcher/ticket.h"
 
+#include <openssl/crypto.h>
+
 #include <algorithm>
 #include <cstring>
 
 namespace busbar::launcher {
+
+Ticket::~Ticket() {
+  OPENSSL_cleanse(node_secret, sizeof node_secret);
+}
 
 bool read_ticket(const uint8_t* p, size_t n, const control::TicketKey* keys, uint32_t key_count,
                  Ticket& out, std::string& reason) {

@@ -27,6 +27,8 @@ struct TicketBody {
 static_assert(sizeof(TicketBody) == 112);
 
 struct Ticket {
+  ~Ticket();  // overwrites the secret
+
   TicketBody body;
   uint8_t node_secret[32];  // of the key that signed it
   control::Partition partition[wire::kMaxDevices];

@@ -1,7 +1,6 @@
-// Threads for connections whose ticket or proof is valid. Each holder has a limit of threads, so
+// Threads for connections whose client has proved its key. Each holder has a limit of threads, so
 // that connections of one tenant, which may stall, do not delay those of others. A free thread goes
-// to the holder that has the fewest, and to its newest connection: a client gets through beside
-// older ones that repeat its ticket and stall.
+// to the holder that has the fewest, and to its newest connection.
 //
 // Thread safety: any thread; mutex_ guards everything. Jobs run without it.
 #pragma once

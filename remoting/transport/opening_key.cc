@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "transport/cleanse.h"
 #include "transport/session_keys.h"
 
 namespace busbar::transport {
@@ -25,13 +26,15 @@ bool derive_opening_key(const Secret& private_key, const Secret& peer_public_key
            EVP_PKEY_free);
   if (!own || !peer) return false;
   KeyContext c(EVP_PKEY_CTX_new(own.get(), nullptr), EVP_PKEY_CTX_free);
-  Secret shared;
+  Secret shared, opening;
+  Cleanse cleanse_shared(shared), cleanse_opening(opening);
   size_t n = shared.size();
   if (!c || EVP_PKEY_derive_init(c.get()) != 1 ||
       EVP_PKEY_derive_set_peer(c.get(), peer.get()) != 1 ||
       EVP_PKEY_derive(c.get(), shared.data(), &n) != 1 || n != shared.size())
     return false;
-  out = authenticate(derive_key(shared, kOpeningPurpose), ticket, ticket_bytes);
+  opening = derive_key(shared, kOpeningPurpose);
+  out = authenticate(opening, ticket, ticket_bytes);
   return true;
 }
 

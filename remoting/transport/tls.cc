@@ -110,25 +110,16 @@ int Tls::release_fd() {
   return fd;
 }
 
-bool Tls::handshake(int timeout_ms, std::string& error) {
-  int64_t end = now_ms() + timeout_ms;
-  for (;;) {
-    ERR_clear_error();
-    int r = SSL_do_handshake(ssl_);
-    if (r == 1) return true;
-    int want = SSL_get_error(ssl_, r);
-    int left = (int)(end - now_ms());
-    if (left <= 0) {
-      error = "TLS handshake timed out";
-      return false;
-    }
-    if (want == SSL_ERROR_WANT_READ || want == SSL_ERROR_WANT_WRITE) {
-      socket_ready(fd_, want == SSL_ERROR_WANT_WRITE, left);
-      continue;
-    }
-    error = openssl_error();
-    return false;
-  }
+Handshake Tls::advance_with_key(std::string& error) {
+  ERR_clear_error();
+  int result = SSL_do_handshake(ssl_);
+  int why = result == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl_, result);
+  if (why == SSL_ERROR_WANT_READ) return Handshake::reads;
+  if (why == SSL_ERROR_WANT_WRITE) return Handshake::writes;
+  SSL_set_app_data(ssl_, nullptr);
+  if (result == 1 && SSL_session_reused(ssl_)) return Handshake::complete;
+  error = result == 1 ? "the peer does not hold the key" : openssl_error();
+  return Handshake::failed;
 }
 
 void preload_openssl() {
@@ -163,10 +154,18 @@ bool Tls::send_client_hello() {
 }
 
 bool Tls::finish_with_key(int timeout_ms, std::string& error) {
-  bool ok = handshake(timeout_ms, error);
-  SSL_set_app_data(ssl_, nullptr);
-  if (ok && !SSL_session_reused(ssl_)) error = "the peer does not hold the key";
-  return ok && SSL_session_reused(ssl_);
+  int64_t end = now_ms() + timeout_ms;
+  for (;;) {
+    Handshake state = advance_with_key(error);
+    if (state == Handshake::complete) return true;
+    if (state == Handshake::failed) return false;
+    int left = (int)(end - now_ms());
+    if (left <= 0) {
+      error = "TLS handshake timed out";
+      return false;
+    }
+    socket_ready(fd_, state == Handshake::writes, left);
+  }
 }
 
 bool Tls::open_with_key(int fd, Role role, const Secret& key, int timeout_ms, Tls& out,

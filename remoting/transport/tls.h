@@ -21,6 +21,9 @@ enum class Role { client, server };
 // Whether a connection reads bytes of the socket before they are needed: fewer system calls.
 enum class Reading { ahead, exact };
 
+// State of a handshake that does not block: it waits until the socket can be read or written.
+enum class Handshake { complete, reads, writes, failed };
+
 // One connection. Owns its socket.
 class Tls {
  public:
@@ -37,11 +40,12 @@ class Tls {
   static bool open_with_key(int fd, Role role, const Secret& key, int timeout_ms, Tls& out,
                             std::string& error, Reading reading = Reading::ahead);
   // The same in two steps, so that the ClientHello can be sent early. `key` must stay valid until
-  // finish_with_key() returns.
+  // finish_with_key() returns, or advance_with_key() says that the handshake is complete or failed.
   static Tls prepare_with_key(int fd, Role role, const Secret& key,
                               Reading reading = Reading::ahead);
   bool send_client_hello();  // writes the first message and reads nothing
   bool finish_with_key(int timeout_ms, std::string& error);
+  Handshake advance_with_key(std::string& error);  // continues without blocking
 
   bool export_key(const char* label, Secret& out) const;
 
@@ -64,7 +68,6 @@ class Tls {
   explicit operator bool() const { return ssl_ != nullptr; }
 
  private:
-  bool handshake(int timeout_ms, std::string& error);
   bool ready_before(int64_t end, bool writing) const;
   int fd_ = -1;
   SSL* ssl_ = nullptr;

@@ -27,6 +27,15 @@ TEST(PendingConnections, OldestOfAllLeavesAtTheTotalLimit) {
   EXPECT_EQ(pending.size(), 3u);
 }
 
+TEST(PendingConnections, LargestNetworkMakesRoomAtTheTotalLimit) {
+  PendingConnections pending(3, 2);
+  pending.add(connection(1, "home"));
+  pending.add(connection(2, "stranger"));
+  pending.add(connection(3, "stranger"));
+  EXPECT_EQ(pending.add(connection(4, "another stranger")), std::vector<int>{2});
+  EXPECT_NE(pending.find(1), nullptr);
+}
+
 TEST(PendingConnections, TakenConnectionMakesRoomInItsNetwork) {
   PendingConnections pending(8, 1);
   pending.add(connection(1, "home"));

@@ -55,7 +55,6 @@ TEST(WorkQueue, FreeThreadGoesToAnotherHolderAndItsNewestJob) {
   EXPECT_TRUE(queue.submit("calm", job("calm")));
   release.count_down();
   done.wait();
-  // The newest one of a holder goes first: older ones may repeat its ticket and stall.
   EXPECT_EQ(order, (std::vector<std::string>{"flood 3", "calm", "flood 2", "flood 1"}));
 }
 

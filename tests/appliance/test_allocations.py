@@ -7,12 +7,15 @@ import struct
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from django.conf import settings
+from django.utils import timezone
 
 from appliance.accounts.models import User
 from appliance.activity.models import Event
@@ -135,6 +138,53 @@ def test_open_session_renews_the_lease(
     assert Allocation.objects.get(pk=allocation["id"]).state == "active"
     session_reports.record_sessions(node_id=node.pk, reported=[])
     assert Session.objects.get().state == "closed"
+
+
+def test_lifetime_holds_an_allocation_without_a_client(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = add_node()
+    request = {"hold": "lifetime", "lifetime_seconds": 3600}
+    allocation = body(client_of(cast.alice).post(URL, request, format="json"))
+    applied(node)
+    monkeypatch.setattr(leases, "seconds_since_renewal", lambda _: 31.0)
+    eviction.evict_expired()
+    row = Allocation.objects.get(pk=allocation["id"])
+    assert row.state == "active"
+    row.active_at = timezone.now() - timedelta(seconds=3601)
+    row.save(update_fields=["active_at"])
+    eviction.evict_expired()
+    row.refresh_from_db()
+    assert (row.state, row.end_reason) == ("releasing", "lifetime of 3600 s exceeded")
+
+
+def test_hold_by_lifetime_needs_an_end(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
+    add_node()
+    refused = client_of(cast.alice).post(URL, {"hold": "lifetime"}, format="json")
+    assert refused.status_code == 400
+    assert "set lifetime_seconds" in body(refused)["detail"]
+
+
+def test_sessions_alone_hold_an_active_allocation_if_requested(
+    cast: Cast, client_of: Clients, add_node: AddNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, alice = add_node(), client_of(cast.alice)
+    allocation = body(alice.post(URL, {"hold": "session"}, format="json"))
+    applied(node)
+    reported = [session_of(allocation["id"])]
+    session_reports.record_sessions(node_id=node.pk, reported=reported)
+    clock = 100.0
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: clock))
+    eviction.evict_expired()
+    clock = 200.0
+    eviction.evict_expired()
+    assert Allocation.objects.get(pk=allocation["id"]).state == "active"
+    session_reports.record_sessions(node_id=node.pk, reported=[])
+    clock = 300.0
+    assert alice.post(f"{URL}/{allocation['id']}/heartbeat").status_code == 200
+    eviction.evict_expired()
+    row = Allocation.objects.get(pk=allocation["id"])
+    assert (row.state, row.end_reason) == ("releasing", "no session for 25 s")
 
 
 def session_of(allocation_id: str, **changes: Any) -> sessions.ReportedSession:

@@ -18,7 +18,7 @@ def test_log_is_json_on_request_and_has_no_secret(tmp_path: Path) -> None:
         answer = asyncio.run(
             appliance.client().request("POST", "/api/v1/login", body=login, headers={})
         )
-        wait_for("lines", lambda: bool(appliance.log.read_text()), appliance.log, 10)
+        wait_for("lines", lambda: bool(appliance.log.read_text()), appliance.log)
     text = appliance.log.read_text()
     for line in text.splitlines():
         assert {"time", "level", "logger", "message"} <= json.loads(line).keys()

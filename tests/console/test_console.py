@@ -325,4 +325,4 @@ def test_api_documentation_works_under_strict_policy(console: Console, pool: Poo
         page.mouse.wheel(0, 200)
         return operation.is_visible()
 
-    wait_for("the operation", is_in_view_after_scrolling, pool.stack.data, 60)
+    wait_for("the operation", is_in_view_after_scrolling, pool.stack.data)

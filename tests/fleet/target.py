@@ -153,7 +153,7 @@ class Target:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
-        wait_for("sshd", self._sshd_ready, self.folder / "sshd.log", 15)
+        wait_for("sshd", self._sshd_ready, self.folder / "sshd.log")
 
     def _sshd_ready(self) -> bool:
         try:

@@ -56,7 +56,7 @@ class Attacker:
             found = [s for s in self.node.sessions() if s.client_pid == client_pid]
             return found[0] if found and found[0].isolation["no_new_privs"] else None
 
-        wait_for("the session's report", lambda: report() is not None, self.node.folder, 10)
+        wait_for("the session's report", lambda: report() is not None, self.node.folder)
         session = report()
         assert session is not None
         return session

@@ -185,7 +185,7 @@ class LocalNode:
             process = self._popen(
                 command, env, log, self.capabilities, self.inherited, self.machine
             )
-        wait_for("the spawner", self._has_spawner, self.folder / "launcher.log", 10)
+        wait_for("the spawner", self._has_spawner, self.folder / "launcher.log")
         return process
 
     def _start(self, **environment: str) -> subprocess.Popen[bytes]:
@@ -202,7 +202,7 @@ class LocalNode:
         ]
         with (self.folder / "launcher.log").open("ab") as log:
             process = self._popen(command, self.env | environment, log)
-        wait_for("the launcher", self._is_ready, self.folder / "launcher.log", 10)
+        wait_for("the launcher", self._is_ready, self.folder / "launcher.log")
         return process
 
     def _has_spawner(self) -> bool:

@@ -68,7 +68,7 @@ def test_gpus_of_two_nodes_behave_like_local_gpus(
     assert output(program, environment_of(two_nodes)) == direct
     for n in two_nodes:
         assert len(n.sessions()) == 1, "each node must have one session"
-        wait_for("its end", partial(is_closed, n), n.folder / "launcher.log", 10)
+        wait_for("its end", partial(is_closed, n), n.folder / "launcher.log")
 
 
 def test_loss_of_a_node_is_reported_as_error(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from remoting.bench import partitions
 
 
+@pytest.mark.alone
 def test_benchmark_notices_that_shares_are_not_enforced() -> None:
     with partitions.software_gpu(seconds=1) as bench:
         equal = partitions.share_row(bench, (50, 50), "2 ms")

@@ -88,7 +88,7 @@ def shared_memory() -> Iterator[int]:
 def victim() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["/bin/sleep", "1000"]) as process:
         executed = Path(f"/proc/{process.pid}/cmdline")
-        wait_for("the victim", lambda: executed.read_bytes().startswith(b"/bin/sleep"), executed, 5)
+        wait_for("the victim", lambda: executed.read_bytes().startswith(b"/bin/sleep"), executed)
         yield process
         process.kill()
 

@@ -54,7 +54,7 @@ def test_session_cannot_change_the_isolation_that_the_node_reports(
     with attacking(attacker, "lie_about_status") as results:
         assert results == [0]
         log = node.folder / "launcher.log"
-        wait_for("the lie", lambda: lying_session(node) is not None, log, 10)
+        wait_for("the lie", lambda: lying_session(node) is not None, log)
         session = lying_session(node)
         assert session is not None and session.isolation == expected
         layers = {name for name, on in expected.items() if on}
@@ -76,10 +76,10 @@ def test_descriptors_that_a_session_sends_stay_with_nobody(
 
     assert attacker.results("call 39") == [0]
     log = node.folder / "launcher.log"
-    wait_for("the end", lambda: all(s.state == "closed" for s in node.sessions()), log, 10)
+    wait_for("the end", lambda: all(s.state == "closed" for s in node.sessions()), log)
     before = descriptors()
     assert attacker.results("send_descriptors 50") == [0]
-    wait_for("the descriptors to be closed", lambda: descriptors() <= before, log, 10)
+    wait_for("the descriptors to be closed", lambda: descriptors() <= before, log)
 
 
 @pytest.mark.parametrize("rights", RIGHTS)

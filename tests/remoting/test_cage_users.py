@@ -137,10 +137,10 @@ def test_program_gets_the_spare_that_took_the_last_user(attacker: Attacker) -> N
             running.enter_context(attacker.paused_session())
         node.spawner.send_signal(signal.SIGSTOP)  # before the launcher asks for a spare, as a rule
         running.callback(node.spawner.send_signal, signal.SIGCONT)
-        wait_for("a spare", lambda: requests_to_the_spawner(node) > 0 or has_spare(), log, 10)
+        wait_for("a spare", lambda: requests_to_the_spawner(node) > 0 or has_spare(), log)
         program = running.enter_context(attacker.start("call 39", "pause"))
         running.callback(program.kill)
-        wait_for("the program", lambda: connections(node.port) == USERS, log, 10)
+        wait_for("the program", lambda: connections(node.port) == USERS, log)
         node.spawner.send_signal(signal.SIGCONT)
         assert program.stdout is not None and program.stdout.readline() == "0\n"
 
@@ -159,7 +159,7 @@ def test_launcher_ends_a_stopped_session_of_another_user(attacker: Attacker) -> 
         os.kill(session.pid, signal.SIGSTOP)
         attacker.node.grant(granted=False)
         log = attacker.node.folder / "launcher.log"
-        wait_for("the end", lambda: state_of(attacker.node, session) == "closed", log, 10)
+        wait_for("the end", lambda: state_of(attacker.node, session) == "closed", log)
         assert not Path(f"/proc/{session.pid}").exists()
 
 
@@ -174,4 +174,4 @@ def test_session_of_another_user_is_adopted_and_ended(attacker: Attacker) -> Non
         os.kill(session.pid, signal.SIGSTOP)
         node.grant(granted=False)
         log = node.folder / "launcher.log"
-        wait_for("the end", lambda: state_of(node, session) == "closed", log, 10)
+        wait_for("the end", lambda: state_of(node, session) == "closed", log)

@@ -102,13 +102,13 @@ def driver_bytes(node: LocalNode) -> int:
 def await_equal_books(node: LocalNode) -> int:
     """Wait until ledger and driver agree, as releases are asynchronous. Return the charge."""
     log = node.folder / "launcher.log"
-    wait_for("equal books", lambda: charged_bytes(node) == driver_bytes(node), log, 5)
+    wait_for("equal books", lambda: charged_bytes(node) == driver_bytes(node), log)
     return charged_bytes(node)
 
 
 def await_no_charge(node: LocalNode) -> None:
     log = node.folder / "launcher.log"
-    wait_for("no charge", lambda: (charged_bytes(node), driver_bytes(node)) == (0, 0), log, 5)
+    wait_for("no charge", lambda: (charged_bytes(node), driver_bytes(node)) == (0, 0), log)
 
 
 def allocate_at_random(node: LocalNode, *, arena: bool, seed: int) -> set[str]:

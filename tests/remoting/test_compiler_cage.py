@@ -94,7 +94,7 @@ def test_c_compiler_in_the_cage_reaches_nothing(
     assert attacker.results("compile k") == [Status.COMPILER_FAILED]
     log = attacker.node.folder / "launcher.log"
     # The spawner copies the output of sessions to the log.
-    wait_for("the results", lambda: len(results_in(log.read_text())) >= LEAST_RESULTS, log, 10)
+    wait_for("the results", lambda: len(results_in(log.read_text())) >= LEAST_RESULTS, log)
     worked = {name for name, result in results_in(log.read_text()) if result == "0"}
     assert worked == {"own folder", "assembler"}
     assert not Path("/tmp/busbar-hostile-compiler").exists()

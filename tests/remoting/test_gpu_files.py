@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import wait_for
 from nodes.launcher_control import Partition
 from tests.remoting.attacker import RIGHTS, Attacker
 from tests.remoting.node import NULL_DRIVER, NULL_DRIVER_GPUS, LocalNode
 from tests.remoting.nvidia_machine import nvidia_machine, pci_address
+from tests.remoting.session_servers import wait_for_session_servers
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can make device files")
 FIRST, SECOND, THIRD, WITHOUT_MINOR = NULL_DRIVER_GPUS[:4]
@@ -103,7 +103,7 @@ def test_allocation_takes_a_spare_of_its_own_gpus(
         node.allocation_id, node.partitions = uuid.uuid4(), partitions(SECOND, THIRD)
         both = dataclasses.replace(first, grants=(*first.grants, *node.grants().grants))
         node.control.apply(both)
-        wait_for("the spares", lambda: spares(node) == 3, node.folder / "launcher.log", 10)
+        wait_for_session_servers(node, 3)
         assert [shown_gpus(attacker) for _ in range(4)] == [{0, 1}] * 4
         node.allocation_id, node.partitions = first.grants[0].allocation_id, partitions(FIRST)
         assert [shown_gpus(attacker) for _ in range(2)] == [{2}] * 2
@@ -112,15 +112,8 @@ def test_allocation_takes_a_spare_of_its_own_gpus(
 def test_spares_of_other_gpus_end(tmp_path: Path, compiled: Callable[[str], Path]) -> None:
     with attacker_with((FIRST, SECOND, THIRD), tmp_path, compiled("attack_client")) as attacker:
         node = attacker.node
-        wait_for("the spares", lambda: spares(node) == 3, node.folder / "launcher.log", 10)
+        wait_for_session_servers(node, 3)
         node.partitions = partitions(SECOND)
         node.grant()
-        wait_for("their end", lambda: spares(node) == 1, node.folder / "launcher.log", 10)
+        wait_for_session_servers(node, 1)
         assert shown_gpus(attacker) == {0}
-
-
-def spares(node: LocalNode) -> int:
-    """Return the number of session servers, while there are no sessions."""
-    children = Path(f"/proc/{node.spawner.pid}/task/{node.spawner.pid}/children").read_text()
-    names = [Path(f"/proc/{pid}/comm") for pid in children.split()]
-    return sum(name.read_text().strip() == "busbar-session" for name in names if name.exists())

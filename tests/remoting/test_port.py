@@ -31,9 +31,9 @@ CLIENT_HELLO = (
 )
 
 
-def response_to(port: int, first: bytes) -> bytes:
-    """Send bytes and return the first bytes received, empty if there are none."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+def response_to(port: int, first: bytes, source: str = "127.0.0.1") -> bytes:
+    """Send bytes from an address and return the first bytes received, empty if there are none."""
+    with socket.create_connection(("127.0.0.1", port), 10, (source, 0)) as s:
         # The port may close the connection early; bytes that it sent can still be received.
         with contextlib.suppress(OSError):
             s.sendall(first)

@@ -17,10 +17,18 @@ from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import BUILD
+from deploy.supervisor import BUILD, wait_for
 from nodes.launcher_control import Grant
 from tests.remoting.node import LocalNode
-from tests.remoting.test_port import CLIENT_HELLO, MAGIC, opening, response_to
+from tests.remoting.test_port import (
+    CLIENT_HELLO,
+    MAGIC,
+    flipped,
+    opening,
+    record_opening,
+    response_to,
+    run_demo,
+)
 
 CONNECTIONS = 300
 STRANGER = "127.0.0.2"
@@ -120,6 +128,65 @@ def test_tickets_without_a_handshake_hold_no_threads(node: LocalNode) -> None:
         assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
         assert time.monotonic() - begun < 2
     node.grant()
+
+
+def recorded_hello(node: LocalNode) -> bytes:
+    """Return ticket and ClientHello of a program, which travel in clear text."""
+    recorded, done = record_opening(node)
+    assert done.returncode == 0, done.stderr
+    ticket_end = 16 + struct.unpack_from("<I", recorded, 12)[0]
+    record_bytes: int = struct.unpack_from(">H", recorded, ticket_end + 3)[0]
+    return recorded[: ticket_end + 5 + record_bytes]
+
+
+def program_seconds(node: LocalNode) -> float:
+    """Run a program and return the time that it took."""
+    begun = time.monotonic()
+    done = run_demo(node.remote_environment())
+    assert done.returncode == 0, done.stderr
+    return time.monotonic() - begun
+
+
+@pytest.mark.alone
+def test_repeated_handshakes_hold_no_threads(node: LocalNode) -> None:
+    """Strangers repeat tickets and ClientHellos of eight tenants, and those of the program."""
+    own, strangers, repetitions = node.allocation_id, 9, 256
+    grants, tenants = node.grants(), [uuid.uuid4() for _ in range(strangers - 1)]
+    more = [Grant(uuid.uuid4(), tenant, *node.fence, node.partitions) for tenant in tenants]
+    node.control.apply(replace(grants, grants=(*grants.grants, *more)))
+    hellos = [recorded_hello(node)]
+    for grant in more:
+        node.allocation_id = grant.allocation_id
+        hellos.append(recorded_hello(node))
+    node.allocation_id = own
+    calm_seconds = program_seconds(node)
+    with ExitStack() as connections:
+        for n in range(strangers * repetitions):
+            source = f"127.0.0.{2 + n % strangers}"
+            connections.enter_context(connect(node.port, source, hellos[n % strangers]))
+        assert program_seconds(node) < calm_seconds + 1
+    node.grant()
+
+
+def test_forged_tickets_exclude_no_other_address(node: LocalNode) -> None:
+    forged, stop = opening(flipped(node.ticket(), 40)), threading.Event()
+
+    def flood() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(OSError), connect(node.port, STRANGER, forged):
+                pass
+
+    def is_refused() -> bool:
+        return not response_to(node.port, opening(node.ticket()), STRANGER)
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    try:
+        wait_for("the end of the stranger's budget", is_refused, node.folder / "launcher.log", 20)
+        assert response_to(node.port, opening(node.ticket()))[:1] in (b"\x16", b"\x15")
+    finally:
+        stop.set()
+        flooding.join()
 
 
 class RecordingProxy:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.supervisor import wait_for
 from nodes.launcher_control import Partition
 from tests.remoting.attacker import Attacker
 from tests.remoting.node import NULL_DRIVER, NULL_DRIVER_GPUS, LocalNode
+from tests.remoting.session_servers import session_servers, wait_for_session_servers
 
 GPUS = 3
 
@@ -25,21 +25,9 @@ def attacker(compiled: Callable[[str], Path]) -> Iterator[Attacker]:
     node.stop()
 
 
-def session_servers(node: LocalNode) -> set[int]:
-    """Return the pids of all session servers of the spawner."""
-    children = Path(f"/proc/{node.spawner.pid}/task/{node.spawner.pid}/children").read_text()
-    pids = [int(pid) for pid in children.split()]
-    return {p for p in pids if Path(f"/proc/{p}/comm").read_text().strip() == "busbar-session"}
-
-
-def wait_for_spares(node: LocalNode, count: int) -> None:
-    log = node.folder / "launcher.log"
-    wait_for("the spares", lambda: len(session_servers(node)) == count, log, 10)
-
-
 def test_programs_that_start_at_once_find_a_spare_for_each_gpu(attacker: Attacker) -> None:
     node = attacker.node
-    wait_for_spares(node, GPUS)
+    wait_for_session_servers(node, GPUS)
     spares = session_servers(node)
     with ExitStack() as running:
         programs = [running.enter_context(attacker.start("call 39", "pause")) for _ in range(GPUS)]
@@ -47,11 +35,11 @@ def test_programs_that_start_at_once_find_a_spare_for_each_gpu(attacker: Attacke
             running.callback(program.kill)
             assert program.stdout is not None and program.stdout.readline() == "0\n"
         assert {s.pid for s in node.sessions()} == spares
-        wait_for_spares(node, 2 * GPUS)
+        wait_for_session_servers(node, 2 * GPUS)
 
 
 def test_spares_have_their_cage_already(attacker: Attacker) -> None:
-    wait_for_spares(attacker.node, GPUS)
+    wait_for_session_servers(attacker.node, GPUS)
     spares = session_servers(attacker.node)
     for kind in ("mnt", "pid", "net", "ipc"):
         namespaces = {Path(f"/proc/{pid}/ns/{kind}").readlink() for pid in spares}
@@ -60,7 +48,7 @@ def test_spares_have_their_cage_already(attacker: Attacker) -> None:
 
 
 def test_spares_of_an_earlier_spawner_are_replaced(attacker: Attacker) -> None:
-    wait_for_spares(attacker.node, GPUS)
+    wait_for_session_servers(attacker.node, GPUS)
     attacker.node.restart_spawner()
     assert attacker.results("call 39") == [0]
-    wait_for_spares(attacker.node, GPUS)
+    wait_for_session_servers(attacker.node, GPUS)

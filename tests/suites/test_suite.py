@@ -165,7 +165,7 @@ def test_ticket_is_renewed_while_a_suite_runs(monkeypatch: pytest.MonkeyPatch) -
     with SOFTWARE["remoted"]() as environment:
         ticket = Path(environment()["BUSBAR_TICKET_FILE"])
         first = ticket.read_bytes()
-        wait_for("another ticket", lambda: ticket.read_bytes() != first, ticket, 60)
+        wait_for("another ticket", lambda: ticket.read_bytes() != first, ticket)
 
 
 def test_compatibility_page_is_current() -> None:

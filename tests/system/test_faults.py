@@ -32,7 +32,7 @@ def parent_of(pid: int) -> int:
 def test_program_completes_correctly_after_process_is_killed(
     pool: Pool, victims: tuple[str, ...]
 ) -> None:
-    program = pool.start_working(25, 12)
+    program = pool.start_working(25, 600)
     pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
     before = pool.sessions(state="running")[0]
 
@@ -43,7 +43,7 @@ def test_program_completes_correctly_after_process_is_killed(
         return bool(now) and now[0]["launches"] > before["launches"]
 
     pool.wait("the same session after the restart", session_is_reported_again)
-    assert program.poll() is None, "the program ended before its session was reported again"
+    program.terminate()  # after the current round
     code, out, err = pool.finish(program)
     assert code == 0 and "correct after" in out, err
     assert [s["id"] for s in pool.sessions(allocation_id=before["allocation_id"])] == [before["id"]]
@@ -58,7 +58,7 @@ def test_session_opens_after_launcher_restart(pool: Pool) -> None:
 def test_killed_session_server_fails_its_program_only(
     pool: Pool,
 ) -> None:
-    doomed, neighbour = pool.start_working(25, 20), pool.start_working(25, 4)
+    doomed, neighbour = pool.start_working(25, 600), pool.start_working(25, 600)
     pool.wait("both sessions", lambda: len(pool.sessions(state="running")) == 2)
     sessions = {s["client_pid"]: s for s in pool.sessions(state="running")}
     mine = next(s for s in sessions.values() if parent_of(s["client_pid"]) == doomed.pid)
@@ -67,6 +67,7 @@ def test_killed_session_server_fails_its_program_only(
     code, _, err = pool.finish(doomed)
     assert code != 0
     assert "CUDA_ERROR_DEVICE_UNAVAILABLE" in err and "session server on the node ended" in err
+    neighbour.terminate()  # after the current round
     code, out, err = pool.finish(neighbour)
     assert code == 0 and "correct after" in out, err
     killed = mine["id"]
@@ -78,7 +79,7 @@ def test_killed_session_server_fails_its_program_only(
 
 
 def test_killed_program_releases_allocation_and_session(pool: Pool) -> None:
-    busbar = pool.start_working(25, 60)
+    busbar = pool.start_working(25, 600)
     pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
     session = pool.sessions(state="running")[0]
     os.kill(session["client_pid"], signal.SIGKILL)
@@ -95,7 +96,7 @@ def test_killed_program_releases_allocation_and_session(pool: Pool) -> None:
 
 
 def test_killed_busbar_command_releases_allocation_and_session(pool: Pool) -> None:
-    busbar = pool.start_working(25, 60)
+    busbar = pool.start_working(25, 600)
     pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
     session = pool.sessions(state="running")[0]
     busbar.kill()
@@ -112,7 +113,7 @@ def test_killed_busbar_command_releases_allocation_and_session(pool: Pool) -> No
 
 
 def test_release_ends_session_within_five_seconds(pool: Pool) -> None:
-    program = pool.start_working(25, 60)
+    program = pool.start_working(25, 600)
     pool.wait("the session", lambda: len(pool.sessions(state="running")) == 1)
     session = pool.sessions(state="running")[0]
     pool.api.request("DELETE", f"allocations/{session['allocation_id']}")

@@ -1,0 +1,116 @@
+"""The commands `busbar allocation`."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from remoting.cli import run_command
+from remoting.cli.allocation_request import AllocationRequest, takes_request
+from remoting.cli.amounts import QueueTimeout, WaitOption
+from remoting.cli.output import Output, client, show, show_one
+
+allocation_app = typer.Typer(
+    no_args_is_help=True, help="Create, list, show, use and release allocations."
+)
+ALLOCATION_COLUMNS = [
+    "id",
+    "name",
+    "state",
+    "owner",
+    "gpu_count",
+    "percent",
+    "waiting_reason",
+    "created_at",
+]
+ALLOCATION_WIDE = [
+    "project",
+    "pool",
+    "placed_pool",
+    "memory_bytes",
+    "priority",
+    "lifetime_seconds",
+    "evict_at",
+    "end_reason",
+]
+
+
+@allocation_app.command("list")
+def allocation_list(
+    state: Annotated[str, typer.Option(help="State, for example active.")] = "",
+    output: Output = "table",
+) -> None:
+    """List allocations, newest first, with the reason if they are queued."""
+    show(
+        client().items("allocations", **({"state": state} if state else {})),
+        ALLOCATION_COLUMNS,
+        output,
+        ALLOCATION_WIDE,
+    )
+
+
+@allocation_app.command("show")
+def allocation_show(
+    allocation_id: str,
+    wait: WaitOption = 0,
+    output: Output = "table",
+) -> None:
+    """Show an allocation."""
+    row = client().request(
+        "GET", f"allocations/{allocation_id}", None, **({"wait": str(wait)} if wait else {})
+    )
+    show_one(row, ALLOCATION_COLUMNS, output, ALLOCATION_WIDE)
+
+
+@allocation_app.command("create")
+@takes_request
+def allocation_create(
+    request: AllocationRequest,
+    name: Annotated[str, typer.Option(help="Name of the allocation.")] = "",
+) -> None:
+    """Allocate GPUs that stay allocated until their lifetime ends, and print the id.
+
+    --lifetime is needed unless the pool has a maximum. No program has to run meanwhile.
+    """
+    body = request.body() | {"name": name, "hold": "lifetime"}
+    typer.echo(client().request("POST", "allocations", body)["id"])
+
+
+@allocation_app.command(
+    "attach", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def allocation_attach(
+    allocation_id: str,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="Program and its arguments, after --. Default: your shell."),
+    ] = None,
+    timeout: QueueTimeout = None,
+) -> None:
+    """Run a program on an allocation, which is not released at the end."""
+    program = command or [os.environ.get("SHELL") or "/bin/sh"]
+    raise typer.Exit(
+        run_command.run_on_existing(client(), allocation_id, program, timeout_seconds=timeout)
+    )
+
+
+@allocation_app.command("release")
+def allocation_release(
+    allocation_id: str,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Release without confirmation from an unreachable node. Requires administrator.",
+        ),
+    ] = False,
+) -> None:
+    """End an allocation and its sessions."""
+    method, path = (
+        ("POST", f"allocations/{allocation_id}/force-release")
+        if force
+        else ("DELETE", f"allocations/{allocation_id}")
+    )
+    typer.echo(client().request(method, path)["state"])

@@ -1,0 +1,126 @@
+"""The options of commands that request an allocation, and the request that they make."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from remoting.cli import api as rest
+from remoting.cli.amounts import MemorySize, parse_whole_seconds
+
+
+@dataclass(frozen=True)
+class AllocationRequest:
+    """Values of the options; each field is an option of the command."""
+
+    gpu_count: Annotated[
+        int,
+        typer.Option(
+            "-n",
+            "--gpus",
+            min=1,
+            max=16,
+            help="Number of GPUs, on one or several nodes. NCCL works within one node only.",
+        ),
+    ] = 1
+    percent: Annotated[
+        int,
+        typer.Option(
+            "-p",
+            "--percent",
+            min=0,
+            max=100,
+            help="Share of memory and compute of each GPU. Default: 100 without --memory.",
+        ),
+    ] = 0
+    memory: MemorySize = None
+    pool: Annotated[str, typer.Option(help="Name of the pool.")] = "default"
+    project: Annotated[str, typer.Option(help="Name of the project.")] = "default"
+    model: Annotated[str, typer.Option(help="Part of the GPU model's name.")] = ""
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="KEY=VALUE label required on node or GPU. Can be repeated."),
+    ] = None
+    min_driver: Annotated[
+        str, typer.Option(help="Minimum version of NVIDIA's driver, for example 550.54.")
+    ] = ""
+    min_cuda: Annotated[
+        str, typer.Option(help="Minimum CUDA version of the driver, for example 12.4.")
+    ] = ""
+    same_node: Annotated[bool, typer.Option("--same-node", help="Place all GPUs on one node.")] = (
+        False
+    )
+    exclusive: Annotated[bool, typer.Option("--exclusive", help="Allocate whole GPUs.")] = False
+    priority: Annotated[
+        int, typer.Option(min=0, max=200, help="Higher values are placed first.")
+    ] = 50
+    preemptible: Annotated[bool, typer.Option(help="The allocation may be preempted.")] = True
+    lifetime: Annotated[
+        int | None,
+        typer.Option(
+            parser=parse_whole_seconds,
+            metavar="DURATION",
+            help="Time after which the allocation ends, for example 8h or 90m.",
+        ),
+    ] = None
+    reservation: Annotated[str, typer.Option(help="Id of a reservation of the project.")] = ""
+    allow_pending: Annotated[
+        bool,
+        typer.Option("--allow-pending", help="Wait also if no GPUs or limits permit the request."),
+    ] = False
+
+    def body(self) -> dict[str, Any]:
+        """Return the body of POST /allocations. Raises ApiError for a label without a value."""
+        request = {
+            "gpu_count": self.gpu_count,
+            "pool": self.pool,
+            "project": self.project,
+            "model": self.model,
+            "selector": parse_labels(self.label or []),
+            "same_node": self.same_node,
+            "priority": self.priority,
+            "preemptible": self.preemptible,
+            "compute_mode": "exclusive" if self.exclusive else "shared",
+            "lifetime_seconds": self.lifetime,
+            "reservation_id": self.reservation or None,
+            "min_driver_version": self.min_driver,
+            "min_cuda_version": self.min_cuda,
+            "allow_pending": self.allow_pending,
+        }
+        share = {"percent": self.percent, "memory_bytes": self.memory}
+        return request | {name: value for name, value in share.items() if value}
+
+
+def parse_labels(arguments: list[str]) -> dict[str, str]:
+    """Return the labels of KEY=VALUE arguments. Raises ApiError for any other form."""
+    for argument in arguments:
+        if "=" not in argument:
+            raise rest.ApiError(f"Invalid label {argument}; expected KEY=VALUE.", rest.EXIT_USAGE)
+    return dict(argument.split("=", 1) for argument in arguments)
+
+
+def takes_request(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of AllocationRequest to a command, which gets them as `request`."""
+    options = inspect.signature(AllocationRequest).parameters
+    own = [p for p in inspect.signature(command).parameters.values() if p.name != "request"]
+
+    def with_options(**values: Any) -> None:
+        given = {f.name: values.pop(f.name) for f in fields(AllocationRequest)}
+        command(request=AllocationRequest(**given), **values)
+
+    hints = get_type_hints(AllocationRequest, include_extras=True) | get_type_hints(
+        command, include_extras=True
+    )
+    parameters = [
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name])
+        for p in (*own, *options.values())
+    ]
+    # Typer reads these attributes.
+    with_options.__annotations__ = {p.name: hints[p.name] for p in parameters}
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__name__, with_options.__doc__ = command.__name__, command.__doc__
+    return with_options
