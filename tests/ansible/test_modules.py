@@ -70,7 +70,7 @@ CASES = [
         {"name": "a100", "projects": ["vision", "default"], "max_idle_seconds": 60},
         {"fallbacks": ["default"], "max_idle_seconds": 0, "projects": []},
     ),
-    Case("allocation", {"name": "nightly", "project": "vision", "percent": 25, **PENDING}),
+    Case("allocation", {"name": "nightly", "project": "vision", "hold": "lifetime", **PENDING}),
 ]
 
 
@@ -136,8 +136,8 @@ def test_role_bindings_in_different_places_are_different_objects(
 def test_allocation_that_differs_is_refused(objects: None, run_module: RunModule) -> None:
     options = {"name": "fixed", "project": "vision", **PENDING}
     created = run_module("allocation", percent=25, **options)["allocation"]
-    refused = run_module("allocation", percent=50, **options)
-    assert refused["failed"] and "another value of percent, which cannot" in refused["msg"]
+    refused = run_module("allocation", percent=50, hold="lifetime", **options)
+    assert refused["failed"] and "another value of hold, percent, which cannot" in refused["msg"]
     assert run_module("allocation", state="absent", **options)["changed"]
     ended = run_module("allocation_info", name="fixed", states=["releasing", "released"])
     assert [row["id"] for row in ended["allocations"]] == [created["id"]]

@@ -9,9 +9,8 @@ short_description: Manage an allocation of a Busbar appliance
 version_added: 0.2.0
 description:
   - Requests and releases allocations, which are shares of GPUs.
-  - The appliance releases an allocation that has neither a session nor a heartbeat for 25
-    seconds. O(state=present) sends a heartbeat for an existing allocation, so a repeated task
-    holds it.
+  - O(hold) says what keeps the allocation. With V(heartbeat) the module sends one heartbeat
+    for an existing allocation, so only a task that repeats within 25 seconds holds it.
   - An allocation cannot change. If an option differs, the module fails. O(lifetime_seconds)
     applies to the request, and is not compared.
   - Allocations that are being released, or have ended, count as absent. O(state=absent)
@@ -63,6 +62,15 @@ options:
   preemptible:
     description: The allocation may be evicted in favour of requests with a better claim.
     type: bool
+  hold:
+    description:
+      - What keeps the allocation; it is released 25 seconds after the last one. V(heartbeat)
+        if omitted.
+      - V(heartbeat) means heartbeats and open sessions, V(session) open sessions once it is
+        active.
+      - V(lifetime) needs nothing until the end of O(lifetime_seconds), also while it is queued.
+    type: str
+    choices: [heartbeat, session, lifetime]
   lifetime_seconds:
     description: Time from activation to release. The pool can shorten it.
     type: int
@@ -87,6 +95,8 @@ EXAMPLES = r"""
     name: nightly
     project: vision
     percent: 25
+    hold: lifetime
+    lifetime_seconds: 28800
     wait_seconds: 60
 
 - name: Release it
@@ -121,6 +131,7 @@ FIXED = {
     "min_driver_version": {"type": "str"},
     "priority": {"type": "int"},
     "preemptible": {"type": "bool"},
+    "hold": {"type": "str", "choices": ["heartbeat", "session", "lifetime"]},
 }
 KIND = Kind(
     "allocation",
@@ -157,7 +168,7 @@ def finish(module, appliance, before, allocation):
             appliance.request("GET", f"allocations/{row['id']}{wait}")
         return allocation
     path = f"allocations/{allocation['id']}"
-    if before:
+    if before and allocation["hold"] == "heartbeat":
         appliance.request("POST", path + "/heartbeat")
     return appliance.request("GET", path + wait)
 
