@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from remoting.cli import run_command
-from remoting.cli.allocation_request import AllocationRequest, takes_request
+from remoting.cli.allocation_request import AllocationRequest, DryRun, print_outcome, takes_request
 from remoting.cli.amounts import QueueTimeout, WaitOption
 from remoting.cli.output import Output, client, show, show_one
 
@@ -69,12 +69,16 @@ def allocation_show(
 def allocation_create(
     request: AllocationRequest,
     name: Annotated[str, typer.Option(help="Name of the allocation.")] = "",
+    dry_run: DryRun = False,
 ) -> None:
     """Allocate GPUs that stay allocated until their lifetime ends, and print the id.
 
     --lifetime is needed unless the pool has a maximum. No program has to run meanwhile.
     """
-    body = request.body() | {"name": name, "hold": "lifetime"}
+    body = {"name": name, "hold": "lifetime"}
+    if dry_run:
+        return print_outcome(client(), request, **body)
+    body = request.body() | body
     typer.echo(client().request("POST", "allocations", body)["id"])
 
 

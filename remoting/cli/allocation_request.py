@@ -11,6 +11,7 @@ import typer
 
 from remoting.cli import api as rest
 from remoting.cli.amounts import MemorySize, parse_whole_seconds
+from remoting.cli.label_options import parse_labels
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,22 @@ class AllocationRequest:
         return request | {name: value for name, value in share.items() if value}
 
 
-def parse_labels(arguments: list[str]) -> dict[str, str]:
-    """Return the labels of KEY=VALUE arguments. Raises ApiError for any other form."""
-    for argument in arguments:
-        if "=" not in argument:
-            raise rest.ApiError(f"Invalid label {argument}; expected KEY=VALUE.", rest.EXIT_USAGE)
-    return dict(argument.split("=", 1) for argument in arguments)
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print where the request would be placed. Allocates nothing."),
+]
+
+
+def print_outcome(api: rest.Api, request: AllocationRequest, **more: str) -> None:
+    """Print the GPUs that the request would get now, or the reason for which it would wait."""
+    outcome = api.request("POST", "allocations", request.body() | more, dry_run="true")
+    if not outcome["partitions"]:
+        typer.echo(f"The request would wait: {outcome['waiting_reason']}")
+    for p in outcome["partitions"]:
+        typer.echo(
+            f"{p['node']}/{p['gpu_index']}: {p['compute_percent']} % of the compute,"
+            f" {p['memory_bytes'] / (1 << 30):.1f} GiB"
+        )
 
 
 def takes_request(command: Callable[..., None]) -> Callable[..., None]:

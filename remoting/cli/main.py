@@ -17,6 +17,7 @@ from remoting.cli import (
     allocation_commands,
     apply_command,
     audit_commands,
+    gpu_commands,
     node_commands,
     people_commands,
     pool_commands,
@@ -28,7 +29,7 @@ from remoting.cli import (
     token_commands,
 )
 from remoting.cli import api as rest
-from remoting.cli.allocation_request import AllocationRequest, takes_request
+from remoting.cli.allocation_request import AllocationRequest, DryRun, print_outcome, takes_request
 from remoting.cli.amounts import QueueTimeout
 from remoting.cli.output import Output, client, print_structured, show, show_one
 
@@ -41,7 +42,7 @@ app = typer.Typer(
 )
 APPS = {
     "node": node_commands.node_app,
-    "gpu": node_commands.gpu_app,
+    "gpu": gpu_commands.gpu_app,
     "site": site_commands.site_app,
     "allocation": allocation_commands.allocation_app,
     "task": activity_commands.task_app,
@@ -60,7 +61,7 @@ for command in (
     activity_commands.top,
     activity_commands.time_to_gpu,
     apply_command.apply,
-    node_commands.capacity,
+    gpu_commands.capacity,
     token_commands.logout,
     runs_commands.runs,
     runs_commands.logs,
@@ -156,8 +157,11 @@ def run(
         bool,
         typer.Option("--detach", help="Return at once. Follow the program with: busbar logs -f"),
     ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Run a program on GPUs of a pool: busbar run -n 1 -p 25 -- python train.py"""
+    if dry_run:
+        return print_outcome(client(), request)
     if detach and allocation:
         raise rest.ApiError(
             "--detach makes an allocation of its own: omit --allocation.", rest.EXIT_USAGE

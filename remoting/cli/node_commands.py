@@ -1,29 +1,22 @@
-"""The commands `busbar node`, `busbar gpu` and `busbar capacity`."""
+"""The commands `busbar node`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from remoting.cli import add_command
-from remoting.cli import api as rest
 from remoting.cli.amounts import parse_duration
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
-from remoting.cli.output import Output, client, print_structured, show, show_one
+from remoting.cli.label_options import LabelFilter, Labels, apply_label_changes
+from remoting.cli.output import Output, client, show, show_one
 
 node_app = typer.Typer(no_args_is_help=True, help="Manage nodes: servers with GPUs.")
-gpu_app = typer.Typer(no_args_is_help=True, help="Manage the GPUs of all nodes.")
 
 NodeName = Annotated[str, typer.Argument(autocompletion=complete_names("nodes"))]
-GpuName = Annotated[str, typer.Argument(help="Id of the GPU, or NODE/INDEX.")]
-Labels = Annotated[list[str], typer.Argument(help="KEY=VALUE to set, KEY- to remove.")]
-LabelFilter = Annotated[
-    str, typer.Option("-l", "--labels", help="Show objects with these labels: KEY=VALUE,…")
-]
-
 NODE_COLUMNS = [
     "name",
     "state",
@@ -32,16 +25,6 @@ NODE_COLUMNS = [
     "cuda_version",
     "agent_version",
     "id",
-]
-GPU_COLUMNS = [
-    "node",
-    "index",
-    "model",
-    "memory_bytes",
-    "metrics.memory_used_bytes",
-    "metrics.utilisation_percent",
-    "pool",
-    "uuid",
 ]
 NODE_WIDE = [
     "locked_at",
@@ -55,7 +38,6 @@ NODE_WIDE = [
     "generation",
     "applied_generation",
 ]
-GPU_WIDE = ["compute_capability", "mig", "pci_bus_id", "links", "labels", "notes", "present", "id"]
 
 
 @node_app.command("list")
@@ -115,26 +97,6 @@ def node_remove(name: NodeName, yes: Yes = False) -> None:
     typer.echo(
         f"Node {name} removed. Uninstall the agent there: sudo /opt/busbar/busbar-node remove"
     )
-
-
-def apply_label_changes(current: dict[str, str], changes: list[str]) -> dict[str, str]:
-    """Return the labels after KEY=VALUE (set) and KEY- (remove) changes.
-
-    Raises:
-        ApiError: a change has neither form.
-    """
-    labels = dict(current)
-    for text in changes:
-        key, equals, value = text.partition("=")
-        if equals and key:
-            labels[key] = value
-        elif text.endswith("-") and len(text) > 1:
-            labels.pop(text[:-1], None)
-        else:
-            raise rest.ApiError(
-                f"Invalid label change {text}; expected KEY=VALUE or KEY-.", rest.EXIT_USAGE
-            )
-    return labels
 
 
 @node_app.command("label")
@@ -285,146 +247,3 @@ def node_token(
     api = client()
     body = {"node_id": api.find_by_name("nodes", node)["id"]} if node else {}
     typer.echo(api.request("POST", "enrolment-tokens", body)["token"])
-
-
-@gpu_app.command("list")
-def gpu_list(
-    pool: Annotated[
-        str, typer.Option(autocompletion=complete_names("pools"), help="Name of a pool.")
-    ] = "",
-    node: Annotated[
-        str, typer.Option(autocompletion=complete_names("nodes"), help="Name of a node.")
-    ] = "",
-    model: Annotated[str, typer.Option(help="Part of the GPU model's name.")] = "",
-    labels: LabelFilter = "",
-    held: Annotated[
-        bool, typer.Option("--held", help="Only GPUs that wait for `busbar gpu admit`.")
-    ] = False,
-    output: Output = "table",
-) -> None:
-    """List GPUs with their current metrics."""
-    wanted = {"pool": pool, "node": node, "model": model, "labels": labels}
-    filters = {key: value for key, value in wanted.items() if value}
-    if held:
-        filters["held"] = "true"
-    rows = sorted(client().items("gpus", **filters), key=lambda g: (g["node"], g["index"]))
-    show(
-        rows,
-        GPU_COLUMNS,
-        output,
-        [
-            "compute_capability",
-            "mig",
-            "pci_bus_id",
-            "labels",
-            "metrics.temperature_celsius",
-            "metrics.power_watts",
-            "present",
-            "id",
-        ],
-    )
-
-
-def find_gpu(api: rest.Api, name: str) -> dict[str, Any]:
-    """Return the GPU with this id or NODE/INDEX name. Raises ApiError if absent."""
-    node, slash, index = name.partition("/")
-    if not slash:
-        return api.request("GET", f"gpus/{name}")
-    for gpu in api.items("gpus", node=node):
-        if str(gpu["index"]) == index:
-            return gpu
-    raise rest.ApiError(
-        f'GPU "{name}" not found. List GPUs with: busbar gpu list', rest.EXIT_NOT_FOUND
-    )
-
-
-@gpu_app.command("show")
-def gpu_show(gpu: GpuName, output: Output = "table") -> None:
-    """Show a GPU."""
-    show_one(find_gpu(client(), gpu), GPU_COLUMNS, output, GPU_WIDE)
-
-
-@gpu_app.command("label")
-def gpu_label(gpu: GpuName, labels: Labels, output: Output = "table") -> None:
-    """Set and remove labels of a GPU. Requests select GPUs by label."""
-    api = client()
-    row = find_gpu(api, gpu)
-    changes = {"labels": apply_label_changes(row["labels"], labels)}
-    show_one(
-        api.request("PATCH", f"gpus/{row['id']}", changes),
-        ["node", "index", "labels"],
-        output,
-    )
-
-
-@gpu_app.command("move")
-def gpu_move(
-    gpu: GpuName,
-    pool: Annotated[
-        str,
-        typer.Argument(
-            help='Name of the pool; "" for none.', autocompletion=complete_names("pools")
-        ),
-    ],
-    output: Output = "table",
-) -> None:
-    """Move a GPU to another pool. Existing allocations stay."""
-    api = client()
-    show_one(
-        api.request("PATCH", f"gpus/{find_gpu(api, gpu)['id']}", {"pool": pool}),
-        ["node", "index", "pool"],
-        output,
-    )
-
-
-@gpu_app.command("admit")
-def gpu_admit(
-    gpu: GpuName,
-    pool: Annotated[
-        str,
-        typer.Option(
-            autocompletion=complete_names("pools"), help="Name of the pool; default: the oldest."
-        ),
-    ] = "",
-    output: Output = "table",
-) -> None:
-    """Admit a GPU that a node reported after its enrolment. List them: busbar gpu list --held"""
-    api = client()
-    path = f"gpus/{find_gpu(api, gpu)['id']}/admit"
-    admitted = api.request("POST", path, {"pool": pool} if pool else {})
-    show_one(admitted, ["node", "index", "pool"], output)
-
-
-@gpu_app.command("note")
-def gpu_note(gpu: GpuName, notes: str, output: Output = "table") -> None:
-    """Set the notes of a GPU."""
-    api = client()
-    show_one(
-        api.request("PATCH", f"gpus/{find_gpu(api, gpu)['id']}", {"notes": notes}),
-        ["node", "index", "notes"],
-        output,
-    )
-
-
-GROUPS = ["pool", "node", "site", "model"]
-AMOUNTS = ("capacity", "allocatable", "allocated", "used", "idle")
-CAPACITY_COLUMNS = [
-    "name",
-    *(f"gpus.{a}" for a in AMOUNTS),
-    "memory_bytes.capacity",
-    "memory_bytes.allocated",
-    "memory_bytes.used",
-]
-
-
-def capacity(
-    by: Annotated[
-        str,
-        typer.Option(help="Group by pool, node, site or model.", autocompletion=lambda: GROUPS),
-    ] = "pool",
-    output: Output = "table",
-) -> None:
-    """Show total, allocatable, allocated, used and idle GPUs and memory."""
-    response = client().request("GET", "capacity", None, by=by)
-    if not print_structured(response, output):
-        show([*response["items"], response["total"]], CAPACITY_COLUMNS, "table")

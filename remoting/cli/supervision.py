@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -19,6 +20,8 @@ PR_SET_PDEATHSIG = 1
 SI_KERNEL = 0x80
 """`si_code` of a signal that the kernel sent, for example for Ctrl-C (sigaction(2))."""
 POLL_SECONDS = 0.5
+KILL_SECONDS = 10.0
+"""Time from SIGTERM to SIGKILL after the end of the allocation."""
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS}
 """Signals of our own faults; they are never blocked."""
 FORWARDED = (
@@ -59,8 +62,8 @@ def sleep(seconds: float) -> None:
 def supervise(command: list[str], env: dict[str, str], end_reason: Callable[[], str]) -> int:
     """Run the program until it exits. Return its exit code, or 128 + the signal that ended it.
 
-    Must be called with the signals blocked. Sends SIGTERM once when `end_reason` returns a text:
-    the GPUs are gone then.
+    Must be called with the signals blocked. When `end_reason` returns a text, the GPUs are gone:
+    the program gets SIGTERM and, after KILL_SECONDS, SIGKILL. The exit code is 143 in both cases.
     """
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ()) - FORWARDED - {signal.SIGCHLD}
 
@@ -72,14 +75,18 @@ def supervise(command: list[str], env: dict[str, str], end_reason: Callable[[], 
         process = subprocess.Popen(command, env=env, preexec_fn=prepare)
     except OSError as error:  # such as a script without its interpreter
         raise ApiError(f"Program cannot be executed: {command[0]}: {error.strerror}", 126) from None
-    told = False
+    told_at: float | None = None
     while (code := process.poll()) is None:
         received = signal.sigtimedwait(FORWARDED | {signal.SIGCHLD}, POLL_SECONDS)
         if received is not None:
             pass_on(process, received)
-        if end_reason() and not told:
-            told = True
+        if told_at is None and end_reason():
+            told_at = time.monotonic()
             process.terminate()
+        elif told_at is not None and time.monotonic() > told_at + KILL_SECONDS:
+            process.kill()
+    if told_at is not None and code == -signal.SIGKILL:
+        return 128 + signal.SIGTERM
     return code if code >= 0 else 128 - code
 
 

@@ -108,3 +108,24 @@ def test_created_allocation_stays_without_a_client(busbar: Commands) -> None:
 def test_created_allocation_needs_an_end(busbar: Commands) -> None:
     refused = busbar("allocation", "create", "-p", "5")
     assert refused.returncode == 2 and "set lifetime_seconds" in refused.stderr
+
+
+def test_dry_run_says_where_a_request_would_be_placed(busbar: Commands) -> None:
+    before = len(busbar.pool.api.items("allocations"))
+    placed = busbar.printed("run", "-p", "5", "--dry-run", "--", "true")
+    assert "/" in placed and placed.endswith("GiB") and "5 % of the compute" in placed
+    placed = busbar.printed("allocation", "create", "-n", "2", "--lifetime", "1h", "--dry-run")
+    assert len(placed.splitlines()) == 2
+    refused = busbar("run", "-n", "9", "--dry-run", "--", "true")
+    assert refused.returncode == 4 and "can never start" in refused.stderr
+    assert len(busbar.pool.api.items("allocations")) == before
+
+
+def test_list_of_gpus_shows_free_shares_and_owners(busbar: Commands) -> None:
+    created = busbar.printed("allocation", "create", "-p", "15", "--lifetime", "1h")
+    busbar.pool.wait("the start", lambda: state_of(busbar.pool, created) == "active")
+    listed = json.loads(busbar.printed("gpu", "list", "-o", "json"))
+    shares = [(g["allocated_percent"], g["free_percent"], g["owners"]) for g in listed]
+    busbar.printed("allocation", "release", created)
+    me = busbar.pool.api.request("GET", "me")["username"]
+    assert sorted(shares) == [(0, 100, ""), (15, 85, me)]

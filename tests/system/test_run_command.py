@@ -180,6 +180,15 @@ def test_the_end_of_the_allocation_ends_the_program(settled: Pool) -> None:
     assert "busbar: " in errors
 
 
+def test_a_program_that_ignores_the_end_of_its_allocation_is_killed(settled: Pool) -> None:
+    ignores = "trap '' TERM; echo started; while :; do sleep 1; done"
+    program = settled.start(5, "sh", "-c", ignores)
+    assert next_line(program) == "started"
+    allocation = settled.api.items("allocations", state="active")[0]["id"]
+    settled.api.request("DELETE", f"allocations/{allocation}")
+    assert settled.finish(program)[0] == 128 + signal.SIGTERM
+
+
 def run_busbar(pool: Pool, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     env = os.environ | {"BUSBAR_CONTEXT": str(pool.context)}
     return subprocess.run(
