@@ -31,7 +31,7 @@ from nodes.top_level import exit_status_of
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "remoting"
 SOFTGPU = BUILD / "softgpu"
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 SOFTWARE_GPUS = 2
 PORTS_TO_TRY = 200
 MAX_PORT = 65535
