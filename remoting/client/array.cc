@@ -70,18 +70,4 @@ bool array_shape(CUarray a, CUDA_ARRAY3D_DESCRIPTOR& out) {
   return true;
 }
 
-uint64_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR& shape) {
-  switch (shape.Format) {
-    case CU_AD_FORMAT_UNSIGNED_INT8:
-    case CU_AD_FORMAT_SIGNED_INT8: return shape.NumChannels;
-    case CU_AD_FORMAT_UNSIGNED_INT16:
-    case CU_AD_FORMAT_SIGNED_INT16:
-    case CU_AD_FORMAT_HALF: return 2ull * shape.NumChannels;
-    case CU_AD_FORMAT_UNSIGNED_INT32:
-    case CU_AD_FORMAT_SIGNED_INT32:
-    case CU_AD_FORMAT_FLOAT: return 4ull * shape.NumChannels;
-    default: return 16;
-  }
-}
-
 }  // namespace busbar::client

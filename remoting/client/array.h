@@ -22,7 +22,4 @@ CUresult destroy_array(ObjectKind kind, uint64_t value);
 // round trip if it is not cached (a level of a mipmapped array).
 bool array_shape(CUarray a, CUDA_ARRAY3D_DESCRIPTOR& out);
 
-// Return the bytes of one element; 16, the maximum, for block-compressed and packed formats.
-uint64_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR& shape);
-
 }  // namespace busbar::client

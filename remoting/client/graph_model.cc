@@ -1,6 +1,7 @@
 #include "client/graph_model.h"
 
 #include <unordered_map>
+#include <utility>
 
 #include "client/session.h"
 
@@ -50,6 +51,11 @@ void append_contents(GraphModel& to, const GraphContents& from, bool conditional
   for (auto& c : from.conditionals)
     for (CUgraph body : c->bodies) append_contents(to, contents_of(body), true);
 }
+
+void share_all_user_objects(CUgraph from, const void* to) {
+  share_user_objects(from, to);
+  for (CUgraph inside : graphs_inside(contents_of(from))) share_all_user_objects(inside, to);
+}
 }  // namespace
 
 std::shared_ptr<GraphModel> model_of(CUgraph g) {
@@ -81,9 +87,34 @@ void merge_model(GraphModel& to, GraphModel& from, bool replace) {
   append_contents(to, from, false);
 }
 
-void share_all_user_objects(CUgraph from, const void* to) {
+void describe_clone(CUgraph from, CUgraph to) {
+  GraphContents contents = contents_of(from);
+  auto children = std::exchange(contents.children, {});
+  auto model = std::make_shared<GraphModel>();
+  append_contents(*model, contents, false);
+  set_model(to, model);
   share_user_objects(from, to);
-  for (CUgraph inside : graphs_inside(contents_of(from))) share_all_user_objects(inside, to);
+  for (auto& c : contents.conditionals)
+    for (CUgraph body : c->bodies) share_all_user_objects(body, to);
+  for (auto& [node, child] : children) {
+    CUgraphNode n;
+    CUgraph copy;
+    if (cuGraphNodeFindInClone(&n, node, to) || cuGraphChildGraphNodeGetGraph(n, &copy)) continue;
+    describe_clone(child, copy);
+    std::lock_guard lock(model->mutex);
+    model->children[n] = copy;
+  }
+}
+
+void hold_user_objects(CUgraphExec e, CUgraph g) {
+  UserObjects replaced = remove_user_objects(e);
+  share_all_user_objects(g, e);
+  auto model = model_of(e);
+  std::unique_lock lock(model->mutex);
+  model->has_objects = has_user_objects(e);
+  Launches launches = model->launches;
+  lock.unlock();
+  release_after(std::move(replaced), std::move(launches));
 }
 
 bool has_memory_nodes(CUgraph g) {
@@ -123,7 +154,7 @@ void RemovedGraphs::remove(const void* handle) {
 CUresult RemovedGraphs::finish(CUresult result) {
   for (auto& state : states_) {
     if (!result) {
-      release_user_objects(state.objects);
+      release_after(std::move(state.objects), state.model ? state.model->launches : Launches{});
       continue;
     }
     restore_user_objects(state.handle, std::move(state.objects));

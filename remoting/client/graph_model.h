@@ -13,6 +13,7 @@
 #include <mutex>
 #include <vector>
 
+#include "client/graph_lifetime.h"
 #include "client/graph_memory.h"
 #include "client/rows.h"
 #include "client/user_object.h"
@@ -60,6 +61,8 @@ struct GraphModel : GraphContents {
   std::map<CUgraphNode, NodeParams> queried_params;
   std::weak_ptr<GraphModel> exec;  // the newest executable graph of a graph
   bool frees_first = false;        // of an executable graph: AUTO_FREE_ON_LAUNCH
+  bool has_objects = false;        // of an executable graph: launches are recorded
+  Launches launches;
 };
 
 // Return the model of a graph; created on first use.
@@ -71,9 +74,12 @@ void set_model(CUgraph g, std::shared_ptr<GraphModel> model);
 // Adds copies and events of `from` to `to`, or replaces those of `to`. Those of the graphs inside
 // nodes are included as they are now, except events in the bodies of conditional nodes.
 void merge_model(GraphModel& to, GraphModel& from, bool replace);
-// Adds the user objects of a graph, and of the graphs inside its nodes, to a graph or executable
-// graph.
-void share_all_user_objects(CUgraph from, const void* to);
+// Gives a clone of a graph its part: copies, events and user objects. The clones of child graphs
+// get those of the originals.
+void describe_clone(CUgraph from, CUgraph to);
+// Gives an executable graph the user objects of a graph and of the graphs inside its nodes. Those
+// that it had are released when its launches are complete.
+void hold_user_objects(CUgraphExec e, CUgraph g);
 // Return whether a graph allocates or frees memory. CUDA permits no clones of it, no use in a child
 // graph node, and no removal of nodes and edges.
 bool has_memory_nodes(CUgraph g);

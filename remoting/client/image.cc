@@ -1,7 +1,5 @@
 #include "client/image.h"
 
-#include <cstdio>
-
 #include "images/elf.h"
 #include "images/fatbin.h"
 #include "images/program_image.h"
@@ -28,16 +26,6 @@ std::string usable_entries(std::string_view image, uint32_t major, uint32_t mino
   return out.empty() ? std::string(image) : images::fatbin_header(out.size()) + out;
 }
 }  // namespace
-
-bool read_file(const char* path, std::string& out) {
-  FILE* f = std::fopen(path, "rb");
-  if (!f) return false;
-  char buffer[65536];
-  size_t n;
-  while ((n = std::fread(buffer, 1, sizeof buffer, f)) > 0) out.append(buffer, n);
-  std::fclose(f);
-  return true;
-}
 
 std::string image_bytes(const void* image, int major, int minor) {
   std::string_view bytes = images::image_at(image);

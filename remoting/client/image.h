@@ -10,7 +10,4 @@ namespace busbar::client {
 // without their length, so it is derived from the content. Empty if the image is not recognized.
 std::string image_bytes(const void* image, int major, int minor);
 
-// Appends the content of a file. The client reads files because they belong to the program.
-bool read_file(const char* path, std::string& out);
-
 }  // namespace busbar::client

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "array_element.h"
 #include "checked_size.h"
 #include "client/array.h"
 #include "client/call.h"
@@ -58,6 +59,21 @@ bool fits_array(const Side& s, const CUDA_MEMCPY3D& p) {
          (CheckedSize(s.z) + p.Depth).within(std::max<size_t>(d.Depth, 1));
 }
 
+// Return whether device memory, or a device copy of pinned memory, covers the range.
+bool is_device_range(uint64_t at, uint64_t bytes) {
+  Region r = session()->addresses.find(at);
+  if (r.kind != Region::pinned) return session()->addresses.device_range(at, bytes);
+  return CheckedSize(bytes).within(r.base + r.bytes - at) && mapped_address(at) == at;
+}
+
+// Makes device copies of pinned memory that a copy names as device memory.
+CUresult map_sides(Context* c, const CUDA_MEMCPY3D& p) {
+  if (!c) return CUDA_SUCCESS;
+  if (p.srcMemoryType == CU_MEMORYTYPE_DEVICE)
+    if (CUresult r = map_pinned(c, p.srcDevice)) return r;
+  return p.dstMemoryType == CU_MEMORYTYPE_DEVICE ? map_pinned(c, p.dstDevice) : CUDA_SUCCESS;
+}
+
 // Resolves and checks one side. `host` and `rows` are set for host memory.
 CUresult resolve_side(Side& s, const CUDA_MEMCPY3D& p, bool& host, Rows& rows) {
   resolve_type(s);
@@ -73,8 +89,7 @@ CUresult resolve_side(Side& s, const CUDA_MEMCPY3D& p, bool& host, Rows& rows) {
   CheckedSize at = start_address(s, base), bytes = span(s, p);
   if (!base || !width.within(s.pitch) || !(at + bytes).valid()) return CUDA_ERROR_INVALID_VALUE;
   if (!host)
-    return session()->addresses.device_range(at.value(), bytes.value()) ? CUDA_SUCCESS
-                                                                        : CUDA_ERROR_INVALID_VALUE;
+    return is_device_range(at.value(), bytes.value()) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   uint64_t slice = (CheckedSize(s.pitch) * s.height).value();
   rows = {(uint8_t*)at.value(), p.WidthInBytes, s.pitch, p.Height, slice, p.Depth};
   return CUDA_SUCCESS;
@@ -171,13 +186,17 @@ CUresult copy_on_host(Call& call, const CopySides& c) {
 // Return whether the device side of a copy lies on another node than its stream.
 bool on_other_node(const Call& call, CUmemorytype type, CUdeviceptr p, CUarray a) {
   if (session()->links.size() == 1) return false;
-  Link* link = type == CU_MEMORYTYPE_ARRAY ? home_of(ObjectKind::array, (uint64_t)a).link
-                                           : session()->addresses.find(p).context->device->link;
-  return link && link != call.link();
+  if (type == CU_MEMORYTYPE_ARRAY) {
+    Link* link = home_of(ObjectKind::array, (uint64_t)a).link;
+    return link && link != call.link();
+  }
+  Region r = session()->addresses.find(p);
+  return r.on_device() && r.context->device->link != call.link();
 }
 }  // namespace
 
-CUresult resolve_copy(const CUDA_MEMCPY3D& p, CopySides& out) {
+CUresult resolve_copy(Context* c, const CUDA_MEMCPY3D& p, CopySides& out) {
+  if (CUresult r = map_sides(c, p)) return r;
   Side from{p.srcMemoryType, (uint64_t)p.srcHost, p.srcDevice, p.srcArray, p.srcXInBytes, p.srcY,
             p.srcZ,          p.srcPitch,          p.srcHeight};
   Side to{p.dstMemoryType, (uint64_t)p.dstHost, p.dstDevice, p.dstArray, p.dstXInBytes, p.dstY,
@@ -253,7 +272,7 @@ CUresult copy_rows(const CUDA_MEMCPY3D& p, CUstream stream, bool synchronous) {
   if (CUresult r = call.begin(stream)) return r;
   if (!p.WidthInBytes || !p.Height || !p.Depth) return CUDA_SUCCESS;
   CopySides c;
-  if (CUresult r = resolve_copy(p, c)) return r;
+  if (CUresult r = resolve_copy(call.context(), p, c)) return r;
   if (c.from_host && c.to_host) return copy_on_host(call, c);
   if (CUresult r = read_placed(call, c)) return r;
   auto& d = c.copy;

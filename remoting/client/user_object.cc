@@ -99,6 +99,12 @@ void share_user_objects(const void* from, const void* to) {
   held.insert(held.end(), objects.begin(), objects.end());
 }
 
+bool has_user_objects(const void* holder) {
+  std::lock_guard lock(registry().mutex);
+  auto it = registry().held.find(holder);
+  return it != registry().held.end() && !it->second.empty();
+}
+
 UserObjects remove_user_objects(const void* holder) {
   std::lock_guard lock(registry().mutex);
   auto entry = registry().held.extract(holder);

@@ -23,6 +23,7 @@ CUresult release_user_object_by_graph(CUgraph g, CUuserObject h, unsigned count)
 
 // Adds the references of one graph to another one.
 void share_user_objects(const void* from, const void* to);
+bool has_user_objects(const void* holder);
 // Removes the references of a graph without releasing them.
 UserObjects remove_user_objects(const void* holder);
 void restore_user_objects(const void* holder, UserObjects objects);

@@ -143,14 +143,17 @@ def stub(call: spec.Call, prototype: Prototype) -> str:
     if call.kind == "send":
         return "".join([*lines, "  return call.send(e.finish(), e.size());\n}\n"])
     lines.append("  wire::Decoder reply = call.send_and_wait(e.finish(), e.size());\n")
-    lines.append(f"  if (call.status()) {{ {restore_removed(roles)}return call.status(); }}\n")
+    unless = " && !reply.left()" if "result_on_error" in call.flags else ""
+    lines.append(
+        f"  if (call.status(){unless}) {{ {restore_removed(roles)}return call.status(); }}\n"
+    )
     for i, r in each:
         if not r.is_list:
             lines += decode(i, r, prototype, owner(r, roles, OBJECTS))
     for i, r in each:
         if r.is_list:
             lines += decode_list(i, r, owner(r, roles, OBJECTS))
-    return "".join([*lines, "  return reply.ok() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;\n}\n"])
+    return "".join([*lines, "  return reply.ok() ? call.status() : CUDA_ERROR_UNKNOWN;\n}\n"])
 
 
 def encode_request(

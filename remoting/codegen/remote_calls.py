@@ -26,7 +26,7 @@ using namespace busbar::client;
 
 
 def client_source(calls: dict[str, spec.Call], prototypes: dict[str, headers.Prototype]) -> str:
-    """Return client_calls.cc: stubs of generated calls and aliases."""
+    """Return client_calls.cc: stubs of generated calls, and aliases that need the client."""
     generated = [c for c in calls.values() if c.number is not None]
     wrapped = [c for c in generated if c.body == "wrapped"]
     lines = [BANNER, CLIENT_HEAD, "namespace busbar::client {\n"]
@@ -34,7 +34,21 @@ def client_source(calls: dict[str, spec.Call], prototypes: dict[str, headers.Pro
     lines.append("}\n")
     lines += [client_calls.stub(c, prototypes[c.name]) for c in generated if c not in wrapped]
     for c in calls.values():
-        if c.alias:
+        if c.alias and is_synchronous(c):
+            lines.append(client_calls.alias_stub(c, prototypes[c.name], prototypes[c.alias]))
+    return "".join(lines)
+
+
+def is_synchronous(call: spec.Call) -> bool:
+    """Return whether an alias has no stream and its target has one."""
+    return "legacy" in call.roles.values()
+
+
+def alias_source(calls: dict[str, spec.Call], prototypes: dict[str, headers.Prototype]) -> str:
+    """Return cuda_aliases.cc: the other aliases, which both libcuda libraries have."""
+    lines = [BANNER, "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n"]
+    for c in calls.values():
+        if c.alias and not is_synchronous(c):
             lines.append(client_calls.alias_stub(c, prototypes[c.name], prototypes[c.alias]))
     return "".join(lines)
 
@@ -82,6 +96,7 @@ def main() -> None:
     wrapped = [c for c in generated if c.body == "wrapped"]
     arguments.output.mkdir(parents=True, exist_ok=True)
     write(arguments.output / "client_calls.cc", client_source(calls, prototypes))
+    write(arguments.output / "cuda_aliases.cc", alias_source(calls, prototypes))
     write(arguments.output / "server_calls.inc", server_source(generated, prototypes))
     declared = "".join(f"{client_calls.signature(c, prototypes[c.name])};\n" for c in wrapped)
     write(arguments.output / "wrapped_calls.inc", BANNER + declared)

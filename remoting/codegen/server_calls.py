@@ -147,14 +147,16 @@ def dispatch(call: spec.Call, prototype: Prototype) -> str:
     ]
     arguments = ", ".join(passed[i] for i in range(len(roles)))
     lines.append(f"  if (!s.cu.{call.name}) return CUDA_ERROR_NOT_SUPPORTED;\n")
-    lines.append(f"  CUresult r = s.cu.{call.name}({arguments});\n  if (r) return r;\n")
+    lines.append(f"  CUresult r = s.cu.{call.name}({arguments});\n")
+    if "result_on_error" not in call.flags:
+        lines.append("  if (r) return r;\n")
     for i, r in enumerate(roles):
         if not r.is_list:
             lines += encode_result(i, r, owner(r, roles, "s.objects"))
     for i, r in enumerate(roles):
         if r.is_list:
             lines += encode_list(i, r, owner(r, roles, "s.objects"))
-    lines.append("  return CUDA_SUCCESS;\n}\n")
+    lines.append("  return r;\n}\n")
     return "".join(lines)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from remoting.codegen.roles import RoleError, parse
 
 CLASSES = {"local", "send", "counter", "reply", "pull"}
-FLAGS = {"unsafe", "drain", "anywhere", "helper", "waits", "changes_exec"}
+FLAGS = {"unsafe", "drain", "anywhere", "helper", "waits", "changes_exec", "result_on_error"}
 
 
 class SpecError(Exception):

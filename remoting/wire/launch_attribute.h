@@ -48,12 +48,25 @@ inline const AttributeRow* find_attribute(CUlaunchAttributeID id, AttributeUse u
   return nullptr;
 }
 
-// Set the bytes of a value to zero that are no field of the attribute. Return
-// CUDA_ERROR_NOT_SUPPORTED for an attribute that is not permitted.
+// Return the error for an attribute that is not permitted: CUDA_ERROR_NOT_SUPPORTED for those of
+// CUDA, CUDA_ERROR_INVALID_VALUE for what CUDA does not permit either.
+inline CUresult refusal(CUlaunchAttributeID id, AttributeUse use) {
+  switch (id) {
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+      return use == AttributeUse::launch ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING: return CUDA_ERROR_NOT_SUPPORTED;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// Set the bytes of a value to zero that are no field of the attribute. Return an error for an
+// attribute that is not permitted.
 inline CUresult keep_fields(CUlaunchAttributeID id, AttributeUse use,
                             CUlaunchAttributeValue& value) {
   const AttributeRow* row = find_attribute(id, use);
-  if (!row) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!row) return refusal(id, use);
   std::memset((char*)&value + row->bytes, 0, sizeof value - row->bytes);
   return CUDA_SUCCESS;
 }

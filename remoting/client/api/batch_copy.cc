@@ -1,12 +1,15 @@
 // CUDA entry points: several copies in one call, and copies with hints. Hints do not change the
-// result and are ignored.
-#include "checked_size.h"
-#include "client/api/require.h"
-#include "client/array.h"
-#include "client/call.h"
-#include "client/row_copy.h"
+// result and are ignored. They only call functions of the driver, so the software GPU's driver
+// contains this file too.
+#include <cuda.h>
 
-using namespace busbar::client;
+#include <initializer_list>
+
+#include "array_element.h"
+#include "checked_size.h"
+#include "export.h"
+
+static constexpr size_t kMaxElements = 1 << 20;  // of a batch
 
 #undef cuMemcpyBatchAsync
 #undef cuMemcpy3DBatchAsync
@@ -35,8 +38,8 @@ static bool element_of(const CUDA_MEMCPY3D_BATCH_OP& op, uint64_t& bytes) {
   CUDA_ARRAY3D_DESCRIPTOR d;
   for (auto* side : {&op.src, &op.dst})
     if (side->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
-      if (!array_shape(side->op.array.array, d)) return false;
-      bytes = element_bytes(d);
+      if (cuArray3DGetDescriptor(&d, side->op.array.array)) return false;
+      bytes = busbar::element_bytes(d);
     }
   return true;
 }
@@ -86,11 +89,10 @@ static bool as_3d(const CUDA_MEMCPY3D_BATCH_OP& op, CUDA_MEMCPY3D& out) {
 API CUresult cuMemcpy3DBatchAsync_v2(size_t n, CUDA_MEMCPY3D_BATCH_OP* ops,
                                      unsigned long long flags, CUstream s) {
   if (!n || !ops || flags) return CUDA_ERROR_INVALID_VALUE;
-  REQUIRE_SESSION;
   for (size_t i = 0; i < n; ++i) {
     CUDA_MEMCPY3D p;
     if (!as_3d(ops[i], p)) return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult r = copy_rows(p, s, false)) return r;
+    if (CUresult r = cuMemcpy3DAsync(&p, s)) return r;
   }
   return CUDA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 // CUDA entry points: graph nodes with batch memory operations, as cuStreamBatchMemOp on a stream.
 #include "checked_size.h"
 #include "client/graph_node_request.h"
+#include "client/mapped.h"
 #include "export.h"
 
 using namespace busbar;
@@ -10,7 +11,7 @@ namespace {
 constexpr unsigned kMaxOperations = 256;
 using Operation = CUstreamBatchMemOpParams;
 
-CUresult check_address(const Operation& w) {
+CUresult check_address(const Call& call, const Operation& w) {
   size_t bytes = 4;
   CUdeviceptr p = w.waitValue.address;  // at the same offset in each form
   switch (w.operation) {
@@ -22,8 +23,11 @@ CUresult check_address(const Operation& w) {
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
-  return p % bytes || !session()->addresses.device_range(p, bytes) ? CUDA_ERROR_INVALID_VALUE
-                                                                   : CUDA_SUCCESS;
+  if (p % bytes) return CUDA_ERROR_INVALID_VALUE;
+  Region r = session()->addresses.find(p);
+  if (r.kind == Region::pinned && call.context() && p + bytes <= r.base + r.bytes)
+    return map_pinned(call.context(), p);
+  return session()->addresses.device_range(p, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult request_batch_node(const NodeTarget& target, const CUDA_BATCH_MEM_OP_NODE_PARAMS* p,
@@ -34,7 +38,7 @@ CUresult request_batch_node(const NodeTarget& target, const CUDA_BATCH_MEM_OP_NO
   Call call;
   if (CUresult r = begin_node_request(call, target)) return r;
   for (unsigned i = 0; i < p->count; ++i)
-    if (CUresult r = check_address(p->paramArray[i])) return r;
+    if (CUresult r = check_address(call, p->paramArray[i])) return r;
   if (!(CheckedSize(target.count) * 8 + p->count * sizeof(Operation))
            .within(kLargeRecordBytes - 256))
     return CUDA_ERROR_INVALID_VALUE;

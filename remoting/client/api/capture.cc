@@ -29,11 +29,6 @@ API CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraphNod
 API CUresult cuStreamBeginCapture_v2(CUstream h, CUstreamCaptureMode mode) {
   return cuStreamBeginCaptureToGraph(h, nullptr, nullptr, nullptr, 0, mode);
 }
-#undef cuStreamBeginCapture
-API CUresult cuStreamBeginCapture(CUstream h) {
-  return cuStreamBeginCapture_v2(h, CU_STREAM_CAPTURE_MODE_GLOBAL);
-}
-
 API CUresult cuStreamEndCapture(CUstream h, CUgraph* out) {
   REQUIRE_CONTEXT(c);
   REQUIRE_STREAM(s, h, c);
@@ -106,9 +101,6 @@ static CUresult capture_info(CUstream h, CUstreamCaptureStatus* status, cuuint64
 }
 
 #undef cuStreamGetCaptureInfo
-API CUresult cuStreamGetCaptureInfo(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id) {
-  return capture_info(h, status, id, nullptr, nullptr, nullptr, nullptr);
-}
 API CUresult cuStreamGetCaptureInfo_v2(CUstream h, CUstreamCaptureStatus* status, cuuint64_t* id,
                                        CUgraph* graph, const CUgraphNode** tail, size_t* count) {
   return capture_info(h, status, id, graph, tail, nullptr, count);
@@ -135,12 +127,6 @@ API CUresult cuStreamUpdateCaptureDependencies_v2(CUstream h, CUgraphNode* nodes
   call.send_and_wait(e.finish(), e.size());
   return call.status();
 }
-#undef cuStreamUpdateCaptureDependencies
-API CUresult cuStreamUpdateCaptureDependencies(CUstream h, CUgraphNode* nodes, size_t n,
-                                               unsigned flags) {
-  return cuStreamUpdateCaptureDependencies_v2(h, nodes, nullptr, n, flags);
-}
-
 API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
   exchange_capture_mode(*mode);

@@ -70,9 +70,6 @@ API CUresult cuFuncGetParamCount(CUfunction h, size_t* count) {
   *count = f->layout.size();
   return CUDA_SUCCESS;
 }
-API CUresult cuKernelGetParamCount(CUkernel k, size_t* count) {
-  return cuFuncGetParamCount((CUfunction)k, count);
-}
 API CUresult cuKernelSetCacheConfig(CUkernel k, CUfunc_cache config, CUdevice) {
   return cuFuncSetCacheConfig((CUfunction)k, config);
 }

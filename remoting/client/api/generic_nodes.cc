@@ -61,7 +61,6 @@ static CUresult add_any(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_
   }
 }
 
-#undef cuGraphAddNode
 API CUresult cuGraphAddNode_v2(CUgraphNode* out, CUgraph g, const CUgraphNode* d,
                                const CUgraphEdgeData* edges, size_t n, CUgraphNodeParams* p) {
   if (!out || !p || (n && !d) || n > kMaxElements) return CUDA_ERROR_INVALID_VALUE;
@@ -69,14 +68,6 @@ API CUresult cuGraphAddNode_v2(CUgraphNode* out, CUgraph g, const CUgraphNode* d
   if (CUresult r = add_any(out, g, nullptr, 0, p)) return r;
   std::vector<CUgraphNode> to(n, *out);
   return n ? cuGraphAddDependencies_v2(g, d, to.data(), edges, n) : CUDA_SUCCESS;
-}
-API CUresult cuGraphAddNode(CUgraphNode* out, CUgraph g, const CUgraphNode* d, size_t n,
-                            CUgraphNodeParams* p) {
-  return cuGraphAddNode_v2(out, g, d, nullptr, n, p);
-}
-API CUresult cuGraphAddNode_v3(CUgraphNode* out, CUgraph g, const CUgraphNode* d,
-                               const CUgraphEdgeData* edges, size_t n, CUgraphNodeParams* p) {
-  return cuGraphAddNode_v2(out, g, d, edges, n, p);
 }
 
 #undef cuGraphNodeSetParams

@@ -30,6 +30,7 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
   for (auto& c : outputs)
     e.put((uint64_t)c.staging).put(call.link()->expect_transfer(c.rows, 0, c.rows.bytes()));
   if (CUresult r = call.send(e.finish(), e.size())) return r;
+  if (model.has_objects) model.launches.add(call.stream(), call.stream()->progress.last);
   for (auto& recorded : model.events)
     if (Event* event = session()->events.get(recorded.event)) {
       std::lock_guard lock(event->mutex);
@@ -65,8 +66,7 @@ API CUresult cuGraphClone(CUgraph* out, CUgraph g) {
   if (is_graph(g) && has_memory_nodes(g)) return CUDA_ERROR_NOT_SUPPORTED;
   CUresult r = send_cuGraphClone(out, g);
   if (r) return r;
-  merge_model(*model_of(*out), *model_of(g), true);
-  share_all_user_objects(g, *out);
+  describe_clone(g, *out);
   return CUDA_SUCCESS;
 }
 API CUresult cuGraphDestroyNode(CUgraphNode n) {
@@ -97,8 +97,7 @@ API CUresult cuGraphAddChildGraphNode(CUgraphNode* out, CUgraph g, const CUgraph
   if (is_graph(child) && has_memory_nodes(child)) return CUDA_ERROR_NOT_SUPPORTED;
   if (CUresult r = send_cuGraphAddChildGraphNode(out, g, d, n, child)) return r;
   if (CUresult r = cuGraphChildGraphNodeGetGraph(*out, &copy)) return r;
-  merge_model(*model_of(copy), *model_of(child), true);
-  share_all_user_objects(child, copy);
+  describe_clone(child, copy);
   auto model = model_of(g);
   std::lock_guard lock(model->mutex);
   model->children[*out] = copy;
@@ -114,22 +113,11 @@ API CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateRes
   CUgraphExecUpdateResultInfo result{};
   if (!info) return CUDA_ERROR_INVALID_VALUE;
   CUresult r = send_cuGraphExecUpdate_v2(e, g, &result);
-  if (!r) {
-    *info = result;
-    r = result.result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS
-                                                      : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-  }
-  if (!r) merge_model(*model_of(e), *model_of(g), true);
-  return r;
-}
-#undef cuGraphExecUpdate
-API CUresult cuGraphExecUpdate(CUgraphExec e, CUgraph g, CUgraphNode* node,
-                               CUgraphExecUpdateResult* result) {
-  CUgraphExecUpdateResultInfo info{};
-  CUresult r = cuGraphExecUpdate_v2(e, g, &info);
-  if (node) *node = info.errorNode;
-  if (result) *result = info.result;
-  return r;
+  if (!r || r == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) *info = result;
+  if (r) return r;
+  merge_model(*model_of(e), *model_of(g), true);
+  hold_user_objects(e, g);
+  return CUDA_SUCCESS;
 }
 
 // ---- instantiation ----
@@ -156,7 +144,7 @@ static CUresult instantiate(CUgraphExec* out, CUgraph g, CUDA_GRAPH_INSTANTIATE_
   merge_model(*model, *model_of(g), true);
   model->frees_first = p.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
   model_of(g)->exec = model;
-  share_all_user_objects(g, *out);
+  hold_user_objects(*out, g);
   return CUDA_SUCCESS;
 }
 
@@ -168,17 +156,4 @@ API CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph g, unsigned l
 API CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph g,
                                           CUDA_GRAPH_INSTANTIATE_PARAMS* p) {
   return p ? instantiate(out, g, *p) : CUDA_ERROR_INVALID_VALUE;
-}
-API CUresult cuGraphInstantiate_v2(CUgraphExec* out, CUgraph g, CUgraphNode* node, char* log,
-                                   size_t room) {
-  CUDA_GRAPH_INSTANTIATE_PARAMS p{};
-  CUresult r = instantiate(out, g, p);
-  if (node) *node = p.hErrNode_out;
-  if (log && room) *log = 0;
-  return r;
-}
-#undef cuGraphInstantiate
-API CUresult cuGraphInstantiate(CUgraphExec* out, CUgraph g, CUgraphNode* node, char* log,
-                                size_t room) {
-  return cuGraphInstantiate_v2(out, g, node, log, room);
 }

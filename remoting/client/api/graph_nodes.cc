@@ -67,7 +67,7 @@ CUresult set_copy_node(const NodeTarget& target, const CUDA_MEMCPY3D* p, GraphMo
   Call call;
   if (CUresult r = begin_node_request(call, target)) return r;
   CopySides c;
-  if (CUresult r = resolve_copy(*p, c)) return r;
+  if (CUresult r = resolve_copy(call.context(), *p, c)) return r;
   if (c.from_host && c.to_host) return CUDA_ERROR_NOT_SUPPORTED;
   bool host = c.from_host || c.to_host;
   if (target.change != NodeChange::add) drop_host_copy(target.node, model);

@@ -31,10 +31,6 @@ API CUresult cuLaunchHostFunc(CUstream h, CUhostFn f, void* data) {
   if (!f) return CUDA_ERROR_INVALID_VALUE;
   return add_host_function(h, [=](Stream*) { f(data); }, f, data);
 }
-API CUresult cuLaunchHostFunc_v2(CUstream h, CUhostFn f, void* data, unsigned) {
-  return cuLaunchHostFunc(h, f, data);
-}
-
 API CUresult cuStreamAddCallback(CUstream h, CUstreamCallback f, void* data, unsigned flags) {
   if (!f || flags) return CUDA_ERROR_INVALID_VALUE;
   return add_host_function(h, [=](Stream* s) { f(h, s->link->error(), data); }, nullptr, nullptr);

@@ -58,10 +58,10 @@ CUresult check_residency(const Context* c, CUfunction h, const CUlaunchConfig& l
 CUresult check_attributes(const CUlaunchConfig& c) {
   if (c.numAttrs > wire::kMaxLaunchAttributes || (c.numAttrs && !c.attrs))
     return CUDA_ERROR_INVALID_VALUE;
-  return std::all_of(c.attrs, c.attrs + c.numAttrs,
-                     [](auto& a) { return find_attribute(a.id, wire::AttributeUse::launch); })
-             ? CUDA_SUCCESS
-             : CUDA_ERROR_NOT_SUPPORTED;
+  for (unsigned i = 0; i < c.numAttrs; ++i)
+    if (!find_attribute(c.attrs[i].id, wire::AttributeUse::launch))
+      return refusal(c.attrs[i].id, wire::AttributeUse::launch);
+  return CUDA_SUCCESS;
 }
 
 bool is_cooperative(const CUlaunchConfig& c) {

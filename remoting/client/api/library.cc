@@ -100,16 +100,6 @@ API CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel h) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option* options,
-                                   void** values, unsigned n, CUlibraryOption* library_options,
-                                   void** library_values, unsigned m) {
-  std::string bytes;
-  if (!path) return CUDA_ERROR_INVALID_VALUE;
-  return read_file(path, bytes) ? cuLibraryLoadData(out, bytes.c_str(), options, values, n,
-                                                    library_options, library_values, m)
-                                : CUDA_ERROR_FILE_NOT_FOUND;
-}
-
 static CUresult kernel_names(Library* l, std::vector<std::string>& names) {
   REQUIRE_CONTEXT(c);
   Module* m;

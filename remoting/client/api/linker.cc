@@ -36,14 +36,6 @@ API CUresult cuLinkAddData(CUlinkState h, CUjitInputType type, void* data, size_
   return CUDA_SUCCESS;
 }
 
-API CUresult cuLinkAddFile(CUlinkState h, CUjitInputType type, const char* path, unsigned n,
-                           CUjit_option* options, void** values) {
-  std::string bytes;
-  if (!path || !read_file(path, bytes))
-    return path ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
-  return cuLinkAddData(h, type, bytes.data(), bytes.size(), path, n, options, values);
-}
-
 API CUresult cuLinkComplete(CUlinkState h, void** image, size_t* bytes) {
   REQUIRE_LINK_JOB(j, h);
   Call call;

@@ -28,12 +28,6 @@ API CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) {
   return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr);
 }
 
-API CUresult cuModuleLoad(CUmodule* out, const char* path) {
-  std::string bytes;
-  if (!path) return CUDA_ERROR_INVALID_VALUE;
-  return read_file(path, bytes) ? cuModuleLoadData(out, bytes.c_str()) : CUDA_ERROR_FILE_NOT_FOUND;
-}
-
 API CUresult cuModuleUnload(CUmodule h) {
   REQUIRE_MODULE(m, h);
   REQUIRE_CONTEXT(c);

@@ -104,22 +104,6 @@ API CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool h) {
   return CUDA_SUCCESS;
 }
 
-static bool on_device(const CUmemLocation* where, CUmemAllocationType type) {
-  return where && where->type == CU_MEM_LOCATION_TYPE_DEVICE &&
-         type == CU_MEM_ALLOCATION_TYPE_PINNED;
-}
-API CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* where,
-                                    CUmemAllocationType type) {
-  return on_device(where, type) ? cuDeviceGetDefaultMemPool(out, where->id)
-                                : CUDA_ERROR_NOT_SUPPORTED;
-}
-API CUresult cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* where, CUmemAllocationType type) {
-  return on_device(where, type) ? cuDeviceGetMemPool(out, where->id) : CUDA_ERROR_NOT_SUPPORTED;
-}
-API CUresult cuMemSetMemPool(CUmemLocation* where, CUmemAllocationType type, CUmemoryPool h) {
-  return on_device(where, type) ? cuDeviceSetMemPool(where->id, h) : CUDA_ERROR_NOT_SUPPORTED;
-}
-
 API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
   REQUIRE_SESSION;
   if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||

@@ -92,10 +92,6 @@ API CUresult cuStreamGetCtx(CUstream h, CUcontext* out) {
   *out = (CUcontext)s->context->handle;
   return CUDA_SUCCESS;
 }
-API CUresult cuStreamGetCtx_v2(CUstream h, CUcontext* out, CUgreenCtx* green) {
-  if (green) *green = nullptr;
-  return cuStreamGetCtx(h, out);
-}
 
 // Attributes that affect only the speed of work. They are stored in the client and have no effect.
 static bool is_performance_attribute(CUstreamAttrID a) {
@@ -131,7 +127,8 @@ API CUresult cuStreamCopyAttributes(CUstream to, CUstream from) {
   REQUIRE_CONTEXT(c);
   REQUIRE_STREAM(a, to, c);
   REQUIRE_STREAM(b, from, c);
-  std::lock_guard lock(c->mutex);
+  if (a->context != b->context) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(a->context->mutex);
   a->attributes = b->attributes;
   return CUDA_SUCCESS;
 }

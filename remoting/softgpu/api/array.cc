@@ -65,3 +65,19 @@ API CUresult cuArrayGetDescriptor(CUDA_ARRAY_DESCRIPTOR* d, CUarray h) {
   *d = {a->descriptor.Width, a->descriptor.Height, a->descriptor.Format, a->descriptor.NumChannels};
   return CUDA_SUCCESS;
 }
+
+// Arrays have one plane, memory from their creation on, and are not sparse.
+API CUresult cuArrayGetPlane(CUarray* out, CUarray h, unsigned) {
+  REQUIRE_DRIVER();
+  return out && !array_of(h) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+}
+API CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, CUarray h,
+                                          CUdevice dev) {
+  REQUIRE_DEVICE_STATE(d, dev);
+  (void)d;
+  return out && !array_of(h) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+}
+API CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* out, CUarray h) {
+  REQUIRE_DRIVER();
+  return out && !array_of(h) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+}

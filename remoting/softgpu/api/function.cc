@@ -28,6 +28,12 @@ API CUresult cuKernelGetName(const char** name, CUkernel f) {
   return cuFuncGetName(name, (CUfunction)f);
 }
 
+API CUresult cuFuncGetParamCount(CUfunction f, size_t* count) {
+  REQUIRE_KERNEL_STATE(k, f);
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  *count = k->description.params.size();
+  return CUDA_SUCCESS;
+}
 API CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* bytes) {
   REQUIRE_KERNEL_STATE(k, f);
   if (!offset || index >= k->description.params.size()) return CUDA_ERROR_INVALID_VALUE;

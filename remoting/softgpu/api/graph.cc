@@ -17,7 +17,7 @@ API CUresult cuGraphCreate(CUgraph* out, unsigned flags) {
 }
 API CUresult cuGraphDestroy(CUgraph h) {
   REQUIRE_LIVE(GraphState, g, h);
-  if (g->in_node || is_captured(g)) return CUDA_ERROR_INVALID_VALUE;
+  if (g->parent || is_captured(g)) return CUDA_ERROR_INVALID_VALUE;
   destroy_graph(g);
   return CUDA_SUCCESS;
 }
@@ -157,6 +157,13 @@ API CUresult cuGraphNodeGetLocalId(CUgraphNode h, unsigned* id) {
   REQUIRE_LIVE(GraphNode, n, h);
   if (!id) return CUDA_ERROR_INVALID_VALUE;
   *id = n->id;
+  return CUDA_SUCCESS;
+}
+// Unique in the process, unlike the local identifier.
+API CUresult cuGraphNodeGetToolsId(CUgraphNode h, unsigned long long* id) {
+  REQUIRE_LIVE(GraphNode, n, h);
+  if (!id) return CUDA_ERROR_INVALID_VALUE;
+  *id = (unsigned long long)n->graph->id << 32 | n->id;
   return CUDA_SUCCESS;
 }
 API CUresult cuGraphGetId(CUgraph h, unsigned* id) {

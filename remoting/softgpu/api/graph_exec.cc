@@ -10,11 +10,9 @@
 #include "softgpu/driver/graph_launch.h"
 #include "softgpu/driver/node_runner.h"
 #include "softgpu/driver/stream_queue.h"
-#include "softgpu/driver/user_object.h"
 
 using namespace softgpu;
 
-#undef cuGraphInstantiate
 API CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph h, unsigned long long flags) {
   REQUIRE_CURRENT_CONTEXT(c);
   (void)c;
@@ -26,9 +24,6 @@ API CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph h, unsigned l
   *out = (CUgraphExec)e;
   return r;
 }
-API CUresult cuGraphInstantiate(CUgraphExec* out, CUgraph h, unsigned long long flags) {
-  return cuGraphInstantiateWithFlags(out, h, flags);
-}
 API CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph h,
                                           CUDA_GRAPH_INSTANTIATE_PARAMS* p) {
   if (!p) return CUDA_ERROR_INVALID_VALUE;
@@ -38,11 +33,10 @@ API CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph h,
   p->result_out = r ? CUDA_GRAPH_INSTANTIATE_ERROR : CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return r;
 }
-// Launches in progress have copies of the steps.
+// Launches in progress have copies of the steps, and hold the objects.
 API CUresult cuGraphExecDestroy(CUgraphExec h) {
   REQUIRE_LIVE(GraphExec, e, h);
   remove_handle(e);
-  for (auto* o : e->objects) release_object(o, 1);
   delete e;
   return CUDA_SUCCESS;
 }
@@ -51,6 +45,12 @@ API CUresult cuGraphExecGetFlags(CUgraphExec h, cuuint64_t* flags) {
   REQUIRE_LIVE(GraphExec, e, h);
   if (!flags) return CUDA_ERROR_INVALID_VALUE;
   *flags = e->flags;
+  return CUDA_SUCCESS;
+}
+API CUresult cuGraphExecGetId(CUgraphExec h, unsigned* id) {
+  REQUIRE_LIVE(GraphExec, e, h);
+  if (!id) return CUDA_ERROR_INVALID_VALUE;
+  *id = e->id;
   return CUDA_SUCCESS;
 }
 API CUresult cuGraphUpload(CUgraphExec h, CUstream hs) {
@@ -80,7 +80,7 @@ API CUresult cuGraphLaunch(CUgraphExec h, CUstream hs) {
   params.type = CU_GRAPH_NODE_TYPE_GRAPH;
   uint64_t at = enqueue(
       s,
-      [runs = std::move(launch.runs)] {
+      [runs = std::move(launch.runs), objects = std::move(launch.objects)] {
         for (auto& r : runs)
           if (CUresult error = r()) return error;
         return CUDA_SUCCESS;
@@ -135,6 +135,7 @@ static CUresult change(GraphExec* e, CUgraphNode n, NodeParams params) {
   std::lock_guard lock(e->mutex);
   auto* s = step_of(e, n);
   if (!s || s->params.type != params.type) return CUDA_ERROR_INVALID_VALUE;
+  params.attributes = s->params.attributes;
   std::function<CUresult()> run;
   if (CUresult r = node_runner(c, params, run)) return r;
   s->params = std::move(params);

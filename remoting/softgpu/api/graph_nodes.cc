@@ -92,6 +92,7 @@ API CUresult cuGraphKernelNodeSetParams(CUgraphNode h, const CUDA_KERNEL_NODE_PA
   NodeParams q;
   q.type = CU_GRAPH_NODE_TYPE_KERNEL;
   q.kernel = *p;
+  q.attributes = n->params.attributes;
   return change(n, q);
 }
 API CUresult cuGraphMemcpyNodeGetParams(CUgraphNode h, CUDA_MEMCPY3D* p) {

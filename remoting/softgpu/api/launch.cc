@@ -6,6 +6,7 @@
 #include "softgpu/driver/kernel_runner.h"
 #include "softgpu/driver/module.h"
 #include "softgpu/driver/stream_queue.h"
+#include "wire/launch_attribute.h"
 
 using namespace softgpu;
 
@@ -27,6 +28,7 @@ static CUresult launch_grid(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
   node.kernel.sharedMemBytes = shared;
   node.kernel.kernelParams = params;
   node.kernel.extra = extra;
+  if (cooperative) node.attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative = 1;
   std::function<CUresult()> run;
   if (CUresult r = kernel_runner(c, node, cooperative, is_captured(s), run)) return r;
   enqueue(s, std::move(run), {}, &node);
@@ -48,9 +50,11 @@ API CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, u
 API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** params,
                               void** extra) {
   if (!config) return CUDA_ERROR_INVALID_VALUE;
+  constexpr auto kLaunch = busbar::wire::AttributeUse::launch;
   bool cooperative = false;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     auto& a = config->attrs[i];
+    if (!find_attribute(a.id, kLaunch)) return refusal(a.id, kLaunch);
     bool cluster = a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
                    volume(a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z) > 1;
     if (cluster) return CUDA_ERROR_NOT_SUPPORTED;

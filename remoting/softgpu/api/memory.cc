@@ -52,10 +52,6 @@ API CUresult cuMemGetInfo(size_t* free, size_t* total) {
   return CUDA_SUCCESS;
 }
 
-API CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) {
-  return flags == 1 || flags == 2 ? cuMemAlloc(out, bytes) : CUDA_ERROR_INVALID_VALUE;
-}
-
 API CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr p) {
   REQUIRE_CURRENT_CONTEXT(c);
   (void)c;

@@ -1,5 +1,4 @@
 // CUDA entry points: modules.
-#include <cstdio>
 #include <string>
 
 #include "softgpu/api/require.h"
@@ -23,18 +22,6 @@ API CUresult cuModuleLoadData(CUmodule* out, const void* image) {
 }
 API CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) {
   return cuModuleLoadDataEx(out, image, 0, nullptr, nullptr);
-}
-
-API CUresult cuModuleLoad(CUmodule* out, const char* path) {
-  if (!path) return CUDA_ERROR_INVALID_VALUE;
-  FILE* f = std::fopen(path, "rb");
-  if (!f) return CUDA_ERROR_FILE_NOT_FOUND;
-  std::string bytes;
-  char buffer[65536];
-  size_t n;
-  while ((n = std::fread(buffer, 1, sizeof buffer, f)) > 0) bytes.append(buffer, n);
-  std::fclose(f);
-  return cuModuleLoadData(out, bytes.c_str());
 }
 
 API CUresult cuModuleUnload(CUmodule h) {

@@ -86,6 +86,21 @@ API CUresult cuStreamGetPriority(CUstream h, int* priority) {
   *priority = s->priority;
   return CUDA_SUCCESS;
 }
+API CUresult cuStreamGetId(CUstream h, unsigned long long* id) {
+  REQUIRE_CURRENT_CONTEXT(c);
+  REQUIRE_STREAM_REF(s, h, c);
+  if (!id) return CUDA_ERROR_INVALID_VALUE;
+  *id = s->id;
+  return CUDA_SUCCESS;
+}
+API CUresult cuStreamGetDevice(CUstream h, CUdevice* device) {
+  REQUIRE_CURRENT_CONTEXT(c);
+  REQUIRE_STREAM_REF(s, h, c);
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  *device = c->device->ordinal;
+  return CUDA_SUCCESS;
+}
+#undef cuStreamGetCtx
 API CUresult cuStreamGetCtx(CUstream h, CUcontext* out) {
   REQUIRE_CURRENT_CONTEXT(c);
   REQUIRE_STREAM_REF(s, h, c);

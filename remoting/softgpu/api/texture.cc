@@ -48,3 +48,8 @@ API CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC* t, CUtexObject h) {
   *t = ((TextureState*)h)->description;
   return CUDA_SUCCESS;
 }
+// No texture has a resource view.
+API CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC*, CUtexObject) {
+  REQUIRE_DRIVER();
+  return CUDA_ERROR_INVALID_VALUE;
+}

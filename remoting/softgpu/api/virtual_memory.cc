@@ -23,10 +23,10 @@ API CUresult cuMemGetAllocationGranularity(size_t* out, const CUmemAllocationPro
 
 // Return whether a mapping overlaps a range inside the window. The caller holds Driver::mutex.
 static bool overlaps_mapping(const Driver& d, uint64_t address, uint64_t bytes) {
-  auto next = d.mapping_bytes.lower_bound(address);
-  if (next != d.mapping_bytes.end() && next->first - address < bytes) return true;
-  return next != d.mapping_bytes.begin() &&
-         address - std::prev(next)->first < std::prev(next)->second;
+  auto next = d.mappings.lower_bound(address);
+  if (next != d.mappings.end() && next->first - address < bytes) return true;
+  return next != d.mappings.begin() &&
+         address - std::prev(next)->first < std::prev(next)->second.bytes;
 }
 
 API CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t align, CUdeviceptr hint,
@@ -74,7 +74,7 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
     dev->engine->refund(bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  auto* m = new PhysicalMemory{fd, bytes, dev->ordinal, 1, false};
+  auto* m = new PhysicalMemory{fd, bytes, dev->ordinal, 1, false, *p};
   add_handle(m);
   *out = (CUmemGenericAllocationHandle)m;
   return CUDA_SUCCESS;
@@ -82,8 +82,14 @@ API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes,
 
 API CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
   REQUIRE_DRIVER();
-  if (!remove_handle((PhysicalMemory*)h)) return CUDA_ERROR_INVALID_VALUE;
-  release_physical_memory((PhysicalMemory*)h);
+  REQUIRE_LIVE(PhysicalMemory, m, h);
+  bool last;
+  {
+    std::lock_guard lock(driver()->mutex);
+    last = --m->handles == 0;
+  }
+  if (last) remove_handle(m);
+  release_physical_memory(m);
   return CUDA_SUCCESS;
 }
 
@@ -104,8 +110,7 @@ API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
       MAP_FAILED)
     return CUDA_ERROR_OUT_OF_MEMORY;
   m->references++;
-  d->mappings[p] = m;
-  d->mapping_bytes[p] = bytes;
+  d->mappings[p] = {m, bytes, CU_MEM_ACCESS_FLAGS_PROT_NONE};
   return CUDA_SUCCESS;
 }
 
@@ -113,10 +118,10 @@ API CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAl
 // holds Driver::mutex.
 static bool is_mapped(const Driver& d, uint64_t address, uint64_t bytes) {
   while (bytes) {
-    auto it = d.mapping_bytes.find(address);
-    if (it == d.mapping_bytes.end() || it->second > bytes) return false;
-    address += it->second;
-    bytes -= it->second;
+    auto it = d.mappings.find(address);
+    if (it == d.mappings.end() || it->second.bytes > bytes) return false;
+    address += it->second.bytes;
+    bytes -= it->second.bytes;
   }
   return true;
 }
@@ -132,7 +137,51 @@ API CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* 
                                                                          : PROT_NONE;
   std::lock_guard lock(d->mutex);
   if (!is_mapped(*d, p, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return mprotect((void*)p, bytes, protection) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (mprotect((void*)p, bytes, protection)) return CUDA_ERROR_INVALID_VALUE;
+  auto end = d->mappings.lower_bound((CheckedSize(p) + bytes).value());
+  for (auto it = d->mappings.find(p); it != end; ++it) it->second.access = access[0].flags;
+  return CUDA_SUCCESS;
+}
+
+// Return the mapping that contains an address, or null. The caller holds Driver::mutex.
+static const Mapping* mapping_at(const Driver& d, uint64_t address) {
+  auto next = d.mappings.upper_bound(address);
+  if (next == d.mappings.begin()) return nullptr;
+  const Mapping& m = std::prev(next)->second;
+  return address - std::prev(next)->first < m.bytes ? &m : nullptr;
+}
+
+API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* where, CUdeviceptr p) {
+  REQUIRE_DRIVER();
+  std::lock_guard lock(driver()->mutex);
+  const Mapping* m = mapping_at(*driver(), p);
+  if (!flags || !where || !m) return CUDA_ERROR_INVALID_VALUE;
+  *flags = where->id == m->memory->ordinal ? m->access : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* p) {
+  REQUIRE_DRIVER();
+  PhysicalMemory* memory;
+  {
+    std::lock_guard lock(driver()->mutex);
+    const Mapping* m = mapping_at(*driver(), (uint64_t)p);
+    if (!out || !m) return CUDA_ERROR_INVALID_VALUE;
+    memory = m->memory;
+    memory->references++;
+    memory->handles++;
+  }
+  add_handle(memory);
+  *out = (CUmemGenericAllocationHandle)memory;
+  return CUDA_SUCCESS;
+}
+
+API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out,
+                                                    CUmemGenericAllocationHandle h) {
+  REQUIRE_LIVE(PhysicalMemory, m, h);
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = m->properties;
+  return CUDA_SUCCESS;
 }
 
 API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
@@ -142,10 +191,9 @@ API CUresult cuMemUnmap(CUdeviceptr p, size_t bytes) {
   {
     std::lock_guard lock(d->mutex);
     auto it = d->mappings.find(p);
-    if (it == d->mappings.end() || d->mapping_bytes[p] != bytes) return CUDA_ERROR_INVALID_VALUE;
-    m = it->second;
+    if (it == d->mappings.end() || it->second.bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
+    m = it->second.memory;
     d->mappings.erase(it);
-    d->mapping_bytes.erase(p);
     (void)mmap((void*)p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
                -1, 0);
   }
@@ -178,6 +226,9 @@ API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, v
     return CUDA_ERROR_INVALID_VALUE;
   }
   auto* m = new PhysicalMemory{fd, (uint64_t)st.st_size, 0, 1, true};
+  m->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  m->properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  m->properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
   add_handle(m);
   *out = (CUmemGenericAllocationHandle)m;
   return CUDA_SUCCESS;

@@ -22,6 +22,7 @@ struct Allocation {
   unsigned flags = 0;  // of cuMemHostAlloc
   int ordinal = 0;     // device
   uint64_t id = 0;     // never reused
+  bool managed = false;
 };
 
 }  // namespace softgpu

@@ -21,11 +21,17 @@ static bool is_valid(const CUDA_CONDITIONAL_NODE_PARAMS& p) {
   }
 }
 
+// Return whether the condition belongs to a graph, or to a graph whose node contains it.
+static bool has_condition(const GraphState* g, uint64_t handle) {
+  for (; g; g = g->parent)
+    for (auto& c : g->conditions)
+      if (c.handle == handle) return true;
+  return false;
+}
+
 CUresult add_conditional(CUgraphNode* out, GraphState* g, const std::vector<GraphNode*>& after,
                          CUDA_CONDITIONAL_NODE_PARAMS& p) {
-  bool own_condition = false;
-  for (auto& c : g->conditions) own_condition |= c.handle == p.handle;
-  if (!own_condition || !is_valid(p)) return CUDA_ERROR_INVALID_VALUE;
+  if (!has_condition(g, p.handle) || !is_valid(p)) return CUDA_ERROR_INVALID_VALUE;
   NodeParams q;
   q.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   q.conditional = p;

@@ -22,6 +22,13 @@ namespace softgpu {
 struct Context;
 struct PhysicalMemory;
 
+// Physical memory at an address.
+struct Mapping {
+  PhysicalMemory* memory = nullptr;
+  uint64_t bytes = 0;
+  CUmemAccess_flags access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+};
+
 constexpr int kDriverVersion = 13000;  // of CUDA
 
 struct DeviceState {
@@ -41,11 +48,10 @@ struct Driver {
   DeviceConfig config;
   std::vector<std::unique_ptr<DeviceState>> devices;
   jit::Compiler compiler;
-  std::map<const void*, const void*> handles;    // live objects to their type; see handles.h
-  std::map<uint64_t, Allocation> allocations;    // by base address
-  std::map<uint64_t, PhysicalMemory*> mappings;  // by mapped address
-  std::map<uint64_t, uint64_t> mapping_bytes;    // by mapped address
-  uint64_t next_id = 1;                          // of contexts and allocations
+  std::map<const void*, const void*> handles;  // live objects to their type; see handles.h
+  std::map<uint64_t, Allocation> allocations;  // by base address
+  std::map<uint64_t, Mapping> mappings;        // by address
+  uint64_t next_id = 1;                        // of contexts and allocations
 };
 
 // Open the devices and start the compiler process, unless that is done. Return an error in a forked

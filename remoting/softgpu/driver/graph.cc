@@ -47,8 +47,8 @@ GraphNode* add_node(GraphState* g, NodeParams params, std::function<CUresult()> 
   node->run = std::move(run);
   node->dependencies = std::move(dependencies);
   node->id = (unsigned)g->nodes.size();
-  if (node->params.child) node->params.child->in_node = true;
-  for (auto* body : node->params.bodies) body->in_node = true;
+  if (node->params.child) node->params.child->parent = g;
+  for (auto* body : node->params.bodies) body->parent = g;
   add_handle(node.get());
   g->nodes.push_back(std::move(node));
   return g->nodes.back().get();

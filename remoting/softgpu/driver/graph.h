@@ -29,7 +29,7 @@ struct GraphState {
   };
   std::vector<Condition> conditions;
   std::map<const GraphNode*, GraphNode*> copies;  // of a clone: original node to its copy
-  bool in_node = false;                           // a node owns the graph
+  GraphState* parent = nullptr;                   // the graph of the node that owns this graph
   int captures = 0;                               // that append nodes to it
   mutable std::weak_ptr<void> exec;               // lifetime of its newest executable graph
 };

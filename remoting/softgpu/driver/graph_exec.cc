@@ -40,7 +40,7 @@ CUresult instantiate(const GraphState* g, unsigned long long flags, GraphExec*& 
   auto* e = new GraphExec;
   e->flags = flags;
   g->exec = e->lifetime;
-  e->objects = retain_objects(gather_objects(g));
+  e->objects = std::make_shared<HeldObjects>(gather_objects(g));
   gather_conditions(g, e->conditions);
   for (auto* n : order) e->steps.push_back({n, n->params, runner_of(n), true});
   add_handle(e);
@@ -51,6 +51,7 @@ CUresult instantiate(const GraphState* g, unsigned long long flags, GraphExec*& 
 CUresult update(GraphExec* e, const GraphState* g) {
   std::vector<GraphNode*> order;
   if (!sort_topologically(g, order)) return CUDA_ERROR_INVALID_VALUE;
+  auto replaced = std::make_shared<HeldObjects>(gather_objects(g));  // released after the lock
   std::lock_guard lock(e->mutex);
   bool same = order.size() == e->steps.size();
   for (size_t i = 0; same && i < order.size(); ++i)
@@ -60,6 +61,7 @@ CUresult update(GraphExec* e, const GraphState* g) {
     e->steps[i] = {order[i], order[i]->params, runner_of(order[i]), e->steps[i].enabled};
   e->conditions.clear();
   gather_conditions(g, e->conditions);
+  e->objects.swap(replaced);
   return CUDA_SUCCESS;
 }
 

@@ -1,17 +1,22 @@
 // Executable graphs.
 //
-// Thread safety: GraphExec::mutex guards the steps and conditions.
+// Thread safety: GraphExec::mutex guards the steps, conditions and objects.
 #pragma once
 #include <cuda.h>
 
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "softgpu/driver/graph.h"
 #include "softgpu/driver/graph_memory.h"
+#include "softgpu/driver/user_object.h"
 
 namespace softgpu {
+
+inline std::atomic<unsigned> g_last_exec_id{0};
 
 struct GraphExec {
   struct Step {
@@ -23,7 +28,8 @@ struct GraphExec {
   std::mutex mutex;
   std::vector<Step> steps;  // in topological order
   unsigned long long flags = 0;
-  std::vector<UserObject*> objects;  // one entry for each reference
+  unsigned id = ++g_last_exec_id;
+  std::shared_ptr<HeldObjects> objects;
   std::vector<GraphState::Condition> conditions;
   std::shared_ptr<void> lifetime = std::make_shared<int>();
 };

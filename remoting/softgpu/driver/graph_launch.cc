@@ -12,6 +12,7 @@ namespace softgpu {
 
 GraphLaunch::GraphLaunch(GraphExec* e) {
   std::lock_guard lock(e->mutex);
+  objects = e->objects;
   for (auto& c : e->conditions)
     if (c.assigned)
       runs.push_back([c] {

@@ -19,6 +19,7 @@ struct GraphLaunch {
   std::vector<std::function<CUresult()>> runs;
   std::vector<EventState*> recorded;
   std::vector<StreamDependency> dependencies;
+  std::shared_ptr<HeldObjects> objects;
   std::shared_ptr<uint64_t> stamp = std::make_shared<uint64_t>(0);  // of the recorded events
 
   // Takes GraphExec::mutex, and under it Context::mutex.

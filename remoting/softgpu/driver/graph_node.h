@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -34,7 +35,14 @@ struct NodeParams {
   std::vector<GraphState*> bodies;                // graphs that the condition may run
   std::shared_ptr<GraphMemory> memory;            // of memory allocation and free nodes
   CUDA_MEM_ALLOC_NODE_PARAMS allocation = {};
+  std::map<CUkernelNodeAttrID, CUkernelNodeAttrValue> attributes;  // of a kernel node
 };
+
+// Return whether all blocks of a kernel node must run at once.
+inline bool is_cooperative(const NodeParams& p) {
+  auto it = p.attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  return it != p.attributes.end() && it->second.cooperative;
+}
 
 struct GraphNode {
   GraphState* graph = nullptr;

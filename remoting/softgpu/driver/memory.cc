@@ -101,7 +101,7 @@ bool valid_device_range(uint64_t address, size_t bytes) {
       auto m = d->mappings.upper_bound(address);
       if (m == d->mappings.begin()) return false;
       --m;
-      uint64_t before = address - m->first, mapped = d->mapping_bytes[m->first];
+      uint64_t before = address - m->first, mapped = m->second.bytes;
       if (before >= mapped) return false;
       left = mapped - before;
     }

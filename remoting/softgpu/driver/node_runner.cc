@@ -18,7 +18,7 @@ namespace softgpu {
 
 CUresult node_runner(Context* c, NodeParams& p, std::function<CUresult()>& run) {
   switch (p.type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL: return kernel_runner(c, p, false, true, run);
+    case CU_GRAPH_NODE_TYPE_KERNEL: return kernel_runner(c, p, is_cooperative(p), true, run);
     case CU_GRAPH_NODE_TYPE_MEMCPY: return copy_runner(c->device->engine, p.copy, run);
     case CU_GRAPH_NODE_TYPE_MEMSET: return fill_runner(c->device->engine, p.fill, run);
     case CU_GRAPH_NODE_TYPE_HOST:

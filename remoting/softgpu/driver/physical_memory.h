@@ -2,6 +2,8 @@
 //
 // Thread safety: Driver::mutex guards the references; the other members do not change.
 #pragma once
+#include <cuda.h>
+
 #include <cstdint>
 
 namespace softgpu {
@@ -10,8 +12,10 @@ struct PhysicalMemory {
   int fd = -1;
   uint64_t bytes = 0;
   int ordinal = 0;        // device
-  int references = 1;     // the handle and each mapping
+  int references = 1;     // each retained handle and each mapping
   bool imported = false;  // another process is charged for it
+  CUmemAllocationProp properties = {};
+  int handles = 1;  // as often as the program has the handle
 };
 
 // Drop a reference. The last one frees the memory. The caller does not hold Driver::mutex.

@@ -2,13 +2,15 @@
 // including one. Threads of the context run the streams whose next operation may start.
 //
 // Thread safety: Context::mutex guards a stream, except members that do not change: context,
-// blocking, legacy and priority.
+// blocking, legacy, priority and id.
 #pragma once
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -26,12 +28,15 @@ struct StreamDependency {
   uint64_t position;
 };
 
+inline std::atomic<uint64_t> g_last_stream_id{0};
+
 struct StreamState {
   Context* context = nullptr;
-  bool blocking = true;   // ordered with the legacy stream
-  bool legacy = false;    // the default stream of the context
-  bool closing = false;   // destroyed by the program
-  int priority = 0;       // -5 (highest) to 0
+  bool blocking = true;  // ordered with the legacy stream
+  bool legacy = false;   // the default stream of the context
+  bool closing = false;  // destroyed by the program
+  int priority = 0;      // -5 (highest) to 0
+  uint64_t id = ++g_last_stream_id;
   uint64_t enqueued = 0;  // operations so far
   uint64_t completed = 0;
   struct Operation {
@@ -45,6 +50,7 @@ struct StreamState {
   std::shared_ptr<Capture> capture;         // not null: calls become nodes of its graph
   std::vector<GraphNode*> tail;             // dependencies of the next captured call
   std::vector<CUgraphEdgeData> tail_edges;  // from them, for queries: of the default kind
+  std::map<CUstreamAttrID, CUstreamAttrValue> attributes;  // that the program has set
 };
 
 }  // namespace softgpu

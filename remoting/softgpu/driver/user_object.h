@@ -21,4 +21,19 @@ void release_object(UserObject* o, unsigned count);
 // Add a reference for each element and return the elements.
 std::vector<UserObject*> retain_objects(const std::vector<UserObject*>& objects);
 
+// References of an executable graph and of its launches in progress.
+class HeldObjects {
+ public:
+  explicit HeldObjects(const std::vector<UserObject*>& objects)
+      : objects_(retain_objects(objects)) {}
+  ~HeldObjects() {
+    for (auto* o : objects_) release_object(o, 1);
+  }
+  HeldObjects(const HeldObjects&) = delete;
+  HeldObjects& operator=(const HeldObjects&) = delete;
+
+ private:
+  std::vector<UserObject*> objects_;  // one entry for each reference
+};
+
 }  // namespace softgpu

@@ -144,6 +144,9 @@ static void managed(void) {
     return;
   } /* managed memory requires arenas */
   OK(result);
+  unsigned is_managed = 0;
+  OK(cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, m + 1));
+  if (is_managed != 1) puts("WRONG: managed memory is not known as such");
   unsigned char* h = (unsigned char*)m;
   memset(h, 7, n);
   OK(cuMemAlloc(&plain, n));

@@ -1,9 +1,19 @@
 /* What a graph holds on to and when it lets go: user objects of clones, child graphs and executable
  * graphs; copies and bodies of destroyed nodes. */
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <time.h>
+
 #include "check.h"
+
+static atomic_int ends;
+static sem_t gate;
+enum { kSeconds = 20 }; /* for a destructor to run */
 
 static void destroyed(void* name) {
   printf("destroyed: %s\n", (const char*)name);
+  ++ends;
 }
 
 static CUuserObject object(const char* name) {
@@ -41,6 +51,98 @@ static void children(void) {
   OK(cuGraphDestroy(g));
   puts("the parent is destroyed");
   OK(cuGraphExecDestroy(e));
+}
+
+/* Each clone of a child graph holds its own references. */
+static void nested_clones(void) {
+  CUuserObject o = object("of the nested clone");
+  CUgraph inner, middle, outer, copy, nested;
+  CUgraphNode n, child;
+  size_t one = 1;
+  OK(cuGraphCreate(&inner, 0));
+  OK(cuGraphCreate(&middle, 0));
+  OK(cuGraphCreate(&outer, 0));
+  OK(cuGraphRetainUserObject(inner, o, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  OK(cuGraphAddChildGraphNode(&n, middle, 0, 0, inner));
+  OK(cuGraphAddChildGraphNode(&n, outer, 0, 0, middle));
+  OK(cuGraphDestroy(middle));
+  OK(cuGraphDestroy(inner));
+  puts("the originals are destroyed");
+  OK(cuGraphChildGraphNodeGetGraph(n, &copy));
+  OK(cuGraphGetNodes(copy, &child, &one));
+  OK(cuGraphChildGraphNodeGetGraph(child, &nested));
+  SHOW(cuGraphReleaseUserObject(copy, o, 1));
+  SHOW(cuGraphReleaseUserObject(nested, o, 1));
+  puts("the nested clone has released its reference");
+  OK(cuGraphDestroy(outer));
+}
+
+static void updates(void) {
+  CUgraph old = holder("of the old graph"), new = holder("of the new graph"), other;
+  CUgraphNode n;
+  CUgraphExec e;
+  CUgraphExecUpdateResultInfo info;
+  int before = ends;
+  OK(cuGraphInstantiate(&e, old, 0));
+  OK(cuGraphDestroy(old));
+  if (ends != before) puts("WRONG: the executable graph has no reference");
+  OK(cuGraphExecUpdate(e, new, &info));
+  printf("result %d\n", (int)info.result);
+  if (ends != before + 1) puts("WRONG: an update does not release the old reference");
+  OK(cuGraphDestroy(new));
+  if (ends != before + 1) puts("WRONG: an update takes no reference");
+  OK(cuGraphCreate(&other, 0));
+  OK(cuGraphAddEmptyNode(&n, other, 0, 0));
+  SHOW(cuGraphExecUpdate(e, other, &info));
+  printf("result %d\n", (int)info.result);
+  OK(cuGraphDestroy(other));
+  OK(cuGraphExecDestroy(e));
+}
+
+static void wait_at_gate(void* unused) {
+  (void)unused;
+  sem_wait(&gate);
+}
+
+static void start_launch(CUgraphExec* e, const char* name, CUstream s) {
+  CUgraph g = holder(name);
+  CUgraphNode n;
+  CUDA_HOST_NODE_PARAMS p = {wait_at_gate, 0};
+  OK(cuGraphAddHostNode(&n, g, 0, 0, &p));
+  OK(cuGraphInstantiate(e, g, 0));
+  OK(cuGraphDestroy(g));
+  OK(cuGraphLaunch(*e, s));
+}
+
+static void finish_launch(CUstream s, int before) {
+  if (ends != before) puts("WRONG: a launch in progress has no reference");
+  puts("the launch goes on");
+  sem_post(&gate);
+  OK(cuStreamSynchronize(s));
+  for (time_t end = time(0) + kSeconds; ends == before && time(0) < end;) sched_yield();
+  if (ends == before) puts("WRONG: the end of the launch releases no reference");
+}
+
+static void launches_in_progress(void) {
+  CUgraph new;
+  CUgraphNode n;
+  CUgraphExec e;
+  CUstream s;
+  CUgraphExecUpdateResultInfo info;
+  CUDA_HOST_NODE_PARAMS p = {wait_at_gate, 0};
+  int before = ends;
+  OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+  start_launch(&e, "of a launch", s);
+  OK(cuGraphExecDestroy(e));
+  finish_launch(s, before);
+  start_launch(&e, "of a launch before the update", s);
+  OK(cuGraphCreate(&new, 0));
+  OK(cuGraphAddHostNode(&n, new, 0, 0, &p));
+  OK(cuGraphExecUpdate(e, new, &info));
+  finish_launch(s, before + 1);
+  OK(cuGraphExecDestroy(e));
+  OK(cuGraphDestroy(new));
+  OK(cuStreamDestroy(s));
 }
 
 /* A copy to host memory that is gone does not run after its node was destroyed. */
@@ -115,6 +217,10 @@ int main(void) {
   create_context();
   clones();
   children();
+  nested_clones();
+  updates();
+  sem_init(&gate, 0, 0);
+  launches_in_progress();
   copies();
   bodies();
   return 0;

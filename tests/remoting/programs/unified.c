@@ -143,6 +143,46 @@ static void graphs(void) {
   OK(cuGraphDestroy(g));
 }
 
+/* Nodes of the other types, each with memory that no kernel has seen. */
+static void graph_nodes(void) {
+  CUgraph g;
+  CUgraphNode n;
+  CUgraphExec e;
+  unsigned* block[3];
+  for (int i = 0; i < 3; ++i) {
+    OK(cuMemHostAlloc((void**)&block[i], 64, 0));
+    memset(block[i], 0, 64);
+  }
+  OK(cuGraphCreate(&g, 0));
+  CUDA_MEMSET_NODE_PARAMS fill = {0};
+  fill.dst = (CUdeviceptr)block[0];
+  fill.value = 7;
+  fill.elementSize = 4;
+  fill.width = 16;
+  fill.height = 1;
+  OK(cuGraphAddMemsetNode(&n, g, 0, 0, &fill, context));
+  CUDA_MEMCPY3D copy = {0};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = (CUdeviceptr)block[0];
+  copy.dstDevice = (CUdeviceptr)block[1];
+  copy.WidthInBytes = 64;
+  copy.Height = copy.Depth = 1;
+  OK(cuGraphAddMemcpyNode(&n, g, &n, 1, &copy, context));
+  CUstreamBatchMemOpParams write = {0};
+  write.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  write.writeValue.address = (CUdeviceptr)block[2];
+  write.writeValue.value = 9;
+  CUDA_BATCH_MEM_OP_NODE_PARAMS batch = {context, 1, &write, 0};
+  OK(cuGraphAddBatchMemOpNode(&n, g, &n, 1, &batch));
+  OK(cuGraphInstantiate(&e, g, 0));
+  OK(cuGraphLaunch(e, s));
+  OK(cuStreamSynchronize(s));
+  printf("nodes: %u %u %u\n", block[0][15], block[1][15], block[2][0]);
+  OK(cuGraphExecDestroy(e));
+  OK(cuGraphDestroy(g));
+  for (int i = 0; i < 3; ++i) OK(cuMemFreeHost(block[i]));
+}
+
 /* A block that kernels see first in a capture. */
 static void captured(void) {
   unsigned* other;
@@ -191,6 +231,7 @@ int main(void) {
   copies();
   fills();
   graphs();
+  graph_nodes();
   captured();
   attributes();
   for (int i = 0; i < 3; ++i) {
