@@ -12,11 +12,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
-from appliance.accounts.bindings import Row, grants_of, groups_by_user
+from appliance.accounts.bindings import groups_by_user, held_of, row_of
 from appliance.accounts.models import RoleBinding, User
 from appliance.accounts.named_rows import find_named
 from appliance.accounts.permissions import can, has_scope
-from appliance.accounts.places import project_at
+from appliance.accounts.places import Place, place_at
 from appliance.accounts.role_views import RoleBindingSerializer, with_names
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.filters import parse_text, reject_unknown_parameters
@@ -43,16 +43,16 @@ class AccessSerializer(serializers.Serializer[dict[str, Any]]):
     privileges = PrivilegeSourceSerializer(many=True)
 
 
-def privilege_sources(user: User, project_id: UUID | None) -> dict[str, list[RoleBinding]]:
-    """Return the bindings that grant each privilege in the project, or on the appliance."""
+def privilege_sources(user: User, place: Place) -> dict[str, list[RoleBinding]]:
+    """Return the bindings that grant each privilege at the place."""
     groups = groups_by_user({user.pk}).get(user.pk, set())
     rows = RoleBinding.objects.filter(Q(user=user) | Q(group_id__in=groups))
     bindings = list(with_names(rows).order_by("pk"))
-    columns = [Row(*(getattr(b, name) for name in Row._fields)) for b in bindings]
     found: dict[str, list[RoleBinding]] = {}
-    for binding, grants in zip(bindings, grants_of(columns), strict=True):
-        held = [g.privileges for g in grants if g.project_id in (None, project_id)]
-        for name in sorted(frozenset[str]().union(*held)):
+    for binding, held in zip(bindings, held_of(map(row_of, bindings)), strict=True):
+        names = [g.privileges for g in held.grants if g.project_id in (None, place.project_id)]
+        names += [g.privileges for g in held.inventory if g.place_id in place.inventory]
+        for name in sorted(frozenset[str]().union(*names)):
             found.setdefault(name, []).append(binding)
     return found
 
@@ -72,17 +72,17 @@ class AccessView(ApplianceView):
         """
         reject_unknown_parameters(request, ["user", "object"])
         viewer = request_user(request)
-        place = request.query_params.get("object", "")
-        project_id = project_at(viewer, place)
-        user = self.subject(viewer, request.query_params.get("user", ""), project_id)
-        sources = privilege_sources(user, project_id)
+        name = request.query_params.get("object", "")
+        place = place_at(viewer, name)
+        user = self.subject(viewer, request.query_params.get("user", ""), place.project_id)
+        sources = privilege_sources(user, place)
         own = user.pk == viewer.pk
         privileges = [
-            {"name": name, "bindings": [serialize(RoleBindingSerializer, b) for b in bindings]}
-            for name, bindings in sorted(sources.items())
-            if not own or has_scope(viewer, name)
+            {"name": held, "bindings": [serialize(RoleBindingSerializer, b) for b in bindings]}
+            for held, bindings in sorted(sources.items())
+            if not own or has_scope(viewer, held)
         ]
-        return Response({"user": user.username, "object": place, "privileges": privileges})
+        return Response({"user": user.username, "object": name, "privileges": privileges})
 
     @staticmethod
     def subject(viewer: User, name: str, project_id: UUID | None) -> User:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from django.db.models import Model
 
 from appliance.accounts.authorization import denied
 from appliance.accounts.models import User
-from appliance.accounts.permissions import can_somewhere
+from appliance.accounts.permissions import can_somewhere, inventory_places
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.filters import uuid_or_invalid
 
@@ -44,11 +45,18 @@ class Action(Generic[M]):
     privilege: str
     """Also the one that the view declares."""
     rule: BatchRule[M] = permit
+    places: Callable[[M], Iterable[UUID | None]] | None = None
+    """Where in the inventory the privilege suffices for an object; None: nowhere."""
 
     def refusals(self, user: User, rows: Sequence[M]) -> Refusals:
-        if not can_somewhere(user, self.privilege):
+        if can_somewhere(user, self.privilege):
+            return self.rule(user, rows)
+        held = inventory_places(user, self.privilege)
+        if not held or self.places is None:
             return [denied(self.privilege)] * len(rows)
-        return self.rule(user, rows)
+        permitted = [not held.isdisjoint(self.places(row)) for row in rows]
+        found = iter(self.rule(user, list(compress(rows, permitted))))
+        return [next(found) if may else denied(self.privilege) for may in permitted]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from appliance.accounts.bindings import (
     parents_of_groups,
     privileges_of_roles,
 )
-from appliance.accounts.models import GroupMember, RoleBinding, User
+from appliance.accounts.models import BINDING_PLACES, GroupMember, RoleBinding, User
 from appliance.accounts.privileges import ADMINISTER
 from appliance.api.errors import ApplianceError, Code
 
@@ -25,7 +25,7 @@ class Administrators:
 
     def __init__(self) -> None:
         bindings = list(
-            RoleBinding.objects.filter(project=None, department=None).values_list(
+            RoleBinding.objects.filter(**dict.fromkeys(BINDING_PLACES)).values_list(
                 "user_id", "group_id", "role"
             )
         )

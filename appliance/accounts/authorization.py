@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from appliance.accounts.authentication import request_user
-from appliance.accounts.permissions import can, can_somewhere
+from appliance.accounts.permissions import can, can_at, can_somewhere, inventory_places
 from appliance.api.errors import ApplianceError, Code
 
 if TYPE_CHECKING:
@@ -35,7 +37,10 @@ class HasPrivilege(BasePermission):
         if privilege == "account.self":
             return True
         require_own_password(user)
-        if not can_somewhere(user, privilege):
+        if can_somewhere(user, privilege):
+            return True
+        by_place: frozenset[str] = getattr(view, "inventory_methods", frozenset())
+        if request.method not in by_place or not inventory_places(user, privilege):
             raise denied(privilege)
         return True
 
@@ -54,6 +59,12 @@ def denied(privilege: str) -> ApplianceError:
         Code.DENIED,
         f"Missing privilege {privilege}; ask an administrator for a role that includes it.",
     )
+
+
+def require_at(user: User, privilege: str, places: Iterable[UUID | None]) -> None:
+    """Raise ApplianceError with DENIED without the privilege at these places of the inventory."""
+    if not can_at(user, privilege, places):
+        raise denied(privilege)
 
 
 def require_privilege(user: User, privilege: str) -> None:

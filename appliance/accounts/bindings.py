@@ -1,6 +1,7 @@
 """Role bindings of users: their own, and those of the groups that they are in.
 
-A binding in a department holds in each of its projects. A binding grants; nothing denies.
+A binding in a department holds in each of its projects. One at a site, node, GPU or pool holds
+there and below, and in no project. A binding grants; nothing denies.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from appliance.accounts.models import CustomRole, GroupMember, Project, RoleBinding
-from appliance.accounts.privileges import APPLIANCE_ONLY, PRIVILEGES
+from appliance.accounts.privileges import APPLIANCE_ONLY, INVENTORY, PRIVILEGES
 
 
 class Grant(NamedTuple):
@@ -20,6 +21,20 @@ class Grant(NamedTuple):
 
     privileges: frozenset[str]
     project_id: UUID | None
+
+
+class InventoryGrant(NamedTuple):
+    """Privileges at a site, node, GPU or pool, and at what lies below it."""
+
+    privileges: frozenset[str]
+    place_id: UUID
+
+
+class Held(NamedTuple):
+    """What bindings grant, in two trees that never mix: code for the one does not see the other."""
+
+    grants: list[Grant]
+    inventory: list[InventoryGrant]
 
 
 class Row(NamedTuple):
@@ -30,12 +45,30 @@ class Row(NamedTuple):
     role: str
     project_id: UUID | None
     department_id: UUID | None
+    site_id: UUID | None
+    node_id: UUID | None
+    gpu_id: UUID | None
+    pool_id: UUID | None
+
+    @property
+    def inventory_id(self) -> UUID | None:
+        """The place of a binding in the inventory."""
+        return self.site_id or self.node_id or self.gpu_id or self.pool_id
 
 
 def grants_by_user(user_ids: Collection[UUID], *, future: bool = False) -> dict[UUID, list[Grant]]:
-    """Return the grants of each user. The number of queries does not depend on the users.
+    """Return the grants of each user, without those in the inventory.
 
-    See `grants_of` for `future`.
+    See `held_of` for `future`.
+    """
+    found = held_by_user(user_ids, future=future)
+    return {user_id: held.grants for user_id, held in found.items()}
+
+
+def held_by_user(user_ids: Collection[UUID], *, future: bool = False) -> dict[UUID, Held]:
+    """Return what each user holds. The number of queries does not depend on the users.
+
+    See `held_of` for `future`.
     """
     groups = groups_by_user(user_ids)
     holders: dict[UUID, list[UUID]] = {user_id: [user_id] for user_id in user_ids}
@@ -50,43 +83,56 @@ def grants_by_user(user_ids: Collection[UUID], *, future: bool = False) -> dict[
             else Q(user_id__in=user_ids)
         ).values_list(*Row._fields)
     ]
-    found: dict[UUID, list[Grant]] = {user_id: [] for user_id in user_ids}
-    for row, grants in zip(rows, grants_of(rows, future=future), strict=True):
+    found = {user_id: Held([], []) for user_id in user_ids}
+    for row, held in zip(rows, held_of(rows, future=future), strict=True):
         holder = row.user_id or row.group_id
         for user_id in holders[holder] if holder else ():
-            found[user_id] += grants
+            found[user_id].grants.extend(held.grants)
+            found[user_id].inventory.extend(held.inventory)
     return found
 
 
-def grants_of(rows: Iterable[Row], *, future: bool = False) -> list[list[Grant]]:
-    """Return the grants of each binding, with at most two queries.
+def held_of(rows: Iterable[Row], *, future: bool = False) -> list[Held]:
+    """Return what each binding grants, with at most two queries.
 
-    With `future`, a binding in a department grants what it can ever grant: any project may move
-    into the department, so its privileges count as those on the whole appliance.
+    With `future`, it is what the binding can ever grant (`future_grant`).
     """
     rows = list(rows)
     privileges = privileges_of_roles({row.role for row in rows})
     if future:
-        return [[Grant(granted(privileges[r.role], place_of(r)), r.project_id)] for r in rows]
+        return [Held([future_grant(row, privileges[row.role])], []) for row in rows]
     projects = projects_of({row.department_id for row in rows if row.department_id})
-    return [
-        [
-            Grant(granted(privileges[row.role], project_id), project_id)
-            for project_id in (
-                projects.get(row.department_id, []) if row.department_id else [row.project_id]
-            )
-        ]
-        for row in rows
-    ]
+    return [held_through(row, privileges[row.role], projects) for row in rows]
 
 
-def place_of(row: Row) -> UUID | None:
-    """Return the project or department of a binding, or None for the whole appliance."""
-    return row.project_id or row.department_id
+def held_through(
+    row: Row, privileges: frozenset[str], projects: Mapping[UUID, Iterable[UUID]]
+) -> Held:
+    if row.inventory_id:
+        return Held([], [InventoryGrant(privileges & INVENTORY, row.inventory_id)])
+    if row.department_id:
+        within = granted(privileges, row.department_id)
+        return Held([Grant(within, p) for p in projects.get(row.department_id, ())], [])
+    return Held([Grant(granted(privileges, row.project_id), row.project_id)], [])
+
+
+def future_grant(row: Row, privileges: frozenset[str]) -> Grant:
+    """Return what a binding of a role with these privileges can ever grant.
+
+    Any project may move into a department, and any node to a site, so privileges there count as
+    those on the whole appliance.
+    """
+    if row.inventory_id:
+        return Grant(privileges & INVENTORY, None)
+    return Grant(granted(privileges, row.project_id or row.department_id), row.project_id)
+
+
+def row_of(binding: RoleBinding) -> Row:
+    return Row(*(getattr(binding, name) for name in Row._fields))
 
 
 def granted(privileges: frozenset[str], place_id: UUID | None) -> frozenset[str]:
-    """Return the part of a role's privileges that a binding in this place grants."""
+    """Return what a role grants in a project or department; None for the whole appliance."""
     return privileges if place_id is None else privileges - APPLIANCE_ONLY
 
 

@@ -13,7 +13,7 @@ from appliance.accounts.actions import (
     register_kind,
 )
 from appliance.accounts.administrators import Administrators
-from appliance.accounts.bindings import Grant, Row, grants_of, parents_of_groups, with_ancestors
+from appliance.accounts.bindings import Grant, Row, held_of, parents_of_groups, with_ancestors
 from appliance.accounts.delegation import covered_refusals, require_administrator
 from appliance.accounts.models import Group, GroupMember, RoleBinding, User
 from appliance.accounts.named_rows import create_named, find_named, lock, save_changes
@@ -102,8 +102,8 @@ def grants_of_groups(groups: Sequence[Group]) -> list[list[Grant]]:
     bindings = RoleBinding.objects.filter(group_id__in=set().union(*holders))
     rows = [Row(*columns) for columns in bindings.values_list(*Row._fields)]
     by_group: dict[UUID | None, list[Grant]] = {}
-    for row, found in zip(rows, grants_of(rows, future=True), strict=True):
-        by_group.setdefault(row.group_id, []).extend(found)
+    for row, found in zip(rows, held_of(rows, future=True), strict=True):
+        by_group.setdefault(row.group_id, []).extend(found.grants)
     return [[grant for g in held for grant in by_group.get(g, ())] for held in holders]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import ClassVar
 
 from django.contrib.auth.models import AbstractUser
@@ -104,10 +105,22 @@ class CustomRole(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
 
 
-class RoleBinding(models.Model):
-    """A role of a user or group in a project, in all projects of a department, or everywhere.
+BINDING_PLACES = ("project", "department", "site", "node", "gpu", "pool")
+"""Columns of a role binding that name its place. One of them is set, or none."""
 
-    It holds on the whole appliance if both project and department are null.
+
+def in_one_place() -> models.Q:
+    condition = models.Q()
+    for pair in combinations(BINDING_PLACES, 2):
+        first, second = (models.Q(**{f"{column}__isnull": True}) for column in pair)
+        condition &= first | second
+    return condition
+
+
+class RoleBinding(models.Model):
+    """A role of a user or group at a place in the tenancy or in the inventory, or everywhere.
+
+    It holds on the whole appliance if all of BINDING_PLACES are null.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -123,6 +136,18 @@ class RoleBinding(models.Model):
     project = models.ForeignKey(
         Project, null=True, blank=True, on_delete=models.CASCADE, related_name="role_bindings"
     )
+    site = models.ForeignKey(
+        "inventory.Site", null=True, on_delete=models.CASCADE, related_name="role_bindings"
+    )
+    node = models.ForeignKey(
+        "inventory.Node", null=True, on_delete=models.CASCADE, related_name="role_bindings"
+    )
+    gpu = models.ForeignKey(
+        "inventory.Gpu", null=True, on_delete=models.CASCADE, related_name="role_bindings"
+    )
+    pool = models.ForeignKey(
+        "pools.Pool", null=True, on_delete=models.CASCADE, related_name="role_bindings"
+    )
     role = models.CharField(max_length=100)
     """Name of a built-in or custom role."""
     created_at = models.DateTimeField(default=timezone.now)
@@ -130,7 +155,7 @@ class RoleBinding(models.Model):
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(
-                fields=["user", "group", "project", "department", "role"],
+                fields=["user", "group", *BINDING_PLACES, "role"],
                 name="role_binding_once",
                 nulls_distinct=False,
             ),
@@ -138,10 +163,7 @@ class RoleBinding(models.Model):
                 condition=models.Q(user__isnull=False) ^ models.Q(group__isnull=False),
                 name="role_binding_of_user_or_group",
             ),
-            models.CheckConstraint(
-                condition=models.Q(project__isnull=True) | models.Q(department__isnull=True),
-                name="role_binding_in_one_place",
-            ),
+            models.CheckConstraint(condition=in_one_place(), name="role_binding_in_one_place"),
         ]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from appliance.accounts.bindings import Grant, grants_by_user
+from appliance.accounts.bindings import Grant, Held, InventoryGrant, grants_by_user, held_by_user
 
 if TYPE_CHECKING:
     from appliance.accounts.models import User
@@ -36,16 +36,37 @@ def has_limited_token(user: User) -> bool:
 def grants(user: User) -> list[Grant]:
     """Return the grants of the user, within the scopes of the token that authenticated them.
 
-    Cached on the user of a request.
+    Those in the inventory are not among them (`inventory_places`).
     """
-    found: list[Grant] | None = user.__dict__.get("_grants")
+    return held(user).grants
+
+
+def held(user: User) -> Held:
+    """Return what the user holds in both trees. Cached on the user of a request."""
+    found: Held | None = user.__dict__.get("_held")
     if found is None:
-        found = grants_by_user({user.pk})[user.pk]
+        found = held_by_user({user.pk})[user.pk]
         if scopes := user.__dict__.get("_scopes"):
-            found = [Grant(g.privileges & scopes, g.project_id) for g in found]
+            found = Held(
+                [Grant(g.privileges & scopes, g.project_id) for g in found.grants],
+                [InventoryGrant(g.privileges & scopes, g.place_id) for g in found.inventory],
+            )
         if "_caches_grants" in user.__dict__:
-            user.__dict__["_grants"] = found
+            user.__dict__["_held"] = found
     return found
+
+
+def inventory_places(user: User, privilege: str) -> frozenset[UUID]:
+    """Return the sites, nodes, GPUs and pools at which bindings grant the privilege."""
+    return frozenset(g.place_id for g in held(user).inventory if privilege in g.privileges)
+
+
+def can_at(user: User, privilege: str, places: Iterable[UUID | None]) -> bool:
+    """Return whether the user has the privilege on the appliance or at one of these places.
+
+    The places of an object are the object itself and those above it in the inventory.
+    """
+    return can(user, privilege, None) or not inventory_places(user, privilege).isdisjoint(places)
 
 
 def can(user: User, privilege: str, project_id: UUID | None) -> bool:

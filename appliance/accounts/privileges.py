@@ -27,6 +27,8 @@ APPLIANCE_ONLY = {
     "pools.manage",
 }
 """Privileges whose use affects all projects. A role binding in a project does not grant them."""
+INVENTORY = {"inventory.manage", "inventory.view", "pools.manage", "pools.view"}
+"""Privileges that a role binding in the inventory grants, at its object and below."""
 
 PRIVILEGES: dict[str, set[str]] = {
     Role.VIEWER: VIEW,

@@ -15,7 +15,7 @@ from appliance.accounts import projects
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import Department, Project, User
-from appliance.accounts.places import register_place
+from appliance.accounts.places import Place, register_place
 from appliance.accounts.projects import visible_projects
 from appliance.api.fields import NameField
 from appliance.api.filters import reject_unknown_parameters
@@ -176,8 +176,8 @@ class DepartmentView(ApplianceView):
         return Response(status=204)
 
 
-def project_of_project(viewer: User, project_id: UUID) -> UUID:
-    return get_object_or_404(visible_projects(viewer), pk=project_id).pk
+def place_of_project(viewer: User, project_id: UUID) -> Place:
+    return Place(get_object_or_404(visible_projects(viewer), pk=project_id).pk)
 
 
-register_place("projects", project_of_project)
+register_place("projects", place_of_project)

@@ -14,9 +14,11 @@ from rest_framework.response import Response
 
 from appliance.accounts import roles
 from appliance.accounts.authentication import request_user
-from appliance.accounts.models import CustomRole, RoleBinding, User
+from appliance.accounts.models import BINDING_PLACES, CustomRole, RoleBinding, User
 from appliance.accounts.permissions import can, projects_with
+from appliance.accounts.places import find_in_inventory
 from appliance.accounts.privileges import ADMINISTER, PRIVILEGES
+from appliance.api.errors import ApplianceError
 from appliance.api.fields import NameField
 from appliance.api.filters import (
     Filter,
@@ -30,12 +32,26 @@ from appliance.api.request_serializer import RequestSerializer
 from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView, check_version
+from appliance.db.change_log import NO_ID
+
+
+def parse_gpu(name: str) -> UUID:
+    """Name of the GPU as NODE/INDEX."""
+    try:
+        return UUID(str(find_in_inventory("gpu", parse_text(name)).pk))
+    except ApplianceError:
+        return NO_ID
+
 
 BINDING_FILTERS: dict[str, tuple[str, Filter]] = {
     "user": ("user__username", parse_text),
     "group": ("group__name", parse_text),
     "project": ("project__name", parse_text),
     "department": ("department__name", parse_text),
+    "site": ("site__name", parse_text),
+    "node": ("node__name", parse_text),
+    "gpu": ("gpu_id", parse_gpu),
+    "pool": ("pool__name", parse_text),
     "role": ("role", parse_text),
 }
 PRIVILEGE_NAMES = sorted(ADMINISTER)
@@ -161,10 +177,38 @@ class RoleBindingSerializer(RowSerializer[RoleBinding]):
         read_only=True,
         help_text="Name of the department in whose projects the role applies.",
     )
+    site = serializers.CharField(
+        source="site.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Name of the site to whose nodes the role applies.",
+    )
+    node = serializers.CharField(
+        source="node.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Name of the node to which, with its GPUs, the role applies.",
+    )
+    gpu = serializers.CharField(
+        source="gpu.short_name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Node and index of the GPU to which the role applies.",
+    )
+    pool = serializers.CharField(
+        source="pool.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="Name of the pool to which, with the view of its GPUs, the role applies.",
+    )
 
     class Meta:
         model = RoleBinding
-        fields = ("id", "role", "user", "group", "project", "department", "created_at")
+        fields = ("id", "role", "user", "group", *BINDING_PLACES, "created_at")
 
 
 class RoleBindingRequestSerializer(RequestSerializer[dict[str, Any]]):
@@ -177,21 +221,31 @@ class RoleBindingRequestSerializer(RequestSerializer[dict[str, Any]]):
     department = NameField(
         max_length=100,
         required=False,
-        help_text="Name of the department in whose projects the role applies. Without project and "
-        "department the role applies to the whole appliance.",
+        help_text="Name of the department in whose projects the role applies.",
     )
+    site = NameField(
+        max_length=100,
+        required=False,
+        help_text="Name of a site. There, as at a node, GPU or pool, only the privileges of the "
+        "inventory hold. Without any place the role applies to the whole appliance.",
+    )
+    node = NameField(max_length=100, required=False, help_text="Name of a node.")
+    gpu = NameField(max_length=110, required=False, help_text="Node and index of a GPU: `n1/0`.")
+    pool = NameField(max_length=100, required=False, help_text="Name of a pool.")
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
         if ("user" in data) == ("group" in data):
             raise serializers.ValidationError("Set either user or group.")
-        if "project" in data and "department" in data:
-            raise serializers.ValidationError("Set project or department, not both.")
+        if len(data.keys() & set(BINDING_PLACES)) > 1:
+            raise serializers.ValidationError(f"Set at most one of {', '.join(BINDING_PLACES)}.")
         return data
 
 
 def with_names(rows: QuerySet[RoleBinding]) -> QuerySet[RoleBinding]:
     """Load the rows whose names the serializer shows with the bindings."""
-    return rows.select_related("user", "group", "project", "department")
+    return rows.select_related(
+        "user", "group", "project", "department", "site", "node", "gpu__node", "pool"
+    )
 
 
 def visible_bindings(user: User) -> QuerySet[RoleBinding]:

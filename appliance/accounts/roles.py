@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from uuid import UUID
 
-from appliance.accounts.bindings import Grant, Row, granted, privileges_of_roles
+from django.db.models import Model
+
+from appliance.accounts.bindings import Grant, future_grant, privileges_of_roles, row_of
 from appliance.accounts.delegation import require_administrator, require_covered
-from appliance.accounts.models import CustomRole, Department, Group, Project, RoleBinding, User
+from appliance.accounts.models import (
+    CustomRole,
+    Department,
+    Group,
+    Project,
+    RoleBinding,
+    User,
+)
 from appliance.accounts.named_rows import (
     create_named,
     find_named,
@@ -17,6 +26,7 @@ from appliance.accounts.named_rows import (
     taken,
 )
 from appliance.accounts.permissions import can
+from appliance.accounts.places import find_in_inventory
 from appliance.accounts.privileges import PRIVILEGES
 from appliance.api.errors import ApplianceError, Code
 from appliance.audit.records import record_created, record_deleted
@@ -75,26 +85,23 @@ def bind(
     actor: User,
     user: str = "",
     group: str = "",
-    project: str = "",
-    department: str = "",
+    **place: str,
 ) -> RoleBinding:
-    """Bind a role to a user or group: in a project, in a department, or on the whole appliance.
+    """Bind a role to a user or group, at a place or on the whole appliance.
 
-    Returns the existing binding if there is one. Raises ApplianceError NOT_FOUND for an unknown
-    name, DENIED if the actor may not manage the members there or lacks a privilege of the role.
+    `place` names an object by one of BINDING_PLACES. Returns the existing binding if there is one.
+    Raises ApplianceError NOT_FOUND for an unknown name, DENIED if the actor may not manage the
+    members there or lacks a privilege of the role.
     """
-    require_place(actor, project)
+    require_place(actor, place.get("project", ""))
     binding = RoleBinding(
         role=existing_role(role),
         user=find_named(User, noun="User", column="username", name=user) if user else None,
         group=find_named(Group, noun="Group", name=group) if group else None,
-        project=find_named(Project, noun="Project", name=project) if project else None,
-        department=(
-            find_named(Department, noun="Department", name=department) if department else None
-        ),
+        **{column: find_place(column, name) for column, name in place.items() if name},
     )
     require_authority_over_binding(actor, binding)
-    row = {name: getattr(binding, name) for name in Row._fields}
+    row = row_of(binding)._asdict()
     existing = RoleBinding.objects.filter(
         **{name if value else f"{name}__isnull": value or True for name, value in row.items()}
     ).first()
@@ -102,6 +109,15 @@ def bind(
         binding.save(force_insert=True)
         record_created(binding)
     return existing or binding
+
+
+def find_place(column: str, name: str) -> Model:
+    """Return the object with this name. Raises ApplianceError NOT_FOUND."""
+    if column == "project":
+        return find_named(Project, noun="Project", name=name)
+    if column == "department":
+        return find_named(Department, noun="Department", name=name)
+    return find_in_inventory(column, name)
 
 
 @write_transaction
@@ -156,5 +172,4 @@ def require_authority_over_binding(actor: User, binding: RoleBinding) -> None:
     ):
         raise no_members_there()
     privileges = privileges_of_roles({binding.role})[binding.role]
-    place = binding.project_id or binding.department_id
-    require_covered(actor, [Grant(granted(privileges, place), binding.project_id)])
+    require_covered(actor, [future_grant(row_of(binding), privileges)])

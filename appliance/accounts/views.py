@@ -20,7 +20,7 @@ from appliance.accounts.authentication import (
 )
 from appliance.accounts.bindings import groups_by_user
 from appliance.accounts.models import ApiToken, RoleBinding, User
-from appliance.accounts.permissions import privileges_of
+from appliance.accounts.permissions import held, privileges_of
 from appliance.accounts.role_views import RoleBindingSerializer, with_names
 from appliance.api.errors import ApplianceError, Code
 from appliance.api.request_serializer import RequestSerializer
@@ -53,7 +53,8 @@ class MeSerializer(serializers.ModelSerializer[User]):
         help_text="The role bindings of the user and of the groups that the user is in."
     )
     privileges = serializers.SerializerMethodField(
-        help_text="All privileges of the roles. Some may apply to certain projects only."
+        help_text="All privileges of the roles. Some may apply to certain projects, or objects of "
+        "the inventory, only."
     )
 
     class Meta:
@@ -69,7 +70,8 @@ class MeSerializer(serializers.ModelSerializer[User]):
 
     def get_privileges(self, user: User) -> list[str]:
         appliance_wide, by_project = privileges_of(user)
-        return sorted(appliance_wide.union(*by_project.values()))
+        in_inventory = (grant.privileges for grant in held(user).inventory)
+        return sorted(appliance_wide.union(*by_project.values(), *in_inventory))
 
 
 def log_in(request: Request) -> User:

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
 from appliance.accounts.models import User
-from appliance.accounts.places import register_place
+from appliance.accounts.places import Place, register_place
 from appliance.activity.feed import hub
 from appliance.activity.idempotency import idempotent
 from appliance.allocations import actions, leases, services
@@ -184,9 +184,9 @@ def allocation_rows(
 hub.register("allocation", allocation_rows)
 
 
-def project_of_allocation(viewer: User, allocation_id: UUID) -> UUID:
+def place_of_allocation(viewer: User, allocation_id: UUID) -> Place:
     rows = Allocation.objects.visible_to(viewer)
-    return get_object_or_404(rows, pk=allocation_id).project_id
+    return Place(get_object_or_404(rows, pk=allocation_id).project_id)
 
 
-register_place("allocations", project_of_allocation)
+register_place("allocations", place_of_allocation)

@@ -147,6 +147,8 @@ def cancel_task(task: Task, user: User) -> None:
     exit_maintenance(node_id=UUID(task.path.removeprefix("nodes/")), actor=user.username)
 
 
-ENTER = NODES.add(Action("enter_maintenance", MANAGE, by_row(entry_refusal)))
-EXIT = NODES.add(Action("exit_maintenance", MANAGE, by_row(lambda _, node: exit_refusal(node))))
+ENTER = NODES.add(Action("enter_maintenance", MANAGE, by_row(entry_refusal), Node.places))
+EXIT = NODES.add(
+    Action("exit_maintenance", MANAGE, by_row(lambda _, node: exit_refusal(node)), Node.places)
+)
 register_canceller(TASK, MANAGE, cancel_task)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.permissions import projects_with
 from appliance.activity.idempotency import idempotent
 from appliance.activity.views import TaskSerializer
 from appliance.allocations import maintenance
@@ -22,6 +22,7 @@ from appliance.api.request_serializer import RequestSerializer
 from appliance.api.serialization import serialize, to_json_types
 from appliance.api.views import ApplianceView, check_version
 from appliance.inventory.models import Node
+from appliance.inventory.node_views import managed_node
 from appliance.inventory.serializers import NodeSerializer
 
 MAX_GRACE_SECONDS = 7 * 86400
@@ -41,19 +42,28 @@ class BlockerSerializer(serializers.ModelSerializer[Allocation]):
     owner = serializers.CharField(source="owner.username", read_only=True)
     project = serializers.CharField(source="project.name", read_only=True)
     state = serializers.CharField(read_only=True)
+    name = serializers.SerializerMethodField(
+        help_text="Empty if the caller may not view allocations of the project."
+    )
 
     class Meta:
         model = Allocation
         fields = ("id", "name", "owner", "project", "state", "evict_at", "end_reason", "active_at")
 
+    def get_name(self, allocation: Allocation) -> str:
+        projects = self.context["projects"]
+        shown = projects is None or allocation.project_id in projects
+        return allocation.name if shown else ""
+
 
 def find_node(request: Request, node_id: UUID) -> Node:
     rows = Node.objects.visible_to(request_user(request)).present()
-    return get_object_or_404(rows, pk=node_id)
+    return managed_node(request, rows, node_id)
 
 
 class NodeEnterMaintenanceView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": maintenance.ENTER.privilege}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
 
     @extend_schema(request=MaintenanceSerializer, responses={202: TaskSerializer})
     def post(self, request: Request, node_id: UUID) -> Response:
@@ -81,6 +91,7 @@ class NodeEnterMaintenanceView(ApplianceView):
 
 class NodeExitMaintenanceView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"POST": maintenance.EXIT.privilege}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     without_body: ClassVar[bool] = True
 
     @extend_schema(request=None, responses=NodeSerializer)
@@ -95,12 +106,18 @@ class NodeExitMaintenanceView(ApplianceView):
 
 class NodeBlockerListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.manage"}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     @extend_schema(responses=BlockerSerializer(many=True))
     def get(self, request: Request, node_id: UUID) -> Response:
-        """List the allocations that have partitions on a node."""
+        """List the allocations that have partitions on a node.
+
+        Managers of the node see that an allocation exists, whose it is and when it ends.
+        """
         reject_unknown_parameters(request, [])
         blockers = maintenance.node_blockers(find_node(request, node_id))
         page = CursorPagination()
         rows = page.paginate_queryset(blockers.select_related("owner", "project"), request)
-        return page.get_paginated_response(BlockerSerializer(rows, many=True).data)
+        projects = projects_with(request_user(request), "allocations.view")
+        context = {"projects": projects}
+        return page.get_paginated_response(BlockerSerializer(rows, many=True, context=context).data)

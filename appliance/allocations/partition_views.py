@@ -28,6 +28,7 @@ PARTITION_FILTERS: dict[str, tuple[str, Filter]] = {"gpu_id": ("gpu_id", parse_i
 
 class PartitionListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     @extend_schema(
         parameters=filter_parameters(PARTITION_FILTERS),

@@ -27,6 +27,9 @@ class ApplianceView(APIView):
 
     privileges: ClassVar[dict[str, str]] = {}
     """HTTP method to privilege, or `public`."""
+    inventory_methods: ClassVar[frozenset[str]] = frozenset()
+    """Methods that check the places of their objects in the inventory. For them the privilege at
+    a site, node, GPU or pool suffices; for others only role bindings elsewhere count."""
     dry_run_supported: ClassVar[bool] = True
     """False for views with effects outside the database."""
     returns_secret: ClassVar[bool] = False

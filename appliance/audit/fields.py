@@ -24,7 +24,7 @@ class Kind(NamedTuple):
     """Attribute with the id of the project whose members may see the record."""
 
 
-PLACE = ("project_id", "department_id")
+PLACE = ("project_id", "department_id", "site_id", "node_id", "gpu_id", "pool_id")
 
 KINDS: dict[str, Kind] = {
     "accounts.user": Kind(

@@ -16,15 +16,15 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import Certificate
 from django.conf import settings
-from django.db.models import F, Max
+from django.db.models import F, Max, Q
 from django.utils import timezone
 
 from appliance.accounts.actions import Action, Refusals, raise_refusal
-from appliance.accounts.models import User
+from appliance.accounts.models import RoleBinding, User
 from appliance.activity.events import emit
 from appliance.allocations.models import Allocation
 from appliance.api.errors import ApplianceError, Code
-from appliance.audit.records import record, record_created
+from appliance.audit.records import record, record_created, record_deleted
 from appliance.db import change_log, origin
 from appliance.db.change_log import Topic
 from appliance.db.writer import write_transaction
@@ -58,6 +58,7 @@ def node_remove(*, node_id: UUID, actor: str) -> Node:
     ):
         raise ApplianceError(Code.CONFLICT, f"Node {node.name} changed concurrently; try again.")
     change_log.record(Topic.NODE_CAPACITY, node_id)
+    end_bindings(node)
     NodeCertificate.objects.filter(node=node, revoked_at=None).update(revoked_at=timezone.now())
     node.refresh_from_db()
     change_log.record(Topic.NODE_REMOVED, node_id)
@@ -70,6 +71,13 @@ def node_remove(*, node_id: UUID, actor: str) -> Node:
         message=f"Node {node.name} removed: its certificates are revoked.",
     )
     return node
+
+
+def end_bindings(node: Node) -> None:
+    """Delete the role bindings at a removed node and its GPUs."""
+    for binding in RoleBinding.objects.filter(Q(node=node) | Q(gpu__node=node)):
+        record_deleted(binding)
+        binding.delete()
 
 
 def removal_refusals(nodes: Sequence[Node]) -> Refusals:

@@ -7,11 +7,13 @@ from uuid import UUID
 
 from appliance.accounts.actions import (
     Action,
+    BatchRule,
     Refusals,
     by_row,
     register_kind,
 )
 from appliance.accounts.models import User
+from appliance.accounts.permissions import inventory_places
 from appliance.api.errors import ApplianceError, Code
 from appliance.inventory.models import Gpu, Node, NodeState
 from appliance.pools.models import Pool
@@ -37,6 +39,10 @@ def schedule_refusal(node: Node, *, schedulable: bool) -> ApplianceError | None:
     )
 
 
+def schedule_rule(*, schedulable: bool) -> BatchRule[Node]:
+    return by_row(lambda _, node: schedule_refusal(node, schedulable=schedulable))
+
+
 def admission_refusals(user: User, gpus: Sequence[Gpu]) -> Refusals:
     error = None
     if not Pool.objects.exists():
@@ -53,18 +59,15 @@ def visible_nodes(user: User, ids: Sequence[UUID]) -> Sequence[Node]:
 
 
 def visible_gpus(user: User, ids: Sequence[UUID]) -> Sequence[Gpu]:
-    return list(Gpu.objects.visible_to(user).filter(pk__in=ids))
+    rows = Gpu.objects.visible_to(user).filter(pk__in=ids)
+    return list(rows.select_related("node") if inventory_places(user, MANAGE) else rows)
 
 
 NODES = register_kind("nodes", visible_nodes)
-UPDATE_NODE = NODES.add(Action("update", MANAGE, by_row(removed_refusal)))
-CORDON = NODES.add(
-    Action("cordon", MANAGE, by_row(lambda _, node: schedule_refusal(node, schedulable=False))),
-)
-UNCORDON = NODES.add(
-    Action("uncordon", MANAGE, by_row(lambda _, node: schedule_refusal(node, schedulable=True))),
-)
+UPDATE_NODE = NODES.add(Action("update", MANAGE, by_row(removed_refusal), Node.places))
+CORDON = NODES.add(Action("cordon", MANAGE, schedule_rule(schedulable=False), Node.places))
+UNCORDON = NODES.add(Action("uncordon", MANAGE, schedule_rule(schedulable=True), Node.places))
 UNLOCK = NODES.add(Action("unlock", "fleet.enrol", by_row(removed_refusal)))
 GPUS = register_kind("gpus", visible_gpus)
-UPDATE_GPU = GPUS.add(Action[Gpu]("update", MANAGE))
+UPDATE_GPU = GPUS.add(Action("update", MANAGE, places=Gpu.places))
 ADMIT = GPUS.add(Action("admit", MANAGE, admission_refusals))

@@ -16,8 +16,10 @@ from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import User
-from appliance.accounts.permissions import projects_with
+from appliance.accounts.permissions import can, inventory_places, projects_with
+from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.activity.feed import NO_PROJECT, hub
 from appliance.api.filters import (
     Filter,
@@ -35,7 +37,7 @@ from appliance.api.views import ApplianceView, check_version
 from appliance.db.change_log import Audience
 from appliance.db.prepared import Select
 from appliance.inventory import actions, gpu_admission, services
-from appliance.inventory.models import Gpu, GpuQuerySet, NodeState
+from appliance.inventory.models import VIEW, Gpu, GpuQuerySet, NodeState
 from appliance.inventory.serializers import (
     GpuAdmissionSerializer,
     GpuChangeSerializer,
@@ -74,12 +76,15 @@ def visible_gpus(request: Request) -> GpuQuerySet:
 
 class GpuListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     @extend_schema(parameters=filter_parameters(GPU_FILTERS), responses=GpuSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List the GPUs that the caller may view."""
         page, wanted = CursorPagination(), parse_filters(request, GPU_FILTERS)
-        if "labels" in wanted:
+        user = request_user(request)
+        by_place = not can(user, VIEW, None) and inventory_places(user, VIEW)
+        if "labels" in wanted or by_place:
             rows = apply_filters(request, visible_gpus(request).with_names(), GPU_FILTERS)
             found = page.paginate_queryset(rows, request)
         else:
@@ -124,6 +129,7 @@ class GpuView(ApplianceView):
         "GET": "inventory.view",
         "PATCH": actions.UPDATE_GPU.privilege,
     }
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
     @extend_schema(responses=detail_of(GpuSerializer))
     def get(self, request: Request, gpu_id: UUID) -> Response:
@@ -135,18 +141,26 @@ class GpuView(ApplianceView):
 
     @extend_schema(request=GpuChangeSerializer, responses=GpuSerializer)
     def patch(self, request: Request, gpu_id: UUID) -> Response:
-        """Change the labels, notes or pool of a GPU. Existing partitions stay."""
+        """Change the labels, notes or pool of a GPU. Existing partitions stay.
+
+        Another pool needs the privilege on the whole appliance.
+        """
         gpu = get_object_or_404(visible_gpus(request), pk=gpu_id)
+        user = request_user(request)
+        if not can(user, actions.MANAGE, None):
+            require_at(user, actions.MANAGE, gpu.places())
         check_version(gpu, request)
         form = GpuChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         values = form.validated_data
+        if "pool" in values:
+            require_privilege(user, actions.MANAGE)
         services.update_gpu(
             gpu_id=gpu.pk,
             labels=values.get("labels"),
             pool_name=values.get("pool"),
             notes=values.get("notes"),
-            actor=request_user(request).username,
+            actor=user.username,
         )
         return Response(serialize(GpuSerializer, Gpu.objects.with_names().get(pk=gpu_id)))
 
@@ -170,6 +184,7 @@ class GpuAdmitView(ApplianceView):
 
 class GpuMetricHistoryView(MetricHistoryView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     def find_series(self, request: Request, object_id: UUID) -> UUID:
         return get_object_or_404(visible_gpus(request), pk=object_id).pk
@@ -204,5 +219,21 @@ def is_uuid(text: str) -> bool:
     return True
 
 
+def place_of_gpu(viewer: User, gpu_id: UUID) -> Place:
+    gpu = get_object_or_404(Gpu.objects.visible_to(viewer).select_related("node"), pk=gpu_id)
+    return Place(inventory=gpu.places())
+
+
+def find_gpu(name: str) -> Gpu | None:
+    """Return the GPU with this name, NODE/INDEX."""
+    node, _, index = name.rpartition("/")
+    if not (node and index.isascii() and index.isdecimal() and len(index) < 5):
+        return None
+    rows = Gpu.objects.filter(node__name=node, index=int(index), present=True)
+    return rows.exclude(node__state=NodeState.REMOVED).first()
+
+
+register_place("gpus", place_of_gpu)
+register_inventory("gpu", find_gpu)
 hub.visible = visible_gpu_ids
 hub.register("gpu", gpu_rows)

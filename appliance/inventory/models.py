@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
-from appliance.accounts.permissions import can_somewhere, projects_with
+from appliance.accounts.permissions import can_somewhere, inventory_places, projects_with
 from appliance.db.identifiers import uuid7
 from appliance.pools.isolation import IsolationLevel
 from appliance.pools.models import Pool
@@ -30,6 +30,14 @@ class NodeState(models.TextChoices):
 
 MAX_NOTES = 2000
 DEFAULT_NETWORK = "default"
+VIEW = "inventory.view"
+
+
+class SiteQuerySet(models.QuerySet["Site"]):
+    def visible_to(self, user: User) -> SiteQuerySet:
+        if can_somewhere(user, VIEW):
+            return self
+        return self.filter(pk__in=inventory_places(user, VIEW))
 
 
 class Site(models.Model):
@@ -39,14 +47,23 @@ class Site(models.Model):
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
 
+    objects = SiteQuerySet.as_manager()
+
     @property
     def path(self) -> str:
         return f"sites/{self.pk}"
 
+    def places(self) -> frozenset[UUID | None]:
+        """Return where a role binding covers this object: itself and what lies above it."""
+        return frozenset({self.pk})
+
 
 class NodeQuerySet(models.QuerySet["Node"]):
     def visible_to(self, user: User) -> NodeQuerySet:
-        return self if can_somewhere(user, "inventory.view") else self.none()
+        if can_somewhere(user, VIEW):
+            return self
+        places = inventory_places(user, VIEW)
+        return self.filter(Q(pk__in=places) | Q(site__in=places)) if places else self.none()
 
     def present(self) -> NodeQuerySet:
         """Exclude removed nodes, whose rows are kept for the history."""
@@ -99,6 +116,10 @@ class Node(models.Model):
     def path(self) -> str:
         return f"nodes/{self.pk}"
 
+    def places(self) -> frozenset[UUID | None]:
+        """Return where a role binding covers this object: itself and what lies above it."""
+        return frozenset({self.pk, self.site_id})
+
 
 class Endpoint(models.Model):
     """Address and port of the launcher. Clients try endpoints in order of position."""
@@ -113,14 +134,25 @@ class Endpoint(models.Model):
 
 class GpuQuerySet(models.QuerySet["Gpu"]):
     def visible_to(self, user: User) -> GpuQuerySet:
-        """Exclude GPUs of pools that are restricted to projects of other users."""
-        if not can_somewhere(user, "inventory.view"):
-            return self.none()
+        """Exclude GPUs of pools that are restricted to projects of other users.
+
+        GPUs at places where bindings of the user grant the view are visible in any case.
+        """
         present = self.exclude(node__state=NodeState.REMOVED)
-        projects = projects_with(user, "inventory.view")
+        projects = projects_with(user, VIEW)
         if projects is None:
             return present
-        return present.in_other_pools(Pool.objects.restricted_from(projects))
+        places = inventory_places(user, VIEW)
+        if not places:
+            hidden = Pool.objects.restricted_from(projects) if projects else []
+            return present.in_other_pools(hidden) if projects else self.none()
+        at_places = (
+            Q(pk__in=places) | Q(node__in=places) | Q(node__site__in=places) | Q(pool__in=places)
+        )
+        if projects:
+            hidden = Pool.objects.restricted_from(projects)
+            at_places |= Q(pool__isnull=False) & ~Q(pool__in=hidden)
+        return present.filter(at_places)
 
     def in_other_pools(self, hidden: Collection[UUID]) -> GpuQuerySet:
         """Keep GPUs in pools except the hidden ones.
@@ -187,3 +219,12 @@ class Gpu(models.Model):
     @property
     def path(self) -> str:
         return f"nodes/{self.node_id}/gpus/{self.pk}"
+
+    @property
+    def short_name(self) -> str:
+        """Name and index as in commands, such as `rack3-n7/0`. Reads the node."""
+        return f"{self.node.name}/{self.index}"
+
+    def places(self) -> frozenset[UUID | None]:
+        """Return where a role binding covers this object. Reads the node."""
+        return frozenset({self.pk, self.node_id, self.node.site_id, self.pool_id})

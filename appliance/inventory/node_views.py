@@ -13,8 +13,9 @@ from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import User
-from appliance.accounts.places import register_place
+from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.activity.feed import hub
 from appliance.api.filters import (
     Filter,
@@ -47,8 +48,20 @@ def visible_nodes(request: Request) -> NodeQuerySet:
     return Node.objects.visible_to(request_user(request))
 
 
+def managed_node(request: Request, rows: NodeQuerySet, node_id: UUID) -> Node:
+    """Return the node for a change.
+
+    Raises Http404 if it is not among the rows, ApplianceError DENIED if the caller manages
+    neither it nor its site nor the appliance.
+    """
+    node = get_object_or_404(rows, pk=node_id)
+    require_at(request_user(request), actions.MANAGE, node.places())
+    return node
+
+
 class NodeListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view"}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     @extend_schema(parameters=filter_parameters(NODE_FILTERS), responses=NodeSerializer(many=True))
     def get(self, request: Request) -> Response:
@@ -68,6 +81,7 @@ class NodeView(ApplianceView):
         "GET": "inventory.view",
         "PATCH": actions.UPDATE_NODE.privilege,
     }
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
     @extend_schema(responses=detail_of(NodeSerializer))
     def get(self, request: Request, node_id: UUID) -> Response:
@@ -79,11 +93,16 @@ class NodeView(ApplianceView):
 
     @extend_schema(request=NodeChangeSerializer, responses=NodeSerializer)
     def patch(self, request: Request, node_id: UUID) -> Response:
-        """Change the labels, notes, networks or site of a node."""
-        node = get_object_or_404(visible_nodes(request).present(), pk=node_id)
+        """Change the labels, notes, networks or site of a node.
+
+        Another site needs the privilege on the whole appliance.
+        """
+        node = managed_node(request, visible_nodes(request).present(), node_id)
         check_version(node, request)
         form = NodeChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
+        if "site" in form.validated_data:
+            require_privilege(request_user(request), actions.MANAGE)
         actor = request_user(request).username
         changed = services.update_node(node_id=node.pk, **form.validated_data, actor=actor)
         return Response(serialize(NodeSerializer, changed))
@@ -93,11 +112,12 @@ class NodeScheduleView(ApplianceView):
     """Base of the views POST …/cordon and …/uncordon."""
 
     privileges: ClassVar[dict[str, str]] = {"POST": actions.CORDON.privilege}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"POST"})
     without_body: ClassVar[bool] = True
     schedulable: ClassVar[bool]
 
     def set_schedulable(self, request: Request, node_id: UUID) -> Response:
-        node = get_object_or_404(visible_nodes(request), pk=node_id)
+        node = managed_node(request, visible_nodes(request), node_id)
         changed = services.set_node_schedulable(
             node_id=node.pk,
             schedulable=self.schedulable,
@@ -146,8 +166,10 @@ def node_rows(ids: Sequence[UUID]) -> Iterator[tuple[UUID, str, Audience, Mappin
 hub.register("node", node_rows)
 
 
-def project_of_node(viewer: User, node_id: UUID) -> None:
-    get_object_or_404(Node.objects.visible_to(viewer), pk=node_id)
+def place_of_node(viewer: User, node_id: UUID) -> Place:
+    node = get_object_or_404(Node.objects.visible_to(viewer), pk=node_id)
+    return Place(inventory=node.places())
 
 
-register_place("nodes", project_of_node)
+register_place("nodes", place_of_node)
+register_inventory("node", lambda name: Node.objects.present().filter(name=name).first())

@@ -12,6 +12,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from appliance.accounts.authentication import request_user
+from appliance.accounts.authorization import require_at, require_privilege
+from appliance.accounts.models import User
+from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.api.fields import NameField
 from appliance.api.filters import Filter, apply_filters, filter_parameters, parse_text
 from appliance.api.pagination import CursorPagination
@@ -20,7 +23,7 @@ from appliance.api.row_serializer import RowSerializer
 from appliance.api.serialization import serialize
 from appliance.api.views import ApplianceView, check_version
 from appliance.inventory import sites
-from appliance.inventory.models import MAX_NOTES, Site
+from appliance.inventory.models import MAX_NOTES, Site, SiteQuerySet
 
 SITE_FILTERS: dict[str, tuple[str, Filter]] = {"name": ("name", parse_text)}
 
@@ -43,14 +46,19 @@ class SiteChangeSerializer(RequestSerializer[dict[str, Any]]):
     notes = serializers.CharField(max_length=MAX_NOTES, required=False, allow_blank=True)
 
 
+def visible_sites(request: Request) -> SiteQuerySet:
+    return Site.objects.visible_to(request_user(request))
+
+
 class SiteListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "inventory.view", "POST": "inventory.manage"}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     @extend_schema(parameters=filter_parameters(SITE_FILTERS), responses=SiteSerializer(many=True))
     def get(self, request: Request) -> Response:
         """List sites."""
         page = CursorPagination()
-        rows = apply_filters(request, Site.objects.all(), SITE_FILTERS)
+        rows = apply_filters(request, visible_sites(request), SITE_FILTERS)
         return page.get_paginated_response(
             [serialize(SiteSerializer, row) for row in page.paginate_queryset(rows, request)]
         )
@@ -70,22 +78,28 @@ class SiteView(ApplianceView):
         "PATCH": "inventory.manage",
         "DELETE": "inventory.manage",
     }
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
     @extend_schema(responses=SiteSerializer)
     def get(self, request: Request, site_id: UUID) -> Response:
         """Return one site."""
-        site = get_object_or_404(Site, pk=site_id)
+        site = get_object_or_404(visible_sites(request), pk=site_id)
         return Response(serialize(SiteSerializer, site), headers={"ETag": f'"{site.version}"'})
 
     @extend_schema(request=SiteChangeSerializer, responses=SiteSerializer)
     def patch(self, request: Request, site_id: UUID) -> Response:
         """Change the name or notes of a site.
 
-        Requests that select the site by its old name no longer match its nodes.
+        Requests that select the site by its old name no longer match its nodes. Another name
+        needs the privilege on the whole appliance.
         """
-        check_version(get_object_or_404(Site, pk=site_id), request)
+        current = get_object_or_404(visible_sites(request), pk=site_id)
+        require_at(request_user(request), "inventory.manage", current.places())
+        check_version(current, request)
         form = SiteChangeSerializer(data=request.data)
         form.is_valid(raise_exception=True)
+        if "name" in form.validated_data:
+            require_privilege(request_user(request), "inventory.manage")
         actor = request_user(request).username
         site = sites.update_site(site_id=site_id, **form.validated_data, actor=actor)
         return Response(serialize(SiteSerializer, site))
@@ -96,3 +110,11 @@ class SiteView(ApplianceView):
         check_version(get_object_or_404(Site, pk=site_id), request)
         sites.delete_site(site_id=site_id, actor=request_user(request).username)
         return Response(status=204)
+
+
+def place_of_site(viewer: User, site_id: UUID) -> Place:
+    return Place(inventory=get_object_or_404(Site.objects.visible_to(viewer), pk=site_id).places())
+
+
+register_place("sites", place_of_site)
+register_inventory("site", lambda name: Site.objects.filter(name=name).first())

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import models
 from django.utils import timezone
 
-from appliance.accounts.permissions import can_somewhere, projects_with
+from appliance.accounts.permissions import can_somewhere, inventory_places, projects_with
 from appliance.db.change_log import NO_ID
 from appliance.db.identifiers import uuid7
 from appliance.pools.isolation import IsolationLevel
@@ -27,11 +27,18 @@ def default_policies() -> list[str]:
 
 class PoolQuerySet(models.QuerySet["Pool"]):
     def visible_to(self, user: User) -> PoolQuerySet:
-        """Exclude pools that are restricted to projects of other users."""
+        """Exclude pools that are restricted to projects of other users.
+
+        A pool to which a binding of the user grants the view is visible in any case.
+        """
         projects = projects_with(user, "pools.view")
         if projects is None:
             return self
-        return self.exclude(pk__in=self.restricted_from(projects)) if projects else self.none()
+        places = inventory_places(user, "pools.view")
+        if not projects:
+            return self.filter(pk__in=places) if places else self.none()
+        hidden = set(self.restricted_from(projects)) - places
+        return self.exclude(pk__in=hidden)
 
     def restricted(self) -> PoolQuerySet:
         """Keep pools that are restricted to some projects."""
@@ -77,6 +84,10 @@ class Pool(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = PoolQuerySet.as_manager()
+
+    def places(self) -> frozenset[UUID | None]:
+        """Return where a role binding covers this object: itself."""
+        return frozenset({self.pk})
 
     @property
     def path(self) -> str:

@@ -14,9 +14,10 @@ from rest_framework.response import Response
 
 from appliance.accounts.action_views import detail_of
 from appliance.accounts.authentication import request_user
+from appliance.accounts.authorization import require_at, require_privilege
 from appliance.accounts.models import Project, User
 from appliance.accounts.permissions import projects_with
-from appliance.accounts.places import register_place
+from appliance.accounts.places import Place, register_inventory, register_place
 from appliance.activity.idempotency import idempotent
 from appliance.api.fields import LineField, NameField
 from appliance.api.filters import reject_unknown_parameters
@@ -31,6 +32,8 @@ from appliance.pools.models import Pool
 POLICIES = ("pack", "spread", "model_affinity", "exclusive")
 """Values of allocations.placement.Policy, which this layer cannot import; a test compares them."""
 MAX_SECONDS = 366 * 86400
+APPLIANCE_SETTINGS = frozenset({"admit_new_gpus", "fallbacks", "projects", "required_isolation"})
+"""Settings that a role binding in the pool does not permit to change."""
 
 
 def visible_names(user: User) -> dict[str, dict[str, str]]:
@@ -146,6 +149,7 @@ class PoolRequestSerializer(PoolSettingsSerializer):
 
 class PoolListView(ApplianceView):
     privileges: ClassVar[dict[str, str]] = {"GET": "pools.view", "POST": "pools.manage"}
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
     @extend_schema(responses=PoolSerializer(many=True))
     def get(self, request: Request) -> Response:
@@ -182,6 +186,7 @@ class PoolView(ApplianceView):
         "PATCH": services.UPDATE.privilege,
         "DELETE": services.DELETE.privilege,
     }
+    inventory_methods: ClassVar[frozenset[str]] = frozenset({"GET", "PATCH"})
 
     @extend_schema(responses=detail_of(PoolSerializer))
     def get(self, request: Request, pool_id: UUID) -> Response:
@@ -194,11 +199,18 @@ class PoolView(ApplianceView):
 
     @extend_schema(request=PoolSettingsSerializer, responses=PoolSerializer)
     def patch(self, request: Request, pool_id: UUID) -> Response:
-        """Change the settings of a pool."""
+        """Change the settings of a pool.
+
+        `projects`, `fallbacks`, `admit_new_gpus` and `required_isolation` affect others, so they
+        need the privilege on the whole appliance.
+        """
         pool = get_object_or_404(Pool.objects.visible_to(request_user(request)), pk=pool_id)
+        require_at(request_user(request), services.MANAGE, pool.places())
         check_version(pool, request)
         form = PoolSettingsSerializer(data=request.data)
         form.is_valid(raise_exception=True)
+        if not APPLIANCE_SETTINGS.isdisjoint(form.validated_data):
+            require_privilege(request_user(request), services.MANAGE)
         changed = services.update_pool(
             pool_id=pool.pk,
             settings=services.PoolSettings(**form.validated_data),
@@ -216,8 +228,10 @@ class PoolView(ApplianceView):
         return Response(status=204)
 
 
-def project_of_pool(viewer: User, pool_id: UUID) -> None:
-    get_object_or_404(Pool.objects.visible_to(viewer), pk=pool_id)
+def place_of_pool(viewer: User, pool_id: UUID) -> Place:
+    pool = get_object_or_404(Pool.objects.visible_to(viewer), pk=pool_id)
+    return Place(inventory=pool.places())
 
 
-register_place("pools", project_of_pool)
+register_place("pools", place_of_pool)
+register_inventory("pool", lambda name: Pool.objects.filter(name=name).first())

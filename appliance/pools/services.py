@@ -137,7 +137,7 @@ def visible_pools(user: User, ids: Sequence[UUID]) -> Sequence[Pool]:
 
 MANAGE = "pools.manage"
 POOLS = register_kind("pools", visible_pools)
-UPDATE = POOLS.add(Action[Pool]("update", MANAGE))
+UPDATE = POOLS.add(Action("update", MANAGE, places=Pool.places))
 DELETE = POOLS.add(Action("delete", MANAGE, lambda _, p: deletion_refusals(p)))
 
 

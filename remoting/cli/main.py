@@ -257,11 +257,11 @@ def access(
     response = client().request("GET", "access", None, **query)
     if not print_structured(response, output):
         rows = [
-            {"privilege": p["name"]} | {**binding, "id": None}
+            {"privilege": p["name"]} | people_commands.with_place(binding)
             for p in response["privileges"]
             for binding in p["bindings"]
         ]
-        show(rows, ["privilege", "role", "user", "group", "project", "department"], output)
+        show(rows, ["privilege", "role", "user", "group", "place"], output)
 
 
 @app.command()

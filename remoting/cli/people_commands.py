@@ -9,7 +9,7 @@ import typer
 from remoting.cli import api as rest
 from remoting.cli.completion import complete_names
 from remoting.cli.confirmation import Yes, confirm_deletion
-from remoting.cli.output import Output, client, show, show_one
+from remoting.cli.output import Output, client, print_structured, show, show_one
 
 user_app = typer.Typer(no_args_is_help=True, help="Manage users.")
 group_app = typer.Typer(no_args_is_help=True, help="Manage groups of users.")
@@ -17,7 +17,7 @@ role_app = typer.Typer(no_args_is_help=True, help="Manage roles, which are sets 
 binding_app = typer.Typer(
     no_args_is_help=True,
     help="Manage role bindings: a role of a user or group in a project, in all projects of a "
-    "department, or on the whole appliance.",
+    "department, at a site, node, GPU or pool, or on the whole appliance.",
 )
 APPS = {"user": user_app, "group": group_app, "role": role_app, "role-binding": binding_app}
 UserName = Annotated[str, typer.Argument(autocompletion=complete_names("users"))]
@@ -27,16 +27,32 @@ UserOption = Annotated[str, typer.Option(help="Name of a user.")]
 GroupOption = Annotated[str, typer.Option(help="Name of a group.")]
 ProjectOption = Annotated[str, typer.Option(help="Name of a project.")]
 DepartmentOption = Annotated[str, typer.Option(help="Name of a department.")]
+SiteOption = Annotated[str, typer.Option(help="Name of a site.")]
+NodeOption = Annotated[str, typer.Option(help="Name of a node.")]
+GpuOption = Annotated[str, typer.Option(help="NODE/INDEX of a GPU.")]
+PoolOption = Annotated[str, typer.Option(help="Name of a pool.")]
 PrivilegeOption = Annotated[
     list[str], typer.Option("--privilege", help="Name of a privilege. Can be repeated.")
 ]
 USER_COLUMNS = ["username", "email", "is_active", "is_service", "must_change_password", "id"]
-BINDING_COLUMNS = ["role", "user", "group", "project", "department", "id"]
+PLACES = ["project", "department", "site", "node", "gpu", "pool"]
+BINDING_COLUMNS = ["role", "user", "group", "place", "id"]
 
 
 def given(**fields: Any) -> dict[str, Any]:
     """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value not in ("", None)}
+
+
+def with_place(binding: dict[str, Any]) -> dict[str, Any]:
+    """Return the role binding with `place`, such as `project/vision`, for a table."""
+    places = [f"{kind}/{binding[kind]}" for kind in PLACES if binding[kind]]
+    return binding | {"place": "".join(places) or "appliance"}
+
+
+def show_bindings(bindings: list[dict[str, Any]], output: str) -> None:
+    if not print_structured(bindings, output):
+        show([with_place(b) for b in bindings], BINDING_COLUMNS, output, ["created_at"])
 
 
 def path_of(api: rest.Api, collection: str, name: str) -> str:
@@ -59,7 +75,7 @@ def user_show(name: UserName, output: Output = "table") -> None:
         show_one(user | {"role_bindings": bindings}, USER_COLUMNS, output)
         return
     show([user], USER_COLUMNS, output, ["created_at"])
-    show(bindings, BINDING_COLUMNS, output)
+    show_bindings(bindings, output)
 
 
 @user_app.command("create")
@@ -205,11 +221,16 @@ def binding_list(
     group: GroupOption = "",
     project: ProjectOption = "",
     department: DepartmentOption = "",
+    site: SiteOption = "",
+    node: NodeOption = "",
+    gpu: GpuOption = "",
+    pool: PoolOption = "",
     output: Output = "table",
 ) -> None:
     """List role bindings."""
-    filters = given(user=user, group=group, project=project, department=department)
-    show(client().items("role-bindings", **filters), BINDING_COLUMNS, output, ["created_at"])
+    place = given(project=project, department=department, site=site, node=node, gpu=gpu, pool=pool)
+    filters = given(user=user, group=group) | place
+    show_bindings(client().items("role-bindings", **filters), output)
 
 
 @binding_app.command("create")
@@ -219,9 +240,14 @@ def binding_create(
     group: GroupOption = "",
     project: ProjectOption = "",
     department: DepartmentOption = "",
+    site: SiteOption = "",
+    node: NodeOption = "",
+    gpu: GpuOption = "",
+    pool: PoolOption = "",
 ) -> None:
-    """Bind a role and print the id. Without project and department it holds everywhere."""
-    body = given(role=role, user=user, group=group, project=project, department=department)
+    """Bind a role at one place and print the id. Without a place it holds everywhere."""
+    place = given(project=project, department=department, site=site, node=node, gpu=gpu, pool=pool)
+    body = given(role=role, user=user, group=group) | place
     typer.echo(client().request("POST", "role-bindings", body)["id"])
 
 

@@ -125,12 +125,20 @@ def test_module_creates_changes_and_deletes_once_with_check_mode_and_diff(
 def test_role_bindings_in_different_places_are_different_objects(
     objects: None, run_module: RunModule
 ) -> None:
-    for place in ({"project": "vision"}, {"project": "default"}, {"department": "research"}, {}):
+    places: tuple[dict[str, str], ...] = (
+        {"project": "vision"},
+        {"project": "default"},
+        {"department": "research"},
+        {"pool": "default"},
+        {},
+    )
+    for place in places:
         options = {"role": "viewer", "user": "ci", **place}
         assert run_module("role_binding", **options)["changed"], place
         assert not run_module("role_binding", **options)["changed"], place
-    listed = run_module("role_binding_info", role="viewer", user="ci", project="vision")
-    assert len(listed["role_bindings"]) == 1
+    for place in ({"project": "vision"}, {"pool": "default"}):
+        listed = run_module("role_binding_info", role="viewer", user="ci", **place)
+        assert len(listed["role_bindings"]) == 1, place
 
 
 def test_allocation_that_differs_is_refused(objects: None, run_module: RunModule) -> None:

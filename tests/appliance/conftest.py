@@ -2,7 +2,7 @@
 
 alice and bob are users of the default project. charlie is a user of another one, oscar its
 operator, ada and viola its administrators. olga is an operator of the appliance, vera and viola are
-viewers, admin is an administrator.
+viewers, admin is an administrator. nina and mara get roles in the inventory from tests.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from appliance.pools.services import ensure_default_pool
 from appliance.telemetry import reachability
 
 GIB = 1 << 30
+NAMES = "alice bob charlie oscar ada viola olga vera admin nina mara".split()  # noqa: SIM905
 
 
 @dataclass
@@ -39,6 +40,8 @@ class Cast:
     olga: User
     vera: User
     admin: User
+    nina: User
+    mara: User
 
 
 @pytest.fixture(autouse=True)
@@ -54,10 +57,7 @@ def cast(db: None) -> Cast:
         Project.objects.get_or_create(name="default")[0],
         Project.objects.create(name="elsewhere"),
     )
-    people = {
-        name: User.objects.create(username=name)
-        for name in ("alice", "bob", "charlie", "oscar", "ada", "viola", "olga", "vera", "admin")
-    }
+    people = {name: User.objects.create(username=name) for name in NAMES}
     for name, role, project in (
         ("alice", Role.USER, ours),
         ("bob", Role.USER, ours),

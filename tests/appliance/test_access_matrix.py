@@ -32,7 +32,7 @@ from appliance.accounts.models import (
     RoleBinding,
     User,
 )
-from appliance.accounts.permissions import can_somewhere
+from appliance.accounts.permissions import can_somewhere, inventory_places
 from appliance.accounts.privileges import PRIVILEGES
 from appliance.activity.models import Task
 from appliance.allocations.index import index
@@ -45,9 +45,10 @@ from appliance.pools.models import Pool, Quota, Reservation
 from tests.appliance.conftest import Cast, applied, body
 
 Clients = Callable[[User | None], Any]
-USERS = ("alice", "bob", "charlie", "oscar", "ada", "viola", "vera", "olga", "admin", None)
-FOREIGNERS = ("charlie", "oscar", "ada")
-"""Members of another project than alice; their roles hold in that project only."""
+MEMBERS = ("alice", "bob", "charlie", "oscar", "ada", "viola", "vera", "olga", "nina", "mara")
+USERS = (*MEMBERS, "admin", None)
+FOREIGNERS = ("charlie", "oscar", "ada", "nina", "mara")
+"""Their roles hold in another project than that of alice, or in the inventory only."""
 PRIVATE = "private-to-alice"
 """Part of the texts that only members of alice's project may read."""
 ALL_PRIVILEGES = set().union(*PRIVILEGES.values()) | {"public"}
@@ -94,12 +95,16 @@ def views() -> Iterator[tuple[str, type[ApplianceView]]]:
             )
 
 
-def privilege_of(row: Row) -> str:
-    """Return the privilege of an operation. Ids may have other names than in the route."""
+def view_of(row: Row) -> type[ApplianceView]:
+    """Return the view of an operation. Ids may have other names than in the route."""
     for path, view in views():
         if without_names(path) == without_names(row.path):
-            return view.privileges[row.method]
+            return view
     raise AssertionError(f"{row}: no such operation")
+
+
+def privilege_of(row: Row) -> str:
+    return view_of(row).privileges[row.method]
 
 
 def test_every_view_declares_a_known_privilege_for_each_method() -> None:
@@ -254,10 +259,21 @@ def check(
         assert response["Content-Type"] == "application/problem+json" and body(response)["detail"]
 
 
-def has_privilege(username: str, privilege: str) -> bool:
-    return privilege in ("account.self", "public") or can_somewhere(
-        User.objects.get(username=username), privilege
+def has_privilege(username: str, row: Row) -> bool:
+    privilege, user = privilege_of(row), User.objects.get(username=username)
+    in_inventory = row.method in view_of(row).inventory_methods
+    return (
+        privilege in ("account.self", "public")
+        or can_somewhere(user, privilege)
+        or (in_inventory and bool(inventory_places(user, privilege)))
     )
+
+
+def bind_in_the_inventory(cast: Cast, node: Node) -> None:
+    """Make nina an operator of the node, and mara of another one."""
+    other = Node.objects.create(name="other")
+    for user, place in ((cast.nina, node), (cast.mara, other)):
+        RoleBinding.objects.create(user=user, role="operator", node=place)
 
 
 @pytest.mark.django_db(databases=list(settings.DATABASES))
@@ -265,7 +281,8 @@ def has_privilege(username: str, privilege: str) -> bool:
 def test_status_for_every_role(
     cast: Cast, client_of: Clients, add_node: Callable[..., Node], row: Row
 ) -> None:
-    node, privilege = add_node(), privilege_of(row)
+    node = add_node()
+    bind_in_the_inventory(cast, node)
     names = re.findall(r"\{(\w+)\}", row.path)
     for user, expected in zip(USERS, row.statuses, strict=True):
         with transaction.atomic():
@@ -282,7 +299,7 @@ def test_status_for_every_role(
                     row,
                     client,
                     dict.fromkeys(names, uuid.uuid4()),
-                    401 if user is None else 404 if has_privilege(user, privilege) else 403,
+                    401 if user is None else 404 if has_privilege(user, row) else 403,
                     f"{user}, absent object",
                 )
             transaction.set_rollback(True)  # the next user starts from the same rows
@@ -299,6 +316,7 @@ def test_reads_show_private_texts_to_members_of_the_project_only(
     cast: Cast, client_of: Clients, add_node: Callable[..., Node], user: str
 ) -> None:
     node = add_node()
+    bind_in_the_inventory(cast, node)
     names = {name for row in READS for name in re.findall(r"\{(\w+)\}", row.path)} | set(OBJECTS)
     values = {name: create_object(name, cast, client_of, node) for name in sorted(names)}
     client = client_of(getattr(cast, user))

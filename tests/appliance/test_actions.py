@@ -31,7 +31,19 @@ from tests.appliance.conftest import Cast, applied, body
 
 Clients = Callable[[User | None], Any]
 pytestmark = pytest.mark.django_db(databases=list(settings.DATABASES))
-USERS = ("alice", "bob", "charlie", "oscar", "ada", "viola", "olga", "vera", "admin")
+USERS = (
+    "alice",
+    "bob",
+    "charlie",
+    "oscar",
+    "ada",
+    "viola",
+    "olga",
+    "vera",
+    "nina",
+    "mara",
+    "admin",
+)
 TRIED_USERS = ("alice", "ada", "admin", "gone", "service")
 KEY = {"client_public_key": "A" * 43 + "="}
 REQUESTS: dict[tuple[str, str], tuple[str, str, Any]] = {
@@ -53,7 +65,7 @@ REQUESTS: dict[tuple[str, str], tuple[str, str, Any]] = {
     ("nodes", "remove"): ("DELETE", "", None),
     ("nodes", "enter_maintenance"): ("POST", "/enter-maintenance", {"grace_seconds": 60}),
     ("nodes", "exit_maintenance"): ("POST", "/exit-maintenance", None),
-    ("pools", "update"): ("PATCH", "", {"admit_new_gpus": True}),
+    ("pools", "update"): ("PATCH", "", {"max_idle_seconds": 60}),
     ("pools", "delete"): ("DELETE", "", None),
     ("projects", "move"): ("PATCH", "", {"department": "science"}),
     ("projects", "rename"): ("PATCH", "", {"name": "another"}),
@@ -91,6 +103,10 @@ def world(cast: Cast, client_of: Clients, add_node: Callable[..., Node]) -> list
     Gpu.objects.filter(node__name="cordoned").update(held=True, pool=None)
     projects(cast)
     people(cast)
+    RoleBinding.objects.create(user=cast.nina, role="operator", node=busy)
+    RoleBinding.objects.create(user=cast.mara, role="operator", pool=Pool.objects.get(name="spare"))
+    locked_gpu = Gpu.objects.filter(node=locked).first()
+    RoleBinding.objects.create(user=cast.mara, role="operator", gpu=locked_gpu)
     return [
         f"{kind}/{pk}"
         for kind, rows in (

@@ -9,7 +9,8 @@ short_description: Manage a role binding of a Busbar appliance
 version_added: 0.2.0
 description:
   - Binds roles to users and groups, and ends role bindings.
-  - Without O(project) and O(department) the role applies to the whole appliance.
+  - Without a place (O(project), O(department), O(site), O(node), O(gpu) or O(pool)) the role
+    applies to the whole appliance.
 author:
   - The Busbar developers (@busbar)
 extends_documentation_fragment:
@@ -31,6 +32,18 @@ options:
     type: str
   department:
     description: "Name of the department in whose projects the role applies."
+    type: str
+  site:
+    description: "Name of the site to whose nodes the role applies."
+    type: str
+  node:
+    description: "Name of the node to which the role applies."
+    type: str
+  gpu:
+    description: "Node and index of the GPU to which the role applies, such as V(n1/0)."
+    type: str
+  pool:
+    description: "Name of the pool to which the role applies."
     type: str
 """
 
@@ -55,10 +68,11 @@ role_binding:
 
 from ansible_collections.busbar.pool.plugins.module_utils.resource import Kind, manage
 
+PLACES = ["project", "department", "site", "node", "gpu", "pool"]
 KIND = Kind(
     "role_binding",
     "role-bindings",
-    identity=["role", "user", "group", "project", "department"],
+    identity=["role", "user", "group", *PLACES],
 )
 OPTIONS = {
     "role": {"type": "str", "required": True},
@@ -66,6 +80,10 @@ OPTIONS = {
     "group": {"type": "str"},
     "project": {"type": "str"},
     "department": {"type": "str"},
+    "site": {"type": "str"},
+    "node": {"type": "str"},
+    "gpu": {"type": "str"},
+    "pool": {"type": "str"},
 }
 
 
@@ -74,7 +92,7 @@ def main():
         KIND,
         OPTIONS,
         required_one_of=[("user", "group")],
-        mutually_exclusive=[("user", "group"), ("project", "department")],
+        mutually_exclusive=[("user", "group"), tuple(PLACES)],
     )
 
 

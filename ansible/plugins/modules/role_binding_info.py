@@ -29,6 +29,18 @@ options:
   department:
     description: "List only objects with this value. Name of the department."
     type: str
+  site:
+    description: "List only objects with this value. Name of the site."
+    type: str
+  node:
+    description: "List only objects with this value. Name of the node."
+    type: str
+  gpu:
+    description: "List only objects with this value. Node and index of the GPU, such as V(n1/0)."
+    type: str
+  pool:
+    description: "List only objects with this value. Name of the pool."
+    type: str
 attributes:
   check_mode:
     support: full
@@ -59,6 +71,10 @@ OPTIONS = {
     "group": {"type": "str"},
     "project": {"type": "str"},
     "department": {"type": "str"},
+    "site": {"type": "str"},
+    "node": {"type": "str"},
+    "gpu": {"type": "str"},
+    "pool": {"type": "str"},
 }
 
 

@@ -18,7 +18,7 @@ class Command(BaseCommand):
         parser.add_argument("--hours", type=float, default=24, help="Lifetime of the token.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from appliance.accounts.models import Role, RoleBinding, User
+        from appliance.accounts.models import BINDING_PLACES, Role, RoleBinding, User
         from appliance.accounts.services import token_create
 
         role = Role(options["role"])
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         if created:
             user.set_unusable_password()
             user.save(update_fields=["password"])
-        RoleBinding.objects.get_or_create(user=user, project=None, role=role)
+        RoleBinding.objects.get_or_create(user=user, **dict.fromkeys(BINDING_PLACES), role=role)
         lifetime = timedelta(hours=options["hours"])
         self.stdout.write(
             token_create(user=user, name="local", lifetime=lifetime, is_sign_in=True)[1]
