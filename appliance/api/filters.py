@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from inspect import cleandoc
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.db.models.fields.json import KeyTransform
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from appliance.api.errors import ApplianceError, Code
+from appliance.api.label_selectors import Requirement, parse_selector, select_by_labels
 
 Q = TypeVar("Q", bound=QuerySet[Any])
 
@@ -20,6 +21,7 @@ Filter = Callable[[str], Any]
 """Parser of a parameter. Raises ApplianceError (INVALID) for a value that it does not accept."""
 
 MAX_TEXT_LENGTH = 200
+MAX_SELECTOR_LENGTH = 2000
 
 
 def parse_choice(*values: str) -> Filter:
@@ -70,14 +72,17 @@ def parse_text(value: str) -> str:
     return value
 
 
-def parse_labels(value: str) -> dict[str, str]:
-    """key=value,key=value"""
-    pairs = [part.partition("=") for part in parse_text(value).split(",")]
-    if any(not key or not equals for key, equals, _ in pairs):
+def parse_labels(value: str) -> list[Requirement]:
+    """Label selector: requirements separated by commas, all of which must hold. `rack=r1`,
+    `rack!=r1`, `rack in (r1, r2)`, `rack notin (r1, r2)`, `rack` (has the label), `!rack`. An
+    object without the label meets `!=` and `notin`.
+    """
+    if len(value) > MAX_SELECTOR_LENGTH or "\0" in value:
         raise ApplianceError(
-            Code.INVALID, "Invalid labels; expected key=value pairs separated by commas."
+            Code.INVALID,
+            f"A label selector has at most {MAX_SELECTOR_LENGTH} characters and no NUL character.",
         )
-    return {key.strip(): found.strip() for key, _, found in pairs}
+    return parse_selector(value)
 
 
 SCHEMAS: dict[Filter, Any] = {
@@ -85,9 +90,12 @@ SCHEMAS: dict[Filter, Any] = {
     parse_id: UUID,
     parse_time: datetime,
     parse_text: {"type": "string", "maxLength": MAX_TEXT_LENGTH},
-    parse_labels: {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,60}=[A-Za-z0-9_.-]{0,60}$"},
+    parse_labels: {
+        "type": "string",
+        "pattern": "^!?[A-Za-z0-9_.-]{1,60}$|^[A-Za-z0-9_.-]{1,60}!?=[A-Za-z0-9_.-]{0,60}$",
+    },
 }
-"""OpenAPI type of each parser. The pattern of labels covers one pair only."""
+"""OpenAPI type of each parser. The pattern of labels covers one requirement, without sets."""
 
 
 def apply_filters(request: Request, rows: Q, filters: Mapping[str, tuple[str, Filter]]) -> Q:
@@ -98,8 +106,8 @@ def apply_filters(request: Request, rows: Q, filters: Mapping[str, tuple[str, Fi
     for name, wanted in parse_filters(request, filters).items():
         lookup = filters[name][0]
         rows = (
-            filter_by_labels(rows, lookup, wanted)
-            if isinstance(wanted, dict)
+            select_by_labels(rows, lookup, wanted)
+            if filters[name][1] is parse_labels
             else rows.filter(**{lookup: wanted})
         )
     return rows
@@ -122,13 +130,6 @@ def parse_filters(request: Request, filters: Mapping[str, tuple[str, Filter]]) -
     return wanted
 
 
-def filter_by_labels(rows: Q, column: str, wanted: Mapping[str, str]) -> Q:
-    """Keep rows that have all these labels. Keys are user input and never enter a lookup."""
-    for i, (key, value) in enumerate(wanted.items()):
-        rows = rows.alias(**{f"label{i}": KeyTransform(key, column)}).filter(**{f"label{i}": value})
-    return rows
-
-
 def filter_parameters(filters: Mapping[str, tuple[str, Filter]]) -> list[OpenApiParameter]:
     """Return the OpenAPI parameters of these filters."""
 
@@ -136,7 +137,7 @@ def filter_parameters(filters: Mapping[str, tuple[str, Filter]]) -> list[OpenApi
         return OpenApiParameter(
             name,
             SCHEMAS.get(parse, str),
-            description=(parse.__doc__ or "").strip(),
+            description=cleandoc(parse.__doc__ or ""),
             enum=getattr(parse, "choices", None),
         )
 

@@ -10,7 +10,13 @@ from remoting.cli import api as rest
 
 Labels = Annotated[list[str], typer.Argument(help="KEY=VALUE to set, KEY- to remove.")]
 LabelFilter = Annotated[
-    str, typer.Option("-l", "--labels", help="Show objects with these labels: KEY=VALUE,…")
+    str,
+    typer.Option(
+        "-l",
+        "--labels",
+        help="Label selector: KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY notin (A,B), KEY, !KEY; "
+        "separated by commas.",
+    ),
 ]
 
 
