@@ -28,7 +28,7 @@ class Requirement(NamedTuple):
 
 SET = re.compile(r"(?P<key>[^=!(),]+?)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 COMPARISON = re.compile(r"(?P<key>[^=!(),]+?)\s*(?P<operator>==?|!=)(?P<value>[^,]*)")
-PRESENCE = re.compile(r"(?P<absent>!?)\s*(?P<key>[^=!(),]+)")
+PRESENCE = re.compile(r"(?P<absent>!?)\s*(?![^\s,]+\s+(?:in|notin)\b)(?P<key>[^=!(),]+)")
 SEPARATOR = re.compile(r"\s*(,|$)\s*")
 
 
