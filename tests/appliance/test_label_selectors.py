@@ -94,7 +94,7 @@ REQUIREMENTS = st.one_of(
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(REQUIREMENTS, min_size=1, max_size=6))
 def test_written_selector_is_read_as_it_was_meant(requirements: list[Requirement]) -> None:
-    forms = {
+    forms: dict[str, Callable[[Requirement], str]] = {
         "exists": lambda r: r.key,
         "absent": lambda r: f"!{r.key}",
         "in": lambda r: f"{r.key} in ({','.join(r.values)})",
