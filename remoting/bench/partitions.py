@@ -30,6 +30,7 @@ KERNELS_US = {"20 us": 20.0, "2 ms": 2000.0}
 MEMORY_BYTES = 4 << 30
 CALIBRATION_ROUNDS = 100_000
 SHARE_ERROR_POINTS = 1.0
+CAPPED_PERCENT = 30
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ def row(name: str, unit: str, value: float, target: float, **more: object) -> di
     met = value <= target
     return {"name": name, "value": round(value, 2), "unit": unit, "target": target, "met": met} | {
         "clock": "executed blocks",
+        "turn": "10 ms",
         **more,
     }
 
@@ -135,6 +137,15 @@ def share_row(bench: Bench, percents: Sequence[int], kernel: str) -> dict[str, o
     error = max(abs(g - p) for g, p in zip(got, percents, strict=True))
     name = f"share error, {bench.seconds:.0f} s: {'/'.join(map(str, percents))}, {kernel}"
     return row(name, "points", error, SHARE_ERROR_POINTS, got=[round(g, 2) for g in got])
+
+
+def capped_row(bench: Bench, kernel: str) -> dict[str, object]:
+    """Return how far a capped tenant that is alone exceeds its percent of a whole GPU's work."""
+    (whole,) = bench.rounds_per_second([100], "exclusive", KERNELS_US[kernel])
+    (capped,) = bench.rounds_per_second([CAPPED_PERCENT], "capped", KERNELS_US[kernel])
+    got = 100 * capped / whole
+    name = f"capped alone, {bench.seconds:.0f} s: {CAPPED_PERCENT} %, {kernel}"
+    return row(name, "points", got - CAPPED_PERCENT, SHARE_ERROR_POINTS, got=[round(got, 2)])
 
 
 @contextmanager
@@ -150,6 +161,7 @@ def software_gpu(seconds: float) -> Iterator[Bench]:
 def run(seconds: float) -> dict[str, Any]:
     with software_gpu(seconds) as bench:
         results = [share_row(bench, p, k) for p in SHARES for k in KERNELS_US]
+        results += [capped_row(bench, k) for k in KERNELS_US]
     machine = {"processor": platform.processor() or platform.machine(), "driver": "software GPU"}
     return {"machine": machine | {"cores": len(os.sched_getaffinity(0))}, "results": results}
 

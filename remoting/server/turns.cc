@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 #include "control/log.h"
 #include "control/messages.h"
