@@ -29,6 +29,9 @@ SHARES = ((10, 90), (30, 70), (50, 50), (25, 25, 50), (15, 35, 20, 30))
 KERNELS_US = {"20 us": 20.0, "2 ms": 2000.0}
 MEMORY_BYTES = 4 << 30
 CALIBRATION_ROUNDS = 100_000
+BATCH_US = 64_000.0
+"""Each tenant keeps two batches submitted, so that it always has work when it gets the GPU."""
+MIN_BATCH = 32
 SHARE_ERROR_POINTS = 1.0
 CAPPED_PERCENT = 30
 
@@ -60,14 +63,18 @@ def completed(node: SharedNode) -> dict[int, Work]:
 
 @contextmanager
 def tenants(
-    node: SharedNode, program: Path, environments: Sequence[dict[str, str]], rounds: Sequence[int]
+    node: SharedNode,
+    program: Path,
+    environments: Sequence[dict[str, str]],
+    rounds: Sequence[int],
+    batch: int,
 ) -> Iterator[list[Tenant]]:
     """Run a program for each environment. All keep the GPU busy inside the context."""
     running: list[subprocess.Popen[str]] = []
     found: list[Tenant] = []
     try:
         for env, count in zip(environments, rounds, strict=True):
-            command = [str(program), str(count)]
+            command = [str(program), str(count), str(batch)]
             running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
             out = running[-1].stdout
             if out is None or out.readline() != "ready\n":
@@ -102,14 +109,21 @@ class Bench:
     def __init__(self, node: SharedNode, program: Path, seconds: float) -> None:
         self.node, self.program, self.seconds = node, program, seconds
         self.nanoseconds_per_round = 0.0
-        rounds, (work,) = self.run([100], ["exclusive"], [CALIBRATION_ROUNDS], seconds / 5)
+        rounds, (work,) = self.run(
+            [100], ["exclusive"], [CALIBRATION_ROUNDS], MIN_BATCH, seconds / 5
+        )
         self.nanoseconds_per_round = work.nanoseconds / work.blocks / rounds[0]
 
     def run(
-        self, percents: Sequence[int], modes: Sequence[str], rounds: Sequence[int], seconds: float
+        self,
+        percents: Sequence[int],
+        modes: Sequence[str],
+        rounds: Sequence[int],
+        batch: int,
+        seconds: float,
     ) -> tuple[Sequence[int], list[Work]]:
         environments = self.node.share(percents, MEMORY_BYTES, modes)
-        with tenants(self.node, self.program, environments, rounds) as running:
+        with tenants(self.node, self.program, environments, rounds, batch) as running:
             return rounds, work_of(self.node, running, seconds)
 
     def rounds_per_second(
@@ -118,7 +132,8 @@ class Bench:
         """Return the work that each tenant completes in a second."""
         count = max(1, round(kernel_us * 1000 / self.nanoseconds_per_round))
         size = len(percents)
-        rounds, work = self.run(percents, [mode] * size, [count] * size, self.seconds)
+        batch = max(MIN_BATCH, round(BATCH_US / kernel_us))
+        rounds, work = self.run(percents, [mode] * size, [count] * size, batch, self.seconds)
         return [w.blocks * r / self.seconds for w, r in zip(work, rounds, strict=True)]
 
 
