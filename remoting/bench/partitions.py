@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,20 @@ def completed(node: SharedNode) -> dict[int, Work]:
 
 
 @contextmanager
+def started(
+    program: Path, env: dict[str, str], rounds: int, batch: int
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a program, and kill it in the end."""
+    command = [str(program), str(rounds), str(batch)]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
 def tenants(
     node: SharedNode,
     program: Path,
@@ -70,23 +84,16 @@ def tenants(
     batch: int,
 ) -> Iterator[list[Tenant]]:
     """Run a program for each environment. All keep the GPU busy inside the context."""
-    running: list[subprocess.Popen[str]] = []
     found: list[Tenant] = []
-    try:
+    with ExitStack() as stack:
         for env, count in zip(environments, rounds, strict=True):
-            command = [str(program), str(count), str(batch)]
-            running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
-            out = running[-1].stdout
-            if out is None or out.readline() != "ready\n":
+            process = stack.enter_context(started(program, env, count, batch))
+            if process.stdout is None or process.stdout.readline() != "ready\n":
                 raise SystemExit("A program of the benchmark could not start.")
             known = {t.page for t in found}
             (page,) = {p for p, w in completed(node).items() if w.blocks} - known
             found.append(Tenant(page, count))
         yield found
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
 
 
 def work_of(node: SharedNode, running: Sequence[Tenant], seconds: float) -> list[Work]:
