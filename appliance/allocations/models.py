@@ -67,8 +67,8 @@ def worst_enforcement() -> Subquery:
     """Return how the compute share of an allocation is enforced; null without open sessions."""
     sessions = Session.objects.filter(allocation=OuterRef("pk")).exclude(state=SessionState.CLOSED)
     # The texts of the nodes are in the order of their severity: nodes/messages.py.
-    worst = sessions.order_by().values("allocation").annotate(
-        worst=Max(KT("isolation__compute_limit"))
+    worst = (
+        sessions.order_by().values("allocation").annotate(worst=Max(KT("isolation__compute_limit")))
     )
     return Subquery(worst.values("worst"))
 

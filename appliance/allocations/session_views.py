@@ -98,7 +98,9 @@ class SessionListView(ApplianceView):
     )
     def get(self, request: Request) -> Response:
         """List the sessions of all projects that the caller may view."""
-        rows = Session.objects.visible_to(request_user(request)).select_related("node", "allocation")
+        rows = Session.objects.visible_to(request_user(request)).select_related(
+            "node", "allocation"
+        )
         rows = apply_filters(request, rows, SESSION_FILTERS)
         page = CursorPagination()
         return page.get_paginated_response(

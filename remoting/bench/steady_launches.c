@@ -21,7 +21,7 @@ static const char* PTX =
     "ld.param.u64 d1, [p];\nld.param.u32 r1, [rounds];\nmov.u32 r2, %tid.x;\n"
     "MORE:\nmad.lo.u32 r2, r2, 1664525, 1013904223;\nsub.u32 r1, r1, 1;\nsetp.ne.u32 q, r1, 0;\n"
     "@q bra MORE;\nst.global.u32 [d1], r2;\nret;\n}\n";
-enum { BATCH = 32, BATCHES = 2 };  /* BATCH: unless it is given */
+enum { BATCH = 32, BATCHES = 2 }; /* BATCH: unless it is given */
 
 int main(int n, char** v) {
   CUcontext c;

@@ -100,7 +100,7 @@ struct SessionRecord {
   uint8_t id[16], allocation[16];
   uint32_t pid, state;
   uint64_t opened_seconds, bytes_in, bytes_out, launches, memory_bytes;
-  uint32_t client_pid, isolation;  // bits of Isolation
+  uint32_t client_pid, isolation;      // bits of Isolation
   uint32_t compute_mode, enforcement;  // ComputeMode, Enforcement
   char program[56], reason[104], client_address[64];
   char refused_calls[256];                      // names, separated by spaces

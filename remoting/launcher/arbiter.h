@@ -27,9 +27,9 @@ class Arbiter {
     control::ComputeMode mode = control::ComputeMode::shared;
     uint32_t percent = 100;
   };
-  static constexpr Microseconds kTurn = 10'000;     // the longest turn while others want one
-  static constexpr Microseconds kRound = 100'000;   // the credit of a round, for 100 percent
-  static constexpr Microseconds kDrain = 500'000;   // a turn that lasts longer is shared
+  static constexpr Microseconds kTurn = 10'000;    // the longest turn while others want one
+  static constexpr Microseconds kRound = 100'000;  // the credit of a round, for 100 percent
+  static constexpr Microseconds kDrain = 500'000;  // a turn that lasts longer is shared
   static constexpr Microseconds kNever = INT64_MAX;
   // What a subclass of a test changes: whether debts and credits survive a turn.
   enum class Carry { yes, no };
@@ -62,8 +62,8 @@ class Arbiter {
   struct Account {
     Share share;
     bool wants = false;
-    Microseconds balance = 0;   // of the rounds
-    Microseconds reserve = 0;   // by the clock, of capped and guaranteed accounts
+    Microseconds balance = 0;  // of the rounds
+    Microseconds reserve = 0;  // by the clock, of capped and guaranteed accounts
     Microseconds reserved_at = 0;
     Microseconds charged = 0;
   };

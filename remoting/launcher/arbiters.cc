@@ -85,8 +85,8 @@ int Arbiters::connect(const Account& account) {
   member->page = SealedMemory::create("busbar-turns", sizeof(control::TurnPage));
   auto allocation = allocations_.find(account.allocation);
   if (!member->page || allocation == allocations_.end() || !watch(pair[0]) ||
-      !control::send_message(pair[0], control::Kind::turns, nullptr, 0,
-                             member->page->descriptor(), 0)) {
+      !control::send_message(pair[0], control::Kind::turns, nullptr, 0, member->page->descriptor(),
+                             0)) {
     for (int fd : pair) ::close(fd);
     return -1;
   }
@@ -216,8 +216,7 @@ void Arbiters::settle(Gpu& gpu, Microseconds now) {
   }
 }
 
-void Arbiters::apply_drained(Gpu& gpu, Member& member, Place& place, bool wants,
-                             Microseconds now) {
+void Arbiters::apply_drained(Gpu& gpu, Member& member, Place& place, bool wants, Microseconds now) {
   const std::string& id = member.account.allocation;
   bool had_turn = place.stage == Stage::holds || place.stage == Stage::draining;
   if (!had_turn && !place.is_overdue) return;

@@ -51,8 +51,8 @@ class Arbiters {
   struct Place {
     GpuUuid gpu{};
     Stage stage = Stage::idle;
-    uint32_t turn = 0;          // that it held last
-    bool is_overdue = false;    // that turn did not drain in time
+    uint32_t turn = 0;           // that it held last
+    bool is_overdue = false;     // that turn did not drain in time
     Microseconds sliced_at = 0;  // when that happened last; 0: never
   };
   struct Member {

@@ -111,7 +111,7 @@ struct Session {
   TurnGate* gate_of(uint32_t device) {
     return turns ? turns->gate(devices[device].partition) : nullptr;
   }
-  CUevent event_handle(uint32_t event_id);       // creates an event that was never recorded
+  CUevent event_handle(uint32_t event_id);  // creates an event that was never recorded
   bool too_many_modules();
 
   // Makes a context current on this thread. An unknown id changes nothing.

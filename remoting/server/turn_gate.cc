@@ -56,8 +56,7 @@ bool TurnGate::may_submit_in_turn(uint32_t word) {
 }
 
 void TurnGate::ask() {
-  if (!asked_)
-    asked_ = send_(context_, {(uint32_t)control::TurnOp::want, partition_, turn_, 1});
+  if (!asked_) asked_ = send_(context_, {(uint32_t)control::TurnOp::want, partition_, turn_, 1});
 }
 
 void TurnGate::report(bool wants) {
@@ -75,8 +74,8 @@ void TurnGate::measure() {
       int64_t unit = (now - measured_at_) / (int64_t)(completed - measured_completed_);
       unit_ns_ = unit_ns_ ? (3 * unit_ns_ + unit) / 4 : unit;
       int64_t least = unit_ns_ < kLongUnitNs ? 2 : 1;
-      limit_ = (uint32_t)std::clamp(kInFlightNs / std::max<int64_t>(unit_ns_, 1), least,
-                                    kMostInFlight);
+      limit_ =
+          (uint32_t)std::clamp(kInFlightNs / std::max<int64_t>(unit_ns_, 1), least, kMostInFlight);
     }
     measured_at_ = now;
     measured_completed_ = completed;

@@ -15,9 +15,9 @@ using control::ComputeMode;
 struct Tenant {
   Arbiter::Id id;
   Arbiter::Share share;
-  Microseconds unit = 1000;       // of its kernels
-  Microseconds busy_for = 1;      // it works so long, and then
-  Microseconds idle_for = 0;      // it submits nothing
+  Microseconds unit = 1000;   // of its kernels
+  Microseconds busy_for = 1;  // it works so long, and then
+  Microseconds idle_for = 0;  // it submits nothing
   Microseconds completed = 0;
   Microseconds idle_until = 0, busy_until = 0;
 };
@@ -135,7 +135,8 @@ TEST(Arbiter, RandomSharesAndKernelsHoldWithinOnePoint) {
     for (int left = 100; left > 0;) {
       int percent = tenants.size() == 5 ? left : std::min(left, between(5, 60));
       auto mode = between(0, 1) ? ComputeMode::shared : ComputeMode::guaranteed;
-      tenants.push_back({std::to_string(tenants.size()), {mode, (uint32_t)percent},
+      tenants.push_back({std::to_string(tenants.size()),
+                         {mode, (uint32_t)percent},
                          between(0, 1) ? between(20, 500) : between(500, 40'000)});
       left -= percent;
     }
@@ -171,9 +172,8 @@ TEST(Arbiter, IdleCreditDoesNotAccumulate) {
 }
 
 TEST(Arbiter, GuaranteedTenantIsServedFirst) {
-  Model model(Arbiter::Carry::yes,
-              {tenant("a", 60, 1000, ComputeMode::guaranteed), tenant("b", 60, 1000),
-               tenant("c", 60, 1000)});
+  Model model(Arbiter::Carry::yes, {tenant("a", 60, 1000, ComputeMode::guaranteed),
+                                    tenant("b", 60, 1000), tenant("c", 60, 1000)});
   model.run(kTenSeconds);
   EXPECT_GE(model.percents()[0], 59.0);
   EXPECT_NEAR(model.percents()[1], model.percents()[2], 1.0);

@@ -41,8 +41,8 @@ class Client {
   Client(Arbiters& arbiters, const Account& account) : socket(arbiters.connect(account)) {
     control::Header head;
     control::receive_message(socket, head, nullptr, 0, &descriptor);
-    page = (const control::TurnPage*)mmap(nullptr, sizeof *page, PROT_READ, MAP_SHARED, descriptor,
-                                          0);
+    page =
+        (const control::TurnPage*)mmap(nullptr, sizeof *page, PROT_READ, MAP_SHARED, descriptor, 0);
   }
   ~Client() {
     close(socket);

@@ -56,9 +56,9 @@ def test_turn_that_does_not_end_is_shared_and_reported(bench: partitions.Bench) 
     rounds = [LONG_KERNEL, SHORT_KERNEL]
     environments = bench.node.share([50, 50], partitions.MEMORY_BYTES)
     hostile, victim = (g.allocation_id for g in bench.node.shares)
-    with partitions.tenants(
-        bench.node, bench.program, environments[1:], rounds[1:], 2000
-    ) as (tenant,):
+    with partitions.tenants(bench.node, bench.program, environments[1:], rounds[1:], 2000) as (
+        tenant,
+    ):
         # A program of the bench is ready after one batch, which takes too long here.
         with partitions.started(bench.program, environments[0], rounds[0], batch=1):
             wait_until("report", lambda: enforcement(bench.node).get(hostile) == "sliced")
