@@ -32,7 +32,7 @@ COMPUTE_LIMIT = {
     "sliced": "time slicing: a turn did not end in 500 ms",
     "unenforced": "unenforced: the session has no connection to the launcher",
 }
-"""By the name of the enforcement. The appliance takes the greatest text as that of an allocation."""
+"""By the name of the enforcement. The appliance shows the greatest text for an allocation."""
 
 
 def isolation_of(s: SessionReport) -> dict[str, str]:

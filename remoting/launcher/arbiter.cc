@@ -91,7 +91,7 @@ Arbiter::Accounts::iterator Arbiter::after_last(bool (Arbiter::*eligible)(const 
 }
 
 // Gives everybody the credit of as many rounds as the first of them needs for a turn. False if
-// nobody takes part.
+// no account takes part.
 bool Arbiter::begin_round() {
   Microseconds rounds = kNever;
   for (auto& entry : accounts_)

@@ -203,7 +203,7 @@ void Arbiters::show(const Gpu& gpu, Member& member, uint32_t partition) {
   show_word(member, partition, place.turn, TurnState::closed);
 }
 
-// Repeats until the arbiter and all places agree: a turn that nobody uses ends at once.
+// Repeats until the arbiter and all places agree: an unused turn ends at once.
 void Arbiters::settle(Gpu& gpu, Microseconds now) {
   for (;;) {
     if (auto overdue = gpu.arbiter.take_overdue(); !overdue.empty())

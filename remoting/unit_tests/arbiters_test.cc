@@ -155,7 +155,7 @@ TEST(Turns, WithoutLauncherWorkRunsForAWhileAndThenWaitsForTheNext) {
   EXPECT_TRUE(becomes(turns, false)) << "waits for the next launcher";
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(150));
   turns.connect(running_arbiters().connect({"a", {1}}));
-  EXPECT_TRUE(becomes(turns, true)) << "the next launcher has nobody else";
+  EXPECT_TRUE(becomes(turns, true)) << "the next launcher has no other session";
 }
 
 }  // namespace

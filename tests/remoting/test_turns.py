@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -53,18 +53,18 @@ def test_session_reports_whether_it_works_in_turns(bench: partitions.Bench) -> N
 
 
 def test_turn_that_does_not_end_is_shared_and_reported(bench: partitions.Bench) -> None:
-    rounds = [LONG_KERNEL, SHORT_KERNEL]
-    environments = bench.node.share([50, 50], partitions.MEMORY_BYTES)
-    hostile, victim = (g.allocation_id for g in bench.node.shares)
-    with partitions.tenants(bench.node, bench.program, environments[1:], rounds[1:], 2000) as (
-        tenant,
-    ):
-        # A program of the bench is ready after one batch, which takes too long here.
-        with partitions.started(bench.program, environments[0], rounds[0], batch=1):
-            wait_until("report", lambda: enforcement(bench.node).get(hostile) == "sliced")
-            assert enforcement(bench.node)[victim] == "turns"
-            before = completed(bench.node)[tenant.page].blocks
-            wait_until("work", lambda: completed(bench.node)[tenant.page].blocks > before)
+    node, program = bench.node, bench.program
+    slow, fast = node.share([50, 50], partitions.MEMORY_BYTES)
+    hostile, victim = (g.allocation_id for g in node.shares)
+    with ExitStack() as stack:
+        tenants = partitions.tenants(node, program, [fast], [SHORT_KERNEL], 2000)
+        (tenant,) = stack.enter_context(tenants)
+        # It is not ready before its first batch has ended, which is later than the report.
+        stack.enter_context(partitions.started(program, slow, LONG_KERNEL, batch=1))
+        wait_until("report", lambda: enforcement(node).get(hostile) == "sliced")
+        assert enforcement(node)[victim] == "turns"
+        before = completed(node)[tenant.page].blocks
+        wait_until("work", lambda: completed(node)[tenant.page].blocks > before)
 
 
 def test_work_waits_for_the_next_launcher(bench: partitions.Bench) -> None:
