@@ -9,8 +9,10 @@ import pytest
 from remoting.bench import partitions
 
 SECONDS = 5
-TOLERANCE_POINTS = 4.0
-"""Other programs of the machine take time from some turns more than from others."""
+TOLERANCE_POINTS = 6.0
+"""Other programs of the machine take time from some turns more than from others. Without an arbiter
+the error is 18 points and more (docs/benchmarks.md)."""
+KERNEL = "20 us"
 
 
 @pytest.fixture(scope="module")
@@ -20,17 +22,17 @@ def bench() -> Iterator[partitions.Bench]:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("percents", [(30, 70), (50, 50), (25, 25, 50)])
+@pytest.mark.parametrize("percents", [(10, 90), (30, 70), (50, 50), (25, 25, 50)])
 def test_tenants_complete_work_in_proportion_to_their_shares(
     bench: partitions.Bench, percents: tuple[int, ...]
 ) -> None:
-    shares = partitions.share_row(bench, percents, "2 ms")
+    shares = partitions.share_row(bench, percents, KERNEL)
     assert isinstance(shares["value"], float)
     assert shares["value"] <= TOLERANCE_POINTS, shares
 
 
 @pytest.mark.alone
 def test_capped_tenant_alone_completes_no_more_than_its_percent(bench: partitions.Bench) -> None:
-    (whole,) = bench.rounds_per_second([100], "exclusive", partitions.KERNELS_US["2 ms"])
-    (capped,) = bench.rounds_per_second([30], "capped", partitions.KERNELS_US["2 ms"])
+    (whole,) = bench.rounds_per_second([100], "exclusive", partitions.KERNELS_US[KERNEL])
+    (capped,) = bench.rounds_per_second([30], "capped", partitions.KERNELS_US[KERNEL])
     assert 30 - 2 * TOLERANCE_POINTS <= 100 * capped / whole <= 30 + TOLERANCE_POINTS
