@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodes import launcher_layouts as layouts
-from nodes.launcher_layouts import ComputeMode, Isolation, Kind, SessionState
+from nodes.launcher_layouts import ComputeMode, Enforcement, Isolation, Kind, SessionState
 
 TIMEOUT_SECONDS = 10.0
 MAX_REASON_BYTES = 103
@@ -143,6 +143,8 @@ class SessionReport:
     client_address: str
     refused_calls: tuple[str, ...] = ()
     partition_bytes: tuple[int, ...] = ()
+    enforcement: str = "unenforced"
+    """How its compute shares are enforced: a name of Enforcement."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,11 @@ def _state_name(state: int) -> str:
     return (SessionState(state) if known else SessionState.CLOSED).name.lower()
 
 
+def _enforcement_name(enforcement: int) -> str:
+    known = enforcement in Enforcement._value2member_map_
+    return (Enforcement(enforcement) if known else Enforcement.UNENFORCED).name.lower()
+
+
 def _session_report(record: layouts.SessionRecord) -> SessionReport:
     return SessionReport(
         session_id=uuid.UUID(bytes=record.id),
@@ -183,6 +190,7 @@ def _session_report(record: layouts.SessionRecord) -> SessionReport:
         client_address=_text(record.client_address),
         refused_calls=tuple(_text(record.refused_calls).split()),
         partition_bytes=record.partition_bytes,
+        enforcement=_enforcement_name(record.enforcement),
     )
 
 

@@ -31,6 +31,7 @@ class Kind(IntEnum):
     ACCOUNT = 205
     LEDGER_PAGE = 206
     MEETING = 207
+    TURNS = 208
 
 
 class SessionState(IntEnum):
@@ -56,6 +57,13 @@ class ComputeMode(IntEnum):
     CAPPED = 1
     EXCLUSIVE = 2
     GUARANTEED = 3
+
+
+class Enforcement(IntEnum):
+    UNENFORCED = 0
+    ALONE = 1
+    TURNS = 2
+    SLICED = 3
 
 
 _HEADER = Struct("<II")
@@ -210,7 +218,7 @@ class KillSession:
         return cls(*values)
 
 
-_SESSION_RECORD = Struct("<16s16sIIQQQQQII56s104s64s256s16Q")
+_SESSION_RECORD = Struct("<16s16sIIQQQQQIIII56s104s64s256s16Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,8 @@ class SessionRecord:
     memory_bytes: int
     client_pid: int
     isolation: int
+    compute_mode: int
+    enforcement: int
     program: bytes
     reason: bytes
     client_address: bytes
@@ -247,6 +257,8 @@ class SessionRecord:
             self.memory_bytes,
             self.client_pid,
             self.isolation,
+            self.compute_mode,
+            self.enforcement,
             self.program,
             self.reason,
             self.client_address,
@@ -257,7 +269,7 @@ class SessionRecord:
     @classmethod
     def unpack(cls, raw: bytes) -> SessionRecord:
         values = _SESSION_RECORD.unpack(raw)
-        return cls(*(*values[:15], values[15:]))
+        return cls(*(*values[:17], values[17:]))
 
 
 _SESSION_LIST = Struct("<QIIII")

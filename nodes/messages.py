@@ -26,13 +26,20 @@ NOT_ENFORCED = {
     "processes": "the spawner may not make namespaces",
     "landlock": "the kernel has no Landlock",
 }
+COMPUTE_LIMIT = {
+    "turns": "enforced",
+    "alone": "not needed: no other allocation uses the GPU",
+    "sliced": "time slicing: a turn did not end in 500 ms",
+    "unenforced": "unenforced: the session has no connection to the launcher",
+}
+"""By the name of the enforcement. The appliance shows the greatest text for an allocation."""
 
 
 def isolation_of(s: SessionReport) -> dict[str, str]:
     """Return "enforced" or the reason why not, for each isolation mechanism."""
     out = {name: "enforced" if on else NOT_ENFORCED[name] for name, on in s.isolation.items()}
     out["memory_limit"] = "enforced"
-    out["compute_limit"] = "not enforced in this release: kernels of all sessions take turns"
+    out["compute_limit"] = COMPUTE_LIMIT[s.enforcement]
     return out
 
 

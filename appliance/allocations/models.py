@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Max, OuterRef, Subquery
+from django.db.models.fields.json import KT
 from django.utils import timezone
 
 from appliance.accounts.permissions import projects_with
@@ -56,7 +57,20 @@ class AllocationQuerySet(models.QuerySet["Allocation"]):
             "pool_name": "pool__name",
             "placed_pool_name": "placed_pool__name",
         }
-        return self.annotate(**{name: F(column) for name, column in names.items()})
+        return self.annotate(
+            **{name: F(column) for name, column in names.items()},
+            compute_enforcement=worst_enforcement(),
+        )
+
+
+def worst_enforcement() -> Subquery:
+    """Return how the compute share of an allocation is enforced; null without open sessions."""
+    sessions = Session.objects.filter(allocation=OuterRef("pk")).exclude(state=SessionState.CLOSED)
+    # The texts of the nodes are in the order of their severity: nodes/messages.py.
+    worst = (
+        sessions.order_by().values("allocation").annotate(worst=Max(KT("isolation__compute_limit")))
+    )
+    return Subquery(worst.values("worst"))
 
 
 class Allocation(models.Model):

@@ -37,9 +37,11 @@ class Policy(enum.StrEnum):
 
 class ComputeMode(enum.StrEnum):
     SHARED = "shared"
-    """At least the requested percent under contention; more while the GPU is idle."""
+    """In proportion to the percent of those that use the GPU."""
     CAPPED = "capped"
     """Never more than the requested percent."""
+    GUARANTEED = "guaranteed"
+    """At least the requested percent, served before others; more while the GPU is idle."""
     EXCLUSIVE = "exclusive"
     """The whole GPU."""
 

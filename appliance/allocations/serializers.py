@@ -75,6 +75,12 @@ class AllocationSerializer(RowSerializer[Allocation]):
         help_text="Labels that its GPUs or their nodes must have.",
     )
     partitions = PartitionSerializer(many=True, read_only=True)
+    compute_enforcement = serializers.CharField(
+        read_only=True,
+        allow_null=True,
+        help_text="How its share of the compute is enforced now: `enforced`, or why not. The worst "
+        "of its sessions; null without one.",
+    )
 
     class Meta:
         model = Allocation
@@ -90,6 +96,7 @@ class AllocationSerializer(RowSerializer[Allocation]):
             "percent",
             "memory_bytes",
             "compute_mode",
+            "compute_enforcement",
             "same_node",
             "model",
             "selector",
@@ -137,7 +144,9 @@ class AllocationRequestSerializer(RequestSerializer[dict[str, Any]]):
         [m.value for m in ComputeMode],
         required=False,
         default="shared",
-        help_text="`exclusive` requests whole GPUs.",
+        help_text="Meaning of the percent. `shared`: in proportion to that of the others that use "
+        "the GPU. `capped`: never more. `guaranteed`: at least, and what is idle. `exclusive`: "
+        "whole GPUs.",
     )
     same_node = serializers.BooleanField(
         required=False, default=False, help_text="Place all GPUs on one node."

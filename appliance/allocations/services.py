@@ -179,11 +179,6 @@ def check_spec(spec: AllocationSpec, owner: User) -> None:
             f"Priority {spec.priority} is reserved for operators of the appliance. "
             f"Request a priority below {RESERVED_PRIORITY}.",
         )
-    if spec.compute_mode == ComputeMode.CAPPED:
-        raise ApplianceError(
-            Code.NOT_SUPPORTED,
-            "compute_mode capped is not supported yet. Request shared or exclusive.",
-        )
 
 
 def check_hold(hold: str, lifetime_seconds: int | None) -> None:

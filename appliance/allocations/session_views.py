@@ -45,6 +45,15 @@ class SessionSerializer(RowSerializer[Session]):
         help_text="Unsupported driver API functions that the program called.",
     )
 
+    compute_mode = serializers.CharField(
+        source="allocation.compute_mode",
+        read_only=True,
+        help_text="Meaning of the percent of its allocation.",
+    )
+    compute_enforcement = serializers.SerializerMethodField(
+        help_text="How its share of the compute is enforced: `enforced`, or why not."
+    )
+
     class Meta:
         model = Session
         fields = (
@@ -57,6 +66,8 @@ class SessionSerializer(RowSerializer[Session]):
             "client_address",
             "program",
             "isolation",
+            "compute_mode",
+            "compute_enforcement",
             "memory_bytes",
             "launches",
             "bytes_in",
@@ -66,6 +77,9 @@ class SessionSerializer(RowSerializer[Session]):
             "opened_at",
             "closed_at",
         )
+
+    def get_compute_enforcement(self, session: Session) -> str:
+        return str(session.isolation.get("compute_limit", ""))
 
     def to_representation(self, instance: Session) -> dict[str, Any]:
         """Replace the counters of open sessions by the newer values in memory."""
@@ -84,7 +98,9 @@ class SessionListView(ApplianceView):
     )
     def get(self, request: Request) -> Response:
         """List the sessions of all projects that the caller may view."""
-        rows = Session.objects.visible_to(request_user(request)).select_related("node")
+        rows = Session.objects.visible_to(request_user(request)).select_related(
+            "node", "allocation"
+        )
         rows = apply_filters(request, rows, SESSION_FILTERS)
         page = CursorPagination()
         return page.get_paginated_response(
@@ -99,6 +115,7 @@ class SessionView(ApplianceView):
     def get(self, request: Request, session_id: UUID) -> Response:
         """Return one session."""
         rows = Session.objects.visible_to(request_user(request))
+        rows = rows.select_related("node", "allocation")
         return Response(serialize(SessionSerializer, get_object_or_404(rows, pk=session_id)))
 
 

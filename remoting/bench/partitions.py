@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,11 @@ SHARES = ((10, 90), (30, 70), (50, 50), (25, 25, 50), (15, 35, 20, 30))
 KERNELS_US = {"20 us": 20.0, "2 ms": 2000.0}
 MEMORY_BYTES = 4 << 30
 CALIBRATION_ROUNDS = 100_000
+BATCH_US = 64_000.0
+"""Each tenant keeps two batches submitted, so that it always has work when it gets the GPU."""
+MIN_BATCH = 32
 SHARE_ERROR_POINTS = 1.0
+CAPPED_PERCENT = 30
 
 
 @dataclass(frozen=True)
@@ -58,27 +62,38 @@ def completed(node: SharedNode) -> dict[int, Work]:
 
 
 @contextmanager
+def started(
+    program: Path, env: dict[str, str], rounds: int, batch: int
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a program, and kill it in the end."""
+    command = [str(program), str(rounds), str(batch)]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
 def tenants(
-    node: SharedNode, program: Path, environments: Sequence[dict[str, str]], rounds: Sequence[int]
+    node: SharedNode,
+    program: Path,
+    environments: Sequence[dict[str, str]],
+    rounds: Sequence[int],
+    batch: int,
 ) -> Iterator[list[Tenant]]:
     """Run a program for each environment. All keep the GPU busy inside the context."""
-    running: list[subprocess.Popen[str]] = []
     found: list[Tenant] = []
-    try:
+    with ExitStack() as stack:
         for env, count in zip(environments, rounds, strict=True):
-            command = [str(program), str(count)]
-            running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
-            out = running[-1].stdout
-            if out is None or out.readline() != "ready\n":
+            process = stack.enter_context(started(program, env, count, batch))
+            if process.stdout is None or process.stdout.readline() != "ready\n":
                 raise SystemExit("A program of the benchmark could not start.")
             known = {t.page for t in found}
             (page,) = {p for p, w in completed(node).items() if w.blocks} - known
             found.append(Tenant(page, count))
         yield found
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
 
 
 def work_of(node: SharedNode, running: Sequence[Tenant], seconds: float) -> list[Work]:
@@ -101,14 +116,21 @@ class Bench:
     def __init__(self, node: SharedNode, program: Path, seconds: float) -> None:
         self.node, self.program, self.seconds = node, program, seconds
         self.nanoseconds_per_round = 0.0
-        rounds, (work,) = self.run([100], ["exclusive"], [CALIBRATION_ROUNDS], seconds / 5)
+        rounds, (work,) = self.run(
+            [100], ["exclusive"], [CALIBRATION_ROUNDS], MIN_BATCH, seconds / 5
+        )
         self.nanoseconds_per_round = work.nanoseconds / work.blocks / rounds[0]
 
     def run(
-        self, percents: Sequence[int], modes: Sequence[str], rounds: Sequence[int], seconds: float
+        self,
+        percents: Sequence[int],
+        modes: Sequence[str],
+        rounds: Sequence[int],
+        batch: int,
+        seconds: float,
     ) -> tuple[Sequence[int], list[Work]]:
         environments = self.node.share(percents, MEMORY_BYTES, modes)
-        with tenants(self.node, self.program, environments, rounds) as running:
+        with tenants(self.node, self.program, environments, rounds, batch) as running:
             return rounds, work_of(self.node, running, seconds)
 
     def rounds_per_second(
@@ -117,7 +139,8 @@ class Bench:
         """Return the work that each tenant completes in a second."""
         count = max(1, round(kernel_us * 1000 / self.nanoseconds_per_round))
         size = len(percents)
-        rounds, work = self.run(percents, [mode] * size, [count] * size, self.seconds)
+        batch = max(MIN_BATCH, round(BATCH_US / kernel_us))
+        rounds, work = self.run(percents, [mode] * size, [count] * size, batch, self.seconds)
         return [w.blocks * r / self.seconds for w, r in zip(work, rounds, strict=True)]
 
 
@@ -125,6 +148,7 @@ def row(name: str, unit: str, value: float, target: float, **more: object) -> di
     met = value <= target
     return {"name": name, "value": round(value, 2), "unit": unit, "target": target, "met": met} | {
         "clock": "executed blocks",
+        "turn": "10 ms",
         **more,
     }
 
@@ -135,6 +159,15 @@ def share_row(bench: Bench, percents: Sequence[int], kernel: str) -> dict[str, o
     error = max(abs(g - p) for g, p in zip(got, percents, strict=True))
     name = f"share error, {bench.seconds:.0f} s: {'/'.join(map(str, percents))}, {kernel}"
     return row(name, "points", error, SHARE_ERROR_POINTS, got=[round(g, 2) for g in got])
+
+
+def capped_row(bench: Bench, kernel: str) -> dict[str, object]:
+    """Return how far a capped tenant that is alone exceeds its percent of a whole GPU's work."""
+    (whole,) = bench.rounds_per_second([100], "exclusive", KERNELS_US[kernel])
+    (capped,) = bench.rounds_per_second([CAPPED_PERCENT], "capped", KERNELS_US[kernel])
+    got = 100 * capped / whole
+    name = f"capped alone, {bench.seconds:.0f} s: {CAPPED_PERCENT} %, {kernel}"
+    return row(name, "points", got - CAPPED_PERCENT, SHARE_ERROR_POINTS, got=[round(got, 2)])
 
 
 @contextmanager
@@ -150,6 +183,7 @@ def software_gpu(seconds: float) -> Iterator[Bench]:
 def run(seconds: float) -> dict[str, Any]:
     with software_gpu(seconds) as bench:
         results = [share_row(bench, p, k) for p in SHARES for k in KERNELS_US]
+        results += [capped_row(bench, k) for k in KERNELS_US]
     machine = {"processor": platform.processor() or platform.machine(), "driver": "software GPU"}
     return {"machine": machine | {"cores": len(os.sched_getaffinity(0))}, "results": results}
 

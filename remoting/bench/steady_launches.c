@@ -1,4 +1,4 @@
-/* Launch kernels of one block without end: steady_launches ROUNDS
+/* Launch kernels of one block without end: steady_launches ROUNDS [KERNELS OF A BATCH]
  *
  * Two batches are in the driver at any time, so that the GPU never waits for this program. Prints
  * "ready" when the first batch has completed. */
@@ -21,7 +21,7 @@ static const char* PTX =
     "ld.param.u64 d1, [p];\nld.param.u32 r1, [rounds];\nmov.u32 r2, %tid.x;\n"
     "MORE:\nmad.lo.u32 r2, r2, 1664525, 1013904223;\nsub.u32 r1, r1, 1;\nsetp.ne.u32 q, r1, 0;\n"
     "@q bra MORE;\nst.global.u32 [d1], r2;\nret;\n}\n";
-enum { BATCH = 32, BATCHES = 2 };
+enum { BATCH = 32, BATCHES = 2 }; /* BATCH: unless it is given */
 
 int main(int n, char** v) {
   CUcontext c;
@@ -30,6 +30,7 @@ int main(int n, char** v) {
   CUdeviceptr p;
   CUevent done[BATCHES];
   unsigned rounds = n > 1 ? (unsigned)atol(v[1]) : 1000;
+  int size = n > 2 ? atoi(v[2]) : BATCH;
   void* params[] = {&p, &rounds};
   OK(cuInit(0));
   OK(cuDevicePrimaryCtxRetain(&c, 0));
@@ -45,7 +46,7 @@ int main(int n, char** v) {
       printf("ready\n");
       fflush(stdout);
     }
-    for (int i = 0; i < BATCH; ++i) OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, params, 0));
+    for (int i = 0; i < size; ++i) OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, params, 0));
     OK(cuEventRecord(e, 0));
   }
 }

@@ -272,7 +272,16 @@ def render_top(api: rest.Api, lines: int) -> Group:
         "memory_bytes",
         "metrics.power_watts",
     ]
-    session_columns = ["program", "client_address", "node", "memory_bytes", "launches", "opened_at"]
+    session_columns = [
+        "program",
+        "client_address",
+        "node",
+        "memory_bytes",
+        "launches",
+        "compute_mode",
+        "compute_enforcement",
+        "opened_at",
+    ]
     return Group(
         head,
         "",

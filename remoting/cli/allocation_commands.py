@@ -29,6 +29,8 @@ ALLOCATION_WIDE = [
     "project",
     "pool",
     "placed_pool",
+    "compute_mode",
+    "compute_enforcement",
     "memory_bytes",
     "priority",
     "lifetime_seconds",

@@ -56,6 +56,13 @@ class AllocationRequest:
         False
     )
     exclusive: Annotated[bool, typer.Option("--exclusive", help="Allocate whole GPUs.")] = False
+    mode: Annotated[
+        str,
+        typer.Option(
+            help="Meaning of the percent: shared (in proportion to the others), capped (never more)"
+            " or guaranteed (at least)."
+        ),
+    ] = "shared"
     priority: Annotated[
         int, typer.Option(min=0, max=200, help="Higher values are placed first.")
     ] = 50
@@ -85,7 +92,7 @@ class AllocationRequest:
             "same_node": self.same_node,
             "priority": self.priority,
             "preemptible": self.preemptible,
-            "compute_mode": "exclusive" if self.exclusive else "shared",
+            "compute_mode": "exclusive" if self.exclusive else self.mode,
             "lifetime_seconds": self.lifetime,
             "reservation_id": self.reservation or None,
             "min_driver_version": self.min_driver,

@@ -63,7 +63,7 @@ OUTPUTS = (
             "SessionRecord",
             "SessionList",
         ),
-        ("Kind", "SessionState", "Isolation", "ComputeMode"),
+        ("Kind", "SessionState", "Isolation", "ComputeMode", "Enforcement"),
         ("MaxAllocations", "MaxKeys", "MaxMessageBytes", "MaxDevices"),
     ),
     Output(
@@ -87,7 +87,8 @@ def evaluate(text: str, constants: dict[str, int]) -> int:
 
 def parse_struct(body: str, constants: dict[str, int]) -> list[Field]:
     fields = []
-    for statement in filter(None, map(str.strip, body.split(";"))):
+    statements = [s for s in map(str.strip, body.split(";")) if s and "(" not in s]  # no functions
+    for statement in statements:
         type_name, _, names = statement.partition(" ")
         for declarator in names.split(","):
             match = FIELD.match(declarator.strip())

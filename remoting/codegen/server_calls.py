@@ -168,6 +168,7 @@ def table(calls: list[spec.Call]) -> str:
         f" .thread = wire::Thread::{'code' if 'helper' in call.flags else 'executor'},"
         f" .call = call_{call.name}"
         f"{', .work_waits = true' if 'waits' in call.flags else ''}"
+        f"{', .uses_gpu = true' if 'gpu' in call.flags else ''}"
         f"{', .exec_at = kExecOfCall' if 'changes_exec' in call.flags else ''}}}}},\n"
         for call in calls
     ]

@@ -8,7 +8,16 @@ from pathlib import Path
 from remoting.codegen.roles import RoleError, parse
 
 CLASSES = {"local", "send", "counter", "reply", "pull"}
-FLAGS = {"unsafe", "drain", "anywhere", "helper", "waits", "changes_exec", "result_on_error"}
+FLAGS = {
+    "unsafe",
+    "drain",
+    "anywhere",
+    "helper",
+    "gpu",
+    "waits",
+    "changes_exec",
+    "result_on_error",
+}
 
 
 class SpecError(Exception):

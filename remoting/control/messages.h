@@ -42,6 +42,8 @@ enum class Kind : uint32_t {
   account = 205,      // empty, with the session's connection to its ledger (ledger_messages.h)
   ledger_page = 206,  // the first message on that connection: LedgerPlace, with a descriptor
   meeting = 207,      // empty, with a connection to the client's socket for shared memory
+  turns = 208,        // empty, with the session's connection to the arbiter (turn_messages.h); on
+                      // that connection the first message, with the descriptor of the page
 };
 
 struct Partition {
@@ -85,12 +87,21 @@ enum Isolation : uint32_t {
   kLandlock = 256,
 };
 
+// How the shares of a session are enforced.
+enum class Enforcement : uint32_t {
+  unenforced = 0,  // the session has no connection to the arbiter
+  alone = 1,       // no other allocation uses its GPUs
+  turns = 2,       // it works in turns
+  sliced = 3,      // a turn did not end in time: the GPU's time slices share what is left
+};
+
 enum class SessionState : uint32_t { opening = 1, running = 2, closed = 4 };
 struct SessionRecord {
   uint8_t id[16], allocation[16];
   uint32_t pid, state;
   uint64_t opened_seconds, bytes_in, bytes_out, launches, memory_bytes;
-  uint32_t client_pid, isolation;  // bits of Isolation
+  uint32_t client_pid, isolation;      // bits of Isolation
+  uint32_t compute_mode, enforcement;  // ComputeMode, Enforcement
   char program[56], reason[104], client_address[64];
   char refused_calls[256];                      // names, separated by spaces
   uint64_t partition_bytes[wire::kMaxDevices];  // in the order of the grant
@@ -134,7 +145,7 @@ struct EndReason {
 };
 
 static_assert(sizeof(Partition) == 32 && sizeof(Allocation) == 704 && sizeof(Grants) == 328 &&
-              sizeof(SessionRecord) == 696 && sizeof(KillSession) == 120 &&
+              sizeof(SessionRecord) == 704 && sizeof(KillSession) == 120 &&
               sizeof(SessionStatus) == 24);
 
 // A time of transport::now_ms(). Without a deadline the timeouts of the socket apply to each system

@@ -127,7 +127,12 @@ bool Grants::apply(const uint8_t* p, size_t n) {
     else
       complete = false;  // the disk is full: the others are applied, and the agent tries again
   }
-  ledgers_.keep([&](const std::string& id) { return grants.count(id) > 0; });
+  auto is_granted = [&](const std::string& id) {
+    return grants.count(id) > 0;
+  };
+  ledgers_.keep(is_granted);
+  for (auto& [id, grant] : grants) arbiters_.set_allocation(id, grant.allocation);
+  arbiters_.keep(is_granted);
   by_allocation_ = std::move(grants);
   if (!complete) head.generation = head_.generation;
   head_ = head;

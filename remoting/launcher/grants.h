@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "launcher/arbiters.h"
 #include "launcher/gpu_set.h"
 #include "launcher/ledgers.h"
 #include "launcher/ticket.h"
@@ -26,8 +27,9 @@ std::string lack_of_memory(const control::Allocation& allocation);
 
 class Grants {
  public:
-  // Keeps the limits of `ledgers` equal to the grants.
-  Grants(std::string runtime, Ledgers& ledgers) : runtime_(std::move(runtime)), ledgers_(ledgers) {}
+  // Keeps the limits of `ledgers` and the shares of `arbiters` equal to the grants.
+  Grants(std::string runtime, Ledgers& ledgers, Arbiters& arbiters)
+      : runtime_(std::move(runtime)), ledgers_(ledgers), arbiters_(arbiters) {}
 
   // Reads the grants from disk. False if there are none.
   bool load();
@@ -53,6 +55,7 @@ class Grants {
   int64_t appliance_seconds() const;
   std::string runtime_;
   Ledgers& ledgers_;
+  Arbiters& arbiters_;
   std::mutex mutex_;
   control::Grants head_{};
   int64_t received_boottime_ = 0;               // CLOCK_BOOTTIME of the newest message, in seconds

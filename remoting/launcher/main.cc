@@ -92,8 +92,9 @@ int main(int argc, char** argv) {
   int signals = block_stop_signals();
   static Ledgers ledgers(settings.runtime + "/ledgers");
   static LedgerPort ledger_port(ledgers);
-  static Grants grants(settings.runtime, ledgers);
-  static Sessions sessions(settings, grants, ledgers, ledger_port);
+  static Arbiters arbiters;
+  static Grants grants(settings.runtime, ledgers, arbiters);
+  static Sessions sessions(settings, grants, ledgers, ledger_port, arbiters);
   grants.load();
   // Failpoint: a test proves that it would notice a launcher without adoption.
   unsigned adopted = std::getenv("BUSBAR_FAILPOINT_NO_ADOPTION") ? 0 : sessions.adopt();
@@ -107,6 +108,7 @@ int main(int argc, char** argv) {
   }
   control::log_line("launcher", "listening", port, std::to_string(adopted) + " sessions adopted");
   std::thread([] { ledger_port.run(); }).detach();
+  std::thread([] { arbiters.run(); }).detach();
   std::thread([] { sessions.start_spares(); }).detach();
   std::thread([listener] { serve_clients(listener, grants, sessions); }).detach();
   std::thread([agent] { serve_agent(agent, grants, sessions, settings.port); }).detach();

@@ -70,6 +70,7 @@ Session new_session(const control::SessionStart& start, const transport::Secret&
   s.record.state = (uint32_t)SessionState::opening;
   s.record.opened_seconds = (uint64_t)time(nullptr);
   s.record.client_pid = request.pid;
+  s.record.compute_mode = start.compute_mode;
   std::memcpy(s.record.program, request.program, sizeof s.record.program);
   s.record.program[sizeof s.record.program - 1] = 0;
   copy_text(s.record.client_address, sizeof s.record.client_address, client_address);
@@ -108,19 +109,22 @@ void Sessions::add(const Session& s) {
   save(s);
 }
 
-// Takes over `violations`. Returns the end of the account's connection for the server, or -1.
-int Sessions::set_running(const std::string& id, uint32_t isolation, int violations) {
+// Takes over `violations`. Returns the server's ends of its connections.
+std::vector<Sessions::NewConnection> Sessions::set_running(const std::string& id,
+                                                           uint32_t isolation, int violations) {
   std::lock_guard lock(mutex_);
   auto it = sessions_.find(id);
   if (it == sessions_.end() || it->second.record.state != (uint32_t)SessionState::opening) {
     if (violations >= 0) ::close(violations);
-    return -1;
+    return {};
   }
   it->second.violations = violations;
   it->second.record.state = (uint32_t)SessionState::running;
   it->second.record.isolation |= isolation;
   save(it->second);
-  return connect_account(it->second);
+  std::vector<NewConnection> made;
+  connect_missing(it->second, made);
+  return made;
 }
 
 // Refuses a client whose session server has not begun. The server ends without its start socket.
@@ -130,12 +134,13 @@ void Sessions::give_up(transport::Tls& tls, const Process& process, const char* 
     if (fd >= 0) ::close(fd);
 }
 
-// The session server has begun: sends it its account.
-void Sessions::send_account(const std::string& id, uint32_t isolation, int violations, int server) {
-  int account = set_running(id, isolation, violations);
-  if (account < 0) return;
-  control::send_message(server, control::Kind::account, nullptr, 0, account, 0);
-  ::close(account);
+// The session server has begun: sends it its connections.
+void Sessions::send_connections(const std::string& id, uint32_t isolation, int violations,
+                                int server) {
+  for (auto& c : set_running(id, isolation, violations)) {
+    control::send_message(server, c.kind, nullptr, 0, c.socket, 0);
+    ::close(c.socket);
+  }
 }
 
 static constexpr char kCannotStart[] =
@@ -174,7 +179,7 @@ void Sessions::open(transport::Tls tls, const Ticket& ticket, const Grant& grant
     kill_process(session.pidfd);
     return;
   }
-  send_account(control::hex(start.id, 16), ready->isolation, violations, process.fd);
+  send_connections(control::hex(start.id, 16), ready->isolation, violations, process.fd);
   control::log_line("launcher", "session opened", control::hex(start.id, 16),
                     "pid " + std::to_string(process.pid) + ", allocation " +
                         control::hex(grant.allocation.id, 16));

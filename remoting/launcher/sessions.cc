@@ -40,8 +40,12 @@ uint64_t boottime_seconds() {
 }  // namespace
 
 Sessions::Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers,
-                   LedgerPort& ledger_port)
-    : settings_(settings), grants_(grants), ledgers_(ledgers), ledger_port_(ledger_port) {
+                   LedgerPort& ledger_port, Arbiters& arbiters)
+    : settings_(settings),
+      grants_(grants),
+      ledgers_(ledgers),
+      ledger_port_(ledger_port),
+      arbiters_(arbiters) {
   for (const char* sub : {"", "/sessions", "/ledgers"})
     mkdir((settings.runtime + sub).c_str(), 0700);
   if (!settings.cache.empty()) mkdir(settings.cache.c_str(), 0700);
@@ -90,17 +94,26 @@ int Sessions::connect_account(const Session& s) {
   return added ? ledger_port_.connect(account, s.pidfd) : -1;
 }
 
-// Connects the accounts of running sessions that have no connection: an earlier launcher started
-// them, or they lost it. Accounts without a session end. Requires mutex_.
+// Connects a session to its ledger and to the arbiters, unless it is connected. Requires mutex_.
+void Sessions::connect_missing(const Session& s, std::vector<NewConnection>& made) {
+  Account account = account_of(s);
+  auto add = [&](control::Kind kind, int socket) {
+    if (socket >= 0) made.push_back({address_of(s), kind, socket});
+  };
+  if (!ledger_port_.is_connected(account.session)) add(control::Kind::account, connect_account(s));
+  if (!arbiters_.is_connected(account.session))
+    add(control::Kind::turns, arbiters_.connect(account));
+}
+
+// Connects running sessions that have no connection: an earlier launcher started them, or they lost
+// it. Accounts without a session end. Requires mutex_.
 std::vector<Sessions::NewConnection> Sessions::connect_accounts() {
   std::vector<NewConnection> made;
   std::set<SessionId> known;
   for (auto& [id, s] : sessions_) {
     SessionId session = account_of(s).session;
     if (s.record.state != (uint32_t)SessionState::closed) known.insert(session);
-    if (s.record.state != (uint32_t)SessionState::running || ledger_port_.is_connected(session))
-      continue;
-    if (int socket = connect_account(s); socket >= 0) made.push_back({address_of(s), socket});
+    if (s.record.state == (uint32_t)SessionState::running) connect_missing(s, made);
   }
   ledgers_.remove_others([&](const SessionId& id) { return known.count(id) > 0; });
   return made;
@@ -225,7 +238,7 @@ void Sessions::watch() {
   }
   end(ending, "its allocation was released");
   for (auto& c : connections) {
-    post_request(c.server, control::Kind::account, nullptr, 0, c.socket);
+    post_request(c.server, c.kind, nullptr, 0, c.socket);
     ::close(c.socket);
   }
 }
@@ -261,6 +274,7 @@ std::vector<control::SessionRecord> Sessions::list() {
   std::vector<control::SessionRecord> records;
   for (auto& [id, s] : sessions_) {
     if (s.record.state != (uint32_t)SessionState::closed) update_charges(s);
+    s.record.enforcement = (uint32_t)arbiters_.enforcement(account_of(s).session);
     records.push_back(s.record);
   }
   return records;

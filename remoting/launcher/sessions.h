@@ -45,7 +45,8 @@ struct Session {
 
 class Sessions {
  public:
-  Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers, LedgerPort& ledger_port);
+  Sessions(const Settings& settings, Grants& grants, Ledgers& ledgers, LedgerPort& ledger_port,
+           Arbiters& arbiters);
 
   // Opens a session for the client behind `tls`: starts a session server, hands the connection over
   // and replies to the client. Blocks until the server is ready. Defined in open.cc.
@@ -80,9 +81,10 @@ class Sessions {
   void end_all(const char* reason);
 
  private:
-  // The end of a connection to the ledger, for the session server at an address.
+  // The session server's end of a connection to its ledger or to the arbiters.
   struct NewConnection {
     SessionAddress server;
+    control::Kind kind;
     int socket;
   };
   struct Process {
@@ -99,12 +101,13 @@ class Sessions {
   control::SessionStart start_message(const Grant& grant, const wire::OpenRequest& request,
                                       bool caged) const;
   void add(const Session& s);
-  int set_running(const std::string& id, uint32_t isolation, int violations);
+  std::vector<NewConnection> set_running(const std::string& id, uint32_t isolation, int violations);
   static void give_up(transport::Tls& tls, const Process& process, const char* reason);
-  void send_account(const std::string& id, uint32_t isolation, int violations, int server);
+  void send_connections(const std::string& id, uint32_t isolation, int violations, int server);
   void save(const Session& s) const;
   void update_charges(Session& s);
   int connect_account(const Session& s);
+  void connect_missing(const Session& s, std::vector<NewConnection>& made);
   std::vector<NewConnection> connect_accounts();
   void close_session(Session& s, const std::string& reason);
   bool has_exited(Session& s, std::string& reason);
@@ -122,6 +125,7 @@ class Sessions {
   Grants& grants_;
   Ledgers& ledgers_;
   LedgerPort& ledger_port_;
+  Arbiters& arbiters_;
   std::mutex mutex_;
   std::map<std::string, Session> sessions_;         // by id in hexadecimal
   std::multimap<GpuSet, Process> spares_;           // by the GPUs that their cages show

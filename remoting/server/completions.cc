@@ -157,6 +157,7 @@ bool Completions::publish_completed(std::unique_lock<std::mutex>& lock) {
     pending_count_.fetch_sub(1, std::memory_order_relaxed);
     publishing_ = true;
     if (fence.event) idle_events_[fence.context].push_back(fence.event);
+    if (fence.gate) fence.gate->complete(fence.counted);
     CUresult error = error_;
     lock.unlock();
     publish(fence, error);

@@ -95,6 +95,9 @@ void serve_requests(const ControlServer& c, int fd) {
     } else if (h.kind == (uint32_t)Kind::account && attached >= 0) {
       c.session.account.connect(attached);
       attached = -1;
+    } else if (h.kind == (uint32_t)Kind::turns && attached >= 0) {
+      c.session.turns->connect(attached);
+      attached = -1;
     } else if (h.kind == (uint32_t)Kind::end) {
       end_session(c, reason);
     }

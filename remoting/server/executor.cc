@@ -43,9 +43,11 @@ void Executor::advance() {
   make_charged_contexts(pipeline_);
   do {
     published_ = completions_.published();
+    if (s_.turns) s_.turns->begin_pass();
     queues_.run_ready();
     fences_.record_all();
   } while (completions_.poll() && !queues_.idle());
+  if (s_.turns) s_.turns->end_pass();
   holds_too_much_ |= !limit_held_records();
 }
 
@@ -68,10 +70,14 @@ bool Executor::limit_held_records() {
   return held <= wire::kMaxHeldBytes;
 }
 
+bool Executor::awaits_completions() const {
+  return !queues_.idle() || (s_.turns && s_.turns->is_draining());
+}
+
 // Lets the background thread publish. Returns true if a parked record may run already.
 bool Executor::prepare_sleep() {
-  completions_.watch_in_background(!queues_.idle());
-  return !queues_.idle() && completions_.published() != published_;
+  completions_.watch_in_background(awaits_completions());
+  return awaits_completions() && completions_.published() != published_;
 }
 
 void Executor::Input::discard_used() {
@@ -128,7 +134,8 @@ bool Executor::poll_link(std::vector<uint8_t>& buffer) {
   for (int i = 0; i < kSpinRounds && s_.link.alive(); ++i) {
     s_.link.receive(buffer, kReceiveBytes, 0);
     if (!buffer.empty()) return true;
-    if (completions_.poll() && !queues_.idle()) return true;
+    if (completions_.poll() && awaits_completions()) return true;
+    if (s_.turns && s_.turns->take_changed()) return true;
     if (has_charged_context(pipeline_)) return true;
     __builtin_ia32_pause();
     if (i % kYieldEvery == kYieldEvery - 1) std::this_thread::yield();

@@ -48,6 +48,7 @@ class Executor {
   };
   bool receive(Input& input);
   bool prepare_sleep();
+  bool awaits_completions() const;  // parked records, or the end of a turn
   bool process(Input& input);
   bool poll_link(std::vector<uint8_t>& buffer);
   bool handle(Record& r);

@@ -1,6 +1,7 @@
 #include "server/fence_recorder.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace busbar::server {
 
@@ -65,7 +66,13 @@ void FenceRecorder::record_one(StreamState& st, uint64_t position, CompletionFen
   ContextState* c = s_.context(st.context);
   fence.use = st.use;
   fence.submitted = st.use->submitted;
-  if (!c) return completions_.discard(fence);
+  uint32_t records = std::exchange(st.unfenced, 0);
+  if (!c) {
+    if (st.gate) st.gate->remove_unfenced(records);
+    return completions_.discard(fence);
+  }
+  fence.gate = st.gate;
+  if (st.gate) fence.counted = st.gate->add_fence(records);
   // An event would become a part of the capture, and a query of it an error. Captured work does not
   // run: the fence completes when its turn comes. Another thread of the program began the capture.
   if (!st.capturing) fence.event = take_event(*c, st.context);

@@ -102,12 +102,15 @@ int receive_start(control::SessionStart& start, int& meeting) {
 }
 
 // Waits until the launcher has finished with the client's connection. Before that it sends the
-// connection of the account.
-void wait_for_launcher(Account& account) {
+// connections of the account and of the turns.
+void wait_for_launcher(Account& account, Turns& turns) {
   control::Header h;
   int attached = -1;
-  while (control::receive_message(kStartFd, h, nullptr, 0, &attached))
-    if (attached >= 0) account.connect(attached);
+  for (; control::receive_message(kStartFd, h, nullptr, 0, &attached); attached = -1)
+    if (h.kind == (uint32_t)control::Kind::turns && attached >= 0)
+      turns.connect(attached);
+    else if (attached >= 0)
+      account.connect(attached);
   close(kStartFd);
 }
 
@@ -119,12 +122,13 @@ uid_t user_of_launcher() {
 }
 
 // Returns the link to the client, over shared memory if `rendezvous` is a descriptor.
-Link* connect_client(int client, int rendezvous, const transport::Secret& key, Account& account) {
+Link* connect_client(int client, int rendezvous, const transport::Secret& key, Account& account,
+                     Turns& turns) {
   std::unique_ptr<transport::SharedMemory> shared;
   if (rendezvous >= 0 &&
       !(shared = transport::receive_shared_memory(rendezvous, key, kHandshakeMs)))
     end_process("the client shared no memory", kClientFailed);
-  wait_for_launcher(account);
+  wait_for_launcher(account, turns);
   if (shared) return new Link(client, std::move(shared));
   transport::Tls tls;
   std::string error;
@@ -163,7 +167,9 @@ std::vector<uint64_t> limits_of(const control::SessionStart& start) {
   if (!limit_descriptors()) end_process("the descriptors cannot be limited", kStartFailed);
   if (isolation.violations >= 0) close(isolation.violations);
 
-  Link* link = connect_client(client, rendezvous, key, account);
+  static Turns turns(start.partitions);
+  Link* link = connect_client(client, rendezvous, key, account, turns);
+  turns.set_wake([link] { link->wake(); });
   PinnedPool pinned(cu);
   BulkTransfers bulk(pinned, [link] { link->wake(); });
   Session session(cu, *link, pinned, bulk, account, devices, start.image_folder);
@@ -171,6 +177,7 @@ std::vector<uint64_t> limits_of(const control::SessionStart& start) {
   session.socket_folder = start.socket_folder;
   KernelOutput output(*link);
   session.output = &output;
+  session.turns = &turns;
   Executor executor(session);
   start_control_server({listener, offers, session, executor, key, launcher});
   std::string reason = executor.run();

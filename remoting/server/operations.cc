@@ -66,6 +66,9 @@ constexpr auto kOperations = [] {
   for (wire::Op op : {wire::Op::kernel_node, wire::Op::copy_node, wire::Op::host_node,
                       wire::Op::batch_mem_op_node})
     table[(uint16_t)op - wire::kFirstOpcode].exec_at = kExecOfNodeRequest;
+  for (wire::Op op : {wire::Op::launch, wire::Op::launch_graph, wire::Op::copy_in,
+                      wire::Op::copy_out, wire::Op::copy_rows})
+    table[(uint16_t)op - wire::kFirstOpcode].uses_gpu = true;
   return table;
 }();
 

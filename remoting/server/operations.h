@@ -29,6 +29,7 @@ struct Operation {
   DriverCall call = nullptr;
   wire::Op op = {};         // of a row of wire/opcodes.h
   bool work_waits = false;  // its work on the GPU may wait for a later record
+  bool uses_gpu = false;    // it needs a turn
   // Of a record that changes an executable graph: where its handle stands in the payload. 0: none.
   uint32_t exec_at = 0;
 };

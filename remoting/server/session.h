@@ -30,6 +30,7 @@
 #include "server/memory.h"
 #include "server/pinned_pool.h"
 #include "server/stream.h"
+#include "server/turns.h"
 #include "wire/objects.h"
 
 namespace busbar::server {
@@ -53,6 +54,7 @@ struct Session {
   PinnedPool& pinned;
   BulkTransfers& bulk;
   KernelOutput* output = nullptr;  // null in tests
+  Turns* turns = nullptr;          // null in tests: no turns are needed
   Account& account;
 
   // Objects by the client's id.
@@ -105,7 +107,11 @@ struct Session {
   bool charge_context(uint32_t device);
   bool has_charged_context(uint32_t device) const { return charged_contexts >> device & 1; }
   CUdevice device_handle(uint32_t index) const;  // -1 when there is none
-  CUevent event_handle(uint32_t event_id);       // creates an event that was never recorded
+  // Of the streams of a device; null without turns.
+  TurnGate* gate_of(uint32_t device) {
+    return turns ? turns->gate(devices[device].partition) : nullptr;
+  }
+  CUevent event_handle(uint32_t event_id);  // creates an event that was never recorded
   bool too_many_modules();
 
   // Makes a context current on this thread. An unknown id changes nothing.

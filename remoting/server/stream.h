@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "server/stream_use.h"
+#include "server/turn_gate.h"
 
 namespace busbar::server {
 
@@ -25,6 +26,8 @@ struct StreamState {
   CUgraph captured_graph = nullptr;
   bool captures_new_graph = false;  // which ends with the capture unless that succeeds
   std::shared_ptr<StreamUse> use = std::make_shared<StreamUse>();
+  TurnGate* gate = nullptr;  // of its GPU; null: no turns
+  uint32_t unfenced = 0;     // records with work of the GPU behind its newest fence
 };
 
 }  // namespace busbar::server

@@ -25,6 +25,7 @@ CUresult make_context(Session& s, uint32_t id, uint32_t device, uint32_t legacy)
   st.id = legacy;
   st.context = id;
   st.legacy = true;
+  st.gate = s.gate_of(device);
   s.contexts.put(id, c);
   s.streams.put(legacy, st);
   return CUDA_SUCCESS;
@@ -124,6 +125,7 @@ bool handlers::create_stream(Pipeline& p, const Record& r) {
       s.streams.size() >= wire::kMaxObjects)
     return false;
   st.context = r.head.context;
+  if (ContextState* c = s.context(st.context)) st.gate = s.gate_of(c->device);
   st.blocking = !(flags & CU_STREAM_NON_BLOCKING);
   p.fences.check(s.cu.cuStreamCreateWithPriority(&st.handle, flags, priority));
   s.streams.put(st.id, st);

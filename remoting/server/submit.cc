@@ -36,14 +36,31 @@ bool driver_has_room(Pipeline& p, StreamState& st) {
   return room();
 }
 
+void count_work(TurnGate& gate, StreamState& st) {
+  gate.add_unfenced();
+  ++st.unfenced;
+}
+
+// The record has submitted nothing since its newest fence, and runs again.
+void discount_work(TurnGate& gate, StreamState& st) {
+  if (!st.unfenced) return;
+  gate.remove_unfenced(1);
+  --st.unfenced;
+}
+
 Outcome submit_to_stream(Pipeline& p, Record& r) {
   StreamState* st = p.session.stream(r.head.stream);
   if (!st) return Outcome::done;
   p.session.use_context(st->context);
   if (!driver_has_room(p, *st)) return Outcome::waits;
+  TurnGate* gate = r.operation->uses_gpu && !st->capturing ? st->gate : nullptr;
+  if (gate && !gate->may_submit()) return Outcome::waits;
+  if (gate) count_work(*gate, *st);
   p.fences.begin_work(*st, r.position);
   Outcome outcome = run_handler(p, r, *st);
   if (outcome == Outcome::done) p.fences.end_work(*st, r.position);
+  if (gate && outcome == Outcome::waits) discount_work(*gate, *st);
+  if (gate && gate->needs_fence()) p.fences.record_last(*st);
   return outcome;
 }
 

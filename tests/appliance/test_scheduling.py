@@ -57,15 +57,14 @@ def test_request_in_bytes_and_for_a_whole_gpu_use_separate_gpus(
         and whole["partitions"][0]["gpu_id"] != memory["partitions"][0]["gpu_id"]
     )
     assert request_allocation(alice, compute_mode="exclusive")["waiting_rule"] == "capacity"
-    refused = alice.post(URL, {"compute_mode": "capped"}, format="json")
-    assert refused.status_code == 409 and body(refused)["code"] == "not_supported"
 
 
 def test_node_is_told_the_compute_mode(cast: Cast, client_of: Clients, add_node: AddNode) -> None:
     node = add_node(gpus=2)
     alice = client_of(cast.alice)
     modes = {request_allocation(alice, compute_mode="exclusive")["id"]: "exclusive"}
-    modes[request_allocation(alice, percent=25)["id"]] = "shared"
+    for mode in ("shared", "capped", "guaranteed"):
+        modes[request_allocation(alice, percent=25, compute_mode=mode)["id"]] = mode
     grants = build_desired_state(node.pk).grants
     assert {str(UUID(bytes=g.allocation_id)): g.compute_mode for g in grants} == modes
 

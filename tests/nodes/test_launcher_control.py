@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from nodes import launcher_control as lc
 from nodes import launcher_layouts as layouts
+from nodes import messages
 from nodes.desired_state import to_grants
 from nodes.protocol import fleet_pb2
 from remoting.codegen import control_layouts
@@ -57,6 +58,8 @@ def session_record(**changes: int) -> layouts.SessionRecord:
         memory_bytes=5,
         client_pid=6,
         isolation=values["isolation"],
+        compute_mode=layouts.ComputeMode.CAPPED,
+        enforcement=values.get("enforcement", layouts.Enforcement.TURNS),
         program=b"python3",
         reason=b"",
         client_address=b"10.0.0.7:5000",
@@ -73,6 +76,7 @@ def test_session_list_is_decoded() -> None:
     first, second = listed.sessions
     assert (first.pid, first.state, first.program) == (7, "running", "python3")
     assert first.refused_calls == ("cuFoo", "cuBar")
+    assert first.enforcement == "turns"
     assert first.partition_bytes == tuple(range(16))
     assert first.isolation == {
         "seccomp": True,
@@ -157,3 +161,18 @@ def test_launcher_is_told_percent_and_compute_mode(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["", "a mode of a later version"])
 def test_unknown_compute_mode_counts_as_shared(mode: str) -> None:
     assert grant_of(mode).compute_mode == layouts.ComputeMode.SHARED
+
+
+@pytest.mark.parametrize("enforcement", [*layouts.Enforcement, 99])
+def test_session_reports_how_its_share_is_enforced(enforcement: int) -> None:
+    body = layouts.SessionList(9, 1, 8445, 5).pack()
+    body += session_record(enforcement=enforcement).pack()
+    status = messages.isolation_of(lc.decode_list(body).sessions[0])["compute_limit"]
+    assert (status == "enforced") == (enforcement == layouts.Enforcement.TURNS)
+    assert ("unenforced" in status) == (enforcement in {0, 99})
+
+
+def test_texts_of_enforcement_are_in_the_order_of_their_severity() -> None:
+    order = ["turns", "alone", "sliced", "unenforced"]
+    texts = [messages.COMPUTE_LIMIT[name] for name in order]
+    assert texts == sorted(texts) and len(messages.COMPUTE_LIMIT) == len(layouts.Enforcement)

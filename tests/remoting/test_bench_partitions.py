@@ -1,17 +1,38 @@
-"""`./bench partitions`: the measurement notices shares that do not hold."""
+"""Shares of one software GPU, from completed work: `./bench partitions` in short."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 from remoting.bench import partitions
 
+SECONDS = 5
+TOLERANCE_POINTS = 6.0
+"""Other programs of the machine take time from some turns more than from others. Without an arbiter
+the error is 18 points and more (docs/benchmarks.md)."""
+KERNEL = "20 us"
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[partitions.Bench]:
+    with partitions.software_gpu(seconds=SECONDS) as running:
+        yield running
+
 
 @pytest.mark.alone
-def test_benchmark_notices_that_shares_are_not_enforced() -> None:
-    with partitions.software_gpu(seconds=1) as bench:
-        equal = partitions.share_row(bench, (50, 50), "2 ms")
-        unequal = partitions.share_row(bench, (10, 90), "2 ms")
-    assert isinstance(equal["value"], float) and isinstance(unequal["value"], float)
-    assert equal["value"] < 15
-    assert not unequal["met"] and unequal["value"] > 15
+@pytest.mark.parametrize("percents", [(10, 90), (30, 70), (50, 50), (25, 25, 50)])
+def test_tenants_complete_work_in_proportion_to_their_shares(
+    bench: partitions.Bench, percents: tuple[int, ...]
+) -> None:
+    shares = partitions.share_row(bench, percents, KERNEL)
+    assert isinstance(shares["value"], float)
+    assert shares["value"] <= TOLERANCE_POINTS, shares
+
+
+@pytest.mark.alone
+def test_capped_tenant_alone_completes_no_more_than_its_percent(bench: partitions.Bench) -> None:
+    (whole,) = bench.rounds_per_second([100], "exclusive", partitions.KERNELS_US[KERNEL])
+    (capped,) = bench.rounds_per_second([30], "capped", partitions.KERNELS_US[KERNEL])
+    assert 30 - 2 * TOLERANCE_POINTS <= 100 * capped / whole <= 30 + TOLERANCE_POINTS

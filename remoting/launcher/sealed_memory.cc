@@ -1,4 +1,4 @@
-#include "launcher/ledger_page.h"
+#include "launcher/sealed_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,22 +15,21 @@ namespace {
 constexpr int kSeals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 }  // namespace
 
-std::unique_ptr<LedgerPage> LedgerPage::create() {
-  constexpr size_t kBytes = sizeof(control::LedgerPage);
-  int fd = memfd_create("busbar-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+std::unique_ptr<SealedMemory> SealedMemory::create(const char* name, size_t bytes) {
+  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return nullptr;
-  void* at = ftruncate(fd, kBytes)
+  void* at = ftruncate(fd, (off_t)bytes)
                  ? MAP_FAILED
-                 : mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+                 : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at != MAP_FAILED && fcntl(fd, F_ADD_SEALS, kSeals) == 0)
-    return std::unique_ptr<LedgerPage>(new LedgerPage(fd, (control::LedgerPage*)at));
-  if (at != MAP_FAILED) munmap(at, kBytes);
+    return std::unique_ptr<SealedMemory>(new SealedMemory(fd, at, bytes));
+  if (at != MAP_FAILED) munmap(at, bytes);
   ::close(fd);
   return nullptr;
 }
 
-LedgerPage::~LedgerPage() {
-  munmap(values_, sizeof *values_);
+SealedMemory::~SealedMemory() {
+  munmap(data_, bytes_);
   ::close(fd_);
 }
 

@@ -1,0 +1,95 @@
+// Who may use one GPU now: deficit round robin over the allocations that have sessions there. Time
+// is an argument, and nothing happens by itself: the caller calls advance() at next_deadline().
+//
+// Each account gets credit for every round, in proportion to its percent, and pays the time from
+// the grant of a turn until its work has drained. What a turn overruns stays as debt; credit of an
+// account without work does not accumulate. Capped and guaranteed accounts also get credit by the
+// clock: a capped account runs on nothing else, a guaranteed one is served first while it has some.
+//
+// Thread safety: none.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "control/messages.h"
+#include "control/turn_messages.h"
+
+namespace busbar::launcher {
+
+using Microseconds = int64_t;
+
+class Arbiter {
+ public:
+  using Id = std::string;  // of an allocation
+  struct Share {
+    control::ComputeMode mode = control::ComputeMode::shared;
+    uint32_t percent = 100;
+  };
+  static constexpr Microseconds kTurn = 10'000;    // the longest turn while others want one
+  static constexpr Microseconds kRound = 100'000;  // the credit of a round, for 100 percent
+  static constexpr Microseconds kDrain = 500'000;  // a turn that lasts longer is shared
+  static constexpr Microseconds kNever = INT64_MAX;
+  // What a subclass of a test changes: whether debts and credits survive a turn.
+  enum class Carry { yes, no };
+
+  explicit Arbiter(Carry carry = Carry::yes) : carry_(carry) {}
+
+  // Adds an account, or changes its share from the next turn on.
+  void set_share(const Id& id, const Share& share, Microseconds now);
+  void remove(const Id& id, Microseconds now);
+
+  // The account has work that waits for a turn.
+  void want(const Id& id, Microseconds now);
+  // All work of the holder has ended. `wants`: more waits for the next turn.
+  void drained(const Id& id, bool wants, Microseconds now);
+  // Ends turns and begins the next one, as far as it is time for that.
+  void advance(Microseconds now);
+  Microseconds next_deadline(Microseconds now) const;
+
+  // True while one account has the GPU for itself and no cap: it needs no turns.
+  bool is_open() const;
+  // The account whose work may run; null: none.
+  const Id* holder() const { return holder_.empty() ? nullptr : &holder_; }
+  bool is_revoked() const { return revoked_at_ != kNever; }  // the holder must drain
+  uint32_t turn() const { return turn_; }                    // counts the grants
+  // The holder that did not drain in time, since the last call. Empty: none.
+  Id take_overdue();
+  Microseconds charged(const Id& id) const;
+
+ private:
+  struct Account {
+    Share share;
+    bool wants = false;
+    Microseconds balance = 0;  // of the rounds
+    Microseconds reserve = 0;  // by the clock, of capped and guaranteed accounts
+    Microseconds reserved_at = 0;
+    Microseconds charged = 0;
+  };
+  using Accounts = std::map<Id, Account>;
+  static bool is_capped(const Account& a);
+  static bool has_reserve(const Account& a);
+  static Microseconds quantum(const Account& a) { return kRound * a.share.percent / 100; }
+  static Microseconds threshold(const Account& a) { return std::min(kTurn, quantum(a)); }
+  bool may_use_reserve(const Account& a) const;
+  Microseconds turn_length(const Account& a) const;
+  bool needs(const Accounts::value_type& entry) const;
+  void accrue(Microseconds now);
+  void charge(Microseconds now);
+  void end_turn(Microseconds now);
+  void grant(const Id& id, Microseconds now);
+  Accounts::iterator after_last(bool (Arbiter::*eligible)(const Account&) const);
+  bool may_use_balance(const Account& a) const;
+  bool begin_round();
+  Accounts::iterator pick();
+  void end_expired(Microseconds now);
+
+  const Carry carry_;
+  Accounts accounts_;
+  Id holder_, last_, overdue_;  // last: whose turn was granted last
+  uint32_t turn_ = 0;
+  Microseconds charged_until_ = 0, ends_at_ = kNever, revoked_at_ = kNever;
+};
+
+}  // namespace busbar::launcher

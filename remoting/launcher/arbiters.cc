@@ -1,0 +1,305 @@
+#include "launcher/arbiters.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "control/hex.h"
+#include "control/log.h"
+#include "control/messages.h"
+
+namespace busbar::launcher {
+
+using control::Enforcement;
+using control::TurnState;
+
+namespace {
+constexpr int kEvents = 64;
+constexpr Microseconds kSecond = 1'000'000;
+constexpr Microseconds kShownAsSliced = 60 * kSecond;
+
+Microseconds monotonic_now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * kSecond + t.tv_nsec / 1000;
+}
+}  // namespace
+
+Arbiters::Arbiters()
+    : epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  watch(timer_);
+}
+
+bool Arbiters::watch(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  return epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void Arbiters::set_allocation(const std::string& id, const control::Allocation& allocation) {
+  std::lock_guard lock(mutex_);
+  allocations_[id] = allocation;
+  Microseconds now = monotonic_now();
+  for (auto& [fd, member] : members_)
+    if (member->account.allocation == id) join(*member, allocation, now);
+  arm(now);
+}
+
+void Arbiters::keep(const std::function<bool(const std::string&)>& is_granted) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(allocations_, [&](auto& entry) { return !is_granted(entry.first); });
+}
+
+// Enters a session at the arbiters of its GPUs, or changes its shares there.
+void Arbiters::join(Member& member, const control::Allocation& a, Microseconds now) {
+  bool is_new = !member.partitions;
+  if (is_new) member.partitions = a.partitions;
+  for (uint32_t p = 0; p < std::min(member.partitions, a.partitions); ++p) {
+    Place& place = member.places[p];
+    if (is_new) {
+      std::copy_n(a.partition[p].gpu_uuid, place.gpu.size(), place.gpu.begin());
+      gpus_[place.gpu].places.emplace_back(&member, p);
+    }
+    Gpu& gpu = gpus_[place.gpu];
+    auto mode = (control::ComputeMode)a.compute_mode;
+    gpu.arbiter.set_share(member.account.allocation, {mode, a.partition[p].compute_percent}, now);
+    settle(gpu, now);
+  }
+}
+
+int Arbiters::connect(const Account& account) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) return -1;
+  std::lock_guard lock(mutex_);
+  if (auto old = sockets_.find(account.session); old != sockets_.end()) forget(old->second);
+  auto member = std::make_unique<Member>();
+  member->account = account;
+  member->page = SealedMemory::create("busbar-turns", sizeof(control::TurnPage));
+  auto allocation = allocations_.find(account.allocation);
+  if (!member->page || allocation == allocations_.end() || !watch(pair[0]) ||
+      !control::send_message(pair[0], control::Kind::turns, nullptr, 0, member->page->descriptor(),
+                             0)) {
+    for (int fd : pair) ::close(fd);
+    return -1;
+  }
+  Member& added = *(members_[pair[0]] = std::move(member));
+  sockets_[account.session] = pair[0];
+  Microseconds now = monotonic_now();
+  join(added, allocation->second, now);
+  arm(now);
+  return pair[1];
+}
+
+bool Arbiters::is_connected(const SessionId& session) {
+  std::lock_guard lock(mutex_);
+  return sockets_.count(session);
+}
+
+Enforcement Arbiters::enforcement(const SessionId& session) {
+  std::lock_guard lock(mutex_);
+  auto it = sockets_.find(session);
+  if (it == sockets_.end()) return Enforcement::unenforced;
+  Member& member = *members_.at(it->second);
+  Microseconds now = monotonic_now();
+  Enforcement found = Enforcement::alone;
+  for (uint32_t p = 0; p < member.partitions; ++p) {
+    const Place& place = member.places[p];
+    if (place.sliced_at && now - place.sliced_at < kShownAsSliced) return Enforcement::sliced;
+    if (!gpus_.at(place.gpu).arbiter.is_open()) found = Enforcement::turns;
+  }
+  return found;
+}
+
+void Arbiters::forget(int fd) {
+  auto it = members_.find(fd);
+  Member& member = *it->second;
+  Microseconds now = monotonic_now();
+  for (uint32_t p = 0; p < member.partitions; ++p) leave(member, p, now);
+  sockets_.erase(member.account.session);
+  members_.erase(it);
+  ::close(fd);
+}
+
+// The last session of an account takes the account with it.
+void Arbiters::leave(Member& member, uint32_t partition, Microseconds now) {
+  auto entry = gpus_.find(member.places[partition].gpu);
+  Gpu& gpu = entry->second;
+  std::erase(gpu.places, std::pair(&member, partition));
+  const std::string& id = member.account.allocation;
+  bool is_last = std::ranges::none_of(
+      gpu.places, [&](auto& place) { return place.first->account.allocation == id; });
+  if (is_last) gpu.arbiter.remove(id, now);
+  settle(gpu, now);
+  if (gpu.places.empty()) gpus_.erase(entry);
+}
+
+bool Arbiters::is_busy(const Gpu& gpu, const std::string& allocation) const {
+  return std::ranges::any_of(gpu.places, [&](auto& entry) {
+    Stage stage = entry.first->places[entry.second].stage;
+    return entry.first->account.allocation == allocation &&
+           (stage == Stage::holds || stage == Stage::draining);
+  });
+}
+
+bool Arbiters::has_waiting(const Gpu& gpu, const std::string& allocation) const {
+  return std::ranges::any_of(gpu.places, [&](auto& entry) {
+    return entry.first->account.allocation == allocation &&
+           entry.first->places[entry.second].stage == Stage::wants;
+  });
+}
+
+// Work that may wait for later work of the same session must get a turn again.
+void Arbiters::mark_overdue(Gpu& gpu, const std::string& allocation, Microseconds now) {
+  for (auto& [member, partition] : gpu.places) {
+    Place& place = member->places[partition];
+    if (member->account.allocation != allocation || place.stage != Stage::draining) continue;
+    bool is_news = !place.sliced_at || now - place.sliced_at > kShownAsSliced;
+    place.stage = Stage::wants;
+    place.is_overdue = true;
+    place.sliced_at = now;
+    if (is_news)
+      control::log_line("arbiter", "turn did not end in 500 ms",
+                        control::hex(member->account.session.data(), 16),
+                        "other allocations use the GPU beside it");
+  }
+}
+
+void Arbiters::show_word(Member& member, uint32_t partition, uint32_t turn, TurnState state) {
+  auto& word = member.values().word[partition];
+  uint32_t value = control::turn_word(turn, state);
+  if (word.load(std::memory_order_relaxed) == value) return;
+  word.store(value, std::memory_order_release);
+  member.changed = true;
+}
+
+// Brings the place of a session into line with the arbiter.
+void Arbiters::show(const Gpu& gpu, Member& member, uint32_t partition) {
+  Place& place = member.places[partition];
+  uint32_t word = member.values().word[partition].load(std::memory_order_relaxed);
+  bool was_open = control::state_of_word(word) == TurnState::open;
+  auto* holder = gpu.arbiter.holder();
+  bool has_turn = holder && *holder == member.account.allocation && !gpu.arbiter.is_revoked();
+  if (gpu.arbiter.is_open()) {
+    place.stage = Stage::idle;
+    place.is_overdue = false;
+    return show_word(member, partition, place.turn, TurnState::open);
+  }
+  if (has_turn && (was_open || place.stage == Stage::wants)) {
+    place.stage = Stage::holds;
+    place.turn = gpu.arbiter.turn();
+    place.is_overdue = false;
+    return show_word(member, partition, place.turn, TurnState::turn);
+  }
+  if (has_turn && place.stage == Stage::holds) return;
+  if (place.stage == Stage::holds) place.stage = Stage::draining;
+  show_word(member, partition, place.turn, TurnState::closed);
+}
+
+// Repeats until the arbiter and all places agree: an unused turn ends at once.
+void Arbiters::settle(Gpu& gpu, Microseconds now) {
+  for (;;) {
+    if (auto overdue = gpu.arbiter.take_overdue(); !overdue.empty())
+      mark_overdue(gpu, overdue, now);
+    for (auto& [member, partition] : gpu.places) show(gpu, *member, partition);
+    auto* holder = gpu.arbiter.holder();
+    if (!holder || is_busy(gpu, *holder)) return;
+    std::string id = *holder;
+    gpu.arbiter.drained(id, has_waiting(gpu, id), now);
+  }
+}
+
+void Arbiters::apply_drained(Gpu& gpu, Member& member, Place& place, bool wants, Microseconds now) {
+  const std::string& id = member.account.allocation;
+  bool had_turn = place.stage == Stage::holds || place.stage == Stage::draining;
+  if (!had_turn && !place.is_overdue) return;
+  place.stage = wants ? Stage::wants : Stage::idle;
+  place.is_overdue = false;
+  if (had_turn && !is_busy(gpu, id)) gpu.arbiter.drained(id, has_waiting(gpu, id), now);
+}
+
+// False when the session breaks the protocol.
+bool Arbiters::apply(Member& member, const control::TurnNotice& notice) {
+  if (notice.partition >= member.partitions) return false;
+  Place& place = member.places[notice.partition];
+  Gpu& gpu = gpus_.at(place.gpu);
+  Microseconds now = monotonic_now();
+  if (notice.op == (uint32_t)control::TurnOp::want) {
+    if (place.stage == Stage::idle && !gpu.arbiter.is_open()) {
+      place.stage = Stage::wants;
+      gpu.arbiter.want(member.account.allocation, now);
+    }
+  } else if (notice.op != (uint32_t)control::TurnOp::drained) {
+    return false;
+  } else if (notice.turn == place.turn) {  // otherwise it has a later turn already
+    apply_drained(gpu, member, place, notice.wants != 0, now);
+  }
+  settle(gpu, now);
+  return true;
+}
+
+// False when the connection must be closed.
+bool Arbiters::take_notices(int fd, Member& member) {
+  for (int i = 0; i < kEvents; ++i) {  // others come next
+    control::TurnNotice notice;
+    ssize_t n = recv(fd, &notice, sizeof notice, MSG_DONTWAIT | MSG_TRUNC);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    if (n != (ssize_t)sizeof notice || !apply(member, notice)) return false;
+  }
+  return true;
+}
+
+// An event may be of an earlier descriptor with this number, so nothing follows from it alone.
+void Arbiters::serve(int fd) {
+  auto it = members_.find(fd);
+  if (it != members_.end() && !take_notices(fd, *it->second)) forget(fd);
+}
+
+void Arbiters::advance_all() {
+  Microseconds now = monotonic_now();
+  for (auto& [uuid, gpu] : gpus_) {
+    gpu.arbiter.advance(now);
+    settle(gpu, now);
+  }
+}
+
+// The page has the state; the message only wakes the session. If there is no room for it, another
+// one waits there.
+void Arbiters::tell_sessions() {
+  for (auto& [fd, member] : members_)
+    if (std::exchange(member->changed, false)) {
+      uint8_t wake = 0;
+      (void)!send(fd, &wake, sizeof wake, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+}
+
+// Tells the sessions what has changed, and sets the timer for what happens next.
+void Arbiters::arm(Microseconds now) {
+  tell_sessions();
+  Microseconds next = Arbiter::kNever;
+  for (auto& [uuid, gpu] : gpus_) next = std::min(next, gpu.arbiter.next_deadline(now));
+  itimerspec when{};
+  if (next != Arbiter::kNever) when.it_value = {next / kSecond, next % kSecond * 1000};
+  timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void Arbiters::run() {
+  epoll_event events[kEvents];
+  for (;;) {
+    int n = epoll_wait(epoll_, events, kEvents, -1);
+    std::lock_guard lock(mutex_);
+    for (int i = 0; i < n; ++i)
+      if (events[i].data.fd != timer_) serve(events[i].data.fd);
+    advance_all();
+    arm(monotonic_now());
+  }
+}
+
+}  // namespace busbar::launcher

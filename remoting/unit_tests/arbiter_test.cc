@@ -1,0 +1,237 @@
+#include "launcher/arbiter.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace busbar::launcher {
+namespace {
+
+using control::ComputeMode;
+
+// A tenant of the model: what it submits, and what it has completed.
+struct Tenant {
+  Arbiter::Id id;
+  Arbiter::Share share;
+  Microseconds unit = 1000;   // of its kernels
+  Microseconds busy_for = 1;  // it works so long, and then
+  Microseconds idle_for = 0;  // it submits nothing
+  Microseconds completed = 0;
+  Microseconds idle_until = 0, busy_until = 0;
+};
+
+// A GPU in simulated time, whose tenants obey: at the end of a turn they drain what they have
+// submitted, up to two kernels.
+class Model {
+ public:
+  Model(Arbiter::Carry carry, std::vector<Tenant> tenants)
+      : arbiter_(carry), tenants_(std::move(tenants)) {
+    for (auto& t : tenants_) {
+      arbiter_.set_share(t.id, t.share, now_);
+      t.busy_until = t.busy_for;
+    }
+    for (auto& t : tenants_) arbiter_.want(t.id, now_);
+  }
+
+  void run(Microseconds duration) {
+    for (Microseconds end = now_ + duration; now_ < end;) step(end);
+  }
+  // The part of the work that each tenant has completed, in percent of the time.
+  std::vector<double> percents() const {
+    std::vector<double> list;
+    for (auto& t : tenants_) list.push_back(100.0 * (double)t.completed / (double)now_);
+    return list;
+  }
+  Microseconds now() const { return now_; }
+
+ private:
+  static constexpr Microseconds kBubble = 60;  // between the work of two tenants
+  void wake() {
+    for (auto& t : tenants_)
+      if (t.idle_until && t.idle_until <= now_) {
+        t.idle_until = 0;
+        t.busy_until = now_ + t.busy_for;
+        arbiter_.want(t.id, now_);
+      }
+  }
+  void step(Microseconds end) {
+    wake();
+    arbiter_.advance(now_);
+    if (!arbiter_.holder()) {
+      Microseconds next = std::min(arbiter_.next_deadline(now_), end);
+      for (auto& t : tenants_)
+        if (t.idle_until) next = std::min(next, t.idle_until);
+      now_ = std::max(now_ + 1, next);
+      return;
+    }
+    Tenant& t = *std::ranges::find(tenants_, *arbiter_.holder(), &Tenant::id);
+    work(t);
+  }
+  void work(Tenant& t) {
+    bool pauses = t.idle_for && now_ >= t.busy_until;
+    if (pauses) t.idle_until = now_ + t.idle_for;
+    if (arbiter_.is_revoked() || pauses) {
+      Microseconds drain = pauses ? 0 : t.unit;
+      now_ += drain + kBubble;
+      t.completed += drain;
+      arbiter_.drained(t.id, !pauses, now_);
+      return;
+    }
+    now_ += t.unit;
+    t.completed += t.unit;
+  }
+  Arbiter arbiter_;
+  std::vector<Tenant> tenants_;
+  Microseconds now_ = 0;
+};
+
+constexpr Microseconds kTenSeconds = 10'000'000;
+
+Tenant tenant(const char* id, uint32_t percent, Microseconds unit,
+              ComputeMode mode = ComputeMode::shared) {
+  return {id, {mode, percent}, unit};
+}
+
+double error_of(Arbiter::Carry carry, const std::vector<Tenant>& tenants) {
+  Model model(carry, tenants);
+  model.run(kTenSeconds);
+  auto got = model.percents();
+  double total = 0, worst = 0;
+  for (double g : got) total += g;
+  for (size_t i = 0; i < got.size(); ++i)
+    worst = std::max(worst, std::abs(100 * got[i] / total - tenants[i].share.percent));
+  return worst;
+}
+
+const std::vector<std::vector<Tenant>> kMixes{
+    {tenant("a", 30, 20), tenant("b", 70, 20)},
+    {tenant("a", 10, 50'000), tenant("b", 90, 20)},
+    {tenant("a", 10, 20), tenant("b", 90, 50'000)},
+    {tenant("a", 50, 2000), tenant("b", 50, 20)},
+    {tenant("a", 25, 2000), tenant("b", 25, 20), tenant("c", 50, 7000)},
+    {tenant("a", 15, 5000), tenant("b", 35, 20), tenant("c", 20, 1000), tenant("d", 30, 20'000)},
+    {tenant("a", 1, 2000), tenant("b", 99, 2000)},
+};
+
+TEST(Arbiter, SharesOfSaturatedTenantsHoldWithinOnePoint) {
+  for (auto& mix : kMixes) EXPECT_LE(error_of(Arbiter::Carry::yes, mix), 1.0);
+}
+
+TEST(Arbiter, ModelNoticesArbiterWithoutCarryOver) {
+  double worst = 0;
+  for (auto& mix : kMixes) worst = std::max(worst, error_of(Arbiter::Carry::no, mix));
+  EXPECT_GT(worst, 10.0);
+}
+
+TEST(Arbiter, RandomSharesAndKernelsHoldWithinOnePoint) {
+  std::mt19937 random(7);
+  auto between = [&](int from, int to) {
+    return std::uniform_int_distribution<int>(from, to)(random);
+  };
+  for (int round = 0; round < 100; ++round) {
+    std::vector<Tenant> tenants;
+    for (int left = 100; left > 0;) {
+      int percent = tenants.size() == 5 ? left : std::min(left, between(5, 60));
+      auto mode = between(0, 1) ? ComputeMode::shared : ComputeMode::guaranteed;
+      tenants.push_back({std::to_string(tenants.size()),
+                         {mode, (uint32_t)percent},
+                         between(0, 1) ? between(20, 500) : between(500, 40'000)});
+      left -= percent;
+    }
+    EXPECT_LE(error_of(Arbiter::Carry::yes, tenants), 1.0) << "round " << round;
+  }
+}
+
+TEST(Arbiter, CappedTenantAloneGetsItsPercentAndNoMore) {
+  for (uint32_t percent : {1u, 10u, 30u, 99u})
+    for (Microseconds unit : {20, 2000, 50'000}) {
+      Model model(Arbiter::Carry::yes, {tenant("a", percent, unit, ComputeMode::capped)});
+      model.run(kTenSeconds);
+      EXPECT_NEAR(model.percents()[0], percent, 1.0) << unit;
+    }
+}
+
+TEST(Arbiter, SharedTenantUsesWhatCappedNeighbourMayNot) {
+  Model model(Arbiter::Carry::yes,
+              {tenant("a", 30, 2000, ComputeMode::capped), tenant("b", 10, 2000)});
+  model.run(kTenSeconds);
+  EXPECT_NEAR(model.percents()[0], 30, 1.0);
+  EXPECT_GT(model.percents()[1], 67.0);
+}
+
+TEST(Arbiter, IdleCreditDoesNotAccumulate) {
+  Tenant bursty = tenant("a", 50, 1000);
+  bursty.idle_for = 900'000;
+  bursty.busy_for = 1'000'000;
+  Model model(Arbiter::Carry::yes, {bursty, tenant("b", 50, 1000)});
+  model.run(kTenSeconds);
+  EXPECT_GT(model.percents()[1], 65.0) << "the idle time was not saved for later";
+  EXPECT_LT(model.percents()[0], 30.0);
+}
+
+TEST(Arbiter, GuaranteedTenantIsServedFirst) {
+  Model model(Arbiter::Carry::yes, {tenant("a", 60, 1000, ComputeMode::guaranteed),
+                                    tenant("b", 60, 1000), tenant("c", 60, 1000)});
+  model.run(kTenSeconds);
+  EXPECT_GE(model.percents()[0], 59.0);
+  EXPECT_NEAR(model.percents()[1], model.percents()[2], 1.0);
+}
+
+TEST(Arbiter, OneAllocationAloneNeedsNoTurns) {
+  Arbiter arbiter;
+  arbiter.set_share("a", {ComputeMode::shared, 10}, 0);
+  EXPECT_TRUE(arbiter.is_open());
+  arbiter.set_share("b", {ComputeMode::shared, 90}, 10);
+  EXPECT_FALSE(arbiter.is_open());
+  ASSERT_TRUE(arbiter.holder());
+  EXPECT_EQ(*arbiter.holder(), "a") << "its work may run already";
+  arbiter.remove("b", 20);
+  EXPECT_TRUE(arbiter.is_open());
+}
+
+TEST(Arbiter, HolderGoesOnWhileNobodyElseWants) {
+  Arbiter arbiter;
+  arbiter.set_share("a", {}, 0);
+  arbiter.set_share("b", {}, 0);
+  for (Microseconds now = 0; now < 1'000'000; now += 1000) {
+    arbiter.advance(now);
+    ASSERT_FALSE(arbiter.is_revoked());
+  }
+  arbiter.want("b", 1'000'000);
+  arbiter.advance(1'000'000 + Arbiter::kTurn);
+  EXPECT_TRUE(arbiter.is_revoked());
+  arbiter.drained("a", true, 1'011'000);
+  EXPECT_EQ(*arbiter.holder(), "b");
+}
+
+TEST(Arbiter, TurnThatDoesNotDrainIsOpenedToTheNext) {
+  Arbiter arbiter;
+  arbiter.set_share("a", {}, 0);
+  arbiter.set_share("b", {}, 0);
+  arbiter.want("b", 0);
+  arbiter.advance(Arbiter::kTurn);
+  ASSERT_TRUE(arbiter.is_revoked());
+  arbiter.advance(Arbiter::kTurn + Arbiter::kDrain - 1);
+  EXPECT_EQ(*arbiter.holder(), "a");
+  EXPECT_EQ(arbiter.take_overdue(), "");
+  arbiter.advance(Arbiter::kTurn + Arbiter::kDrain);
+  EXPECT_EQ(*arbiter.holder(), "b");
+  EXPECT_EQ(arbiter.take_overdue(), "a");
+  EXPECT_GE(arbiter.charged("a"), Arbiter::kDrain) << "it pays for the wait";
+}
+
+TEST(Arbiter, ChangedShareCountsFromTheNextTurn) {
+  Arbiter arbiter;
+  Model model(Arbiter::Carry::yes, {tenant("a", 45, 1000), tenant("b", 55, 1000)});
+  model.run(kTenSeconds);
+  EXPECT_NEAR(model.percents()[0], 45, 1.5);
+  arbiter.set_share("a", {ComputeMode::capped, 20}, 0);
+  EXPECT_FALSE(arbiter.is_open());
+  arbiter.set_share("a", {ComputeMode::shared, 20}, 1);
+  EXPECT_TRUE(arbiter.is_open());
+}
+
+}  // namespace
+}  // namespace busbar::launcher

@@ -1,0 +1,86 @@
+"""Turns of sessions on a software GPU: what is reported, and what happens without a launcher."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from remoting.bench import partitions
+from remoting.bench.partitions import Tenant, completed, work_of
+from remoting.bench.shared_node import SharedNode
+
+LIMIT_SECONDS = 60.0
+SHORT_KERNEL, LONG_KERNEL = 5_000, 1_500_000_000
+"""Rounds: some ten microseconds, and seconds."""
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[partitions.Bench]:
+    with partitions.software_gpu(seconds=1) as running:
+        yield running
+
+
+def wait_until(what: str, holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT_SECONDS
+    while not holds():
+        assert time.monotonic() < end, f"{what}: not within {LIMIT_SECONDS:.0f} s"
+
+
+@contextmanager
+def running(
+    bench: partitions.Bench, percents: Sequence[int], rounds: Sequence[int], batch: int = 2000
+) -> Iterator[tuple[SharedNode, list[Tenant]]]:
+    environments = bench.node.share(percents, partitions.MEMORY_BYTES)
+    with partitions.tenants(bench.node, bench.program, environments, rounds, batch) as found:
+        yield bench.node, found
+
+
+def enforcement(node: SharedNode) -> dict[uuid.UUID, str]:
+    """Return how the shares of open sessions are enforced, by allocation."""
+    open_ones = [s for s in node.sessions() if s.state == "running"]
+    return {s.allocation_id: s.enforcement for s in open_ones}
+
+
+def test_session_reports_whether_it_works_in_turns(bench: partitions.Bench) -> None:
+    with running(bench, [30], [SHORT_KERNEL]) as (node, _):
+        wait_until("alone", lambda: set(enforcement(node).values()) == {"alone"})
+    with running(bench, [30, 70], [SHORT_KERNEL, SHORT_KERNEL]) as (node, _):
+        wait_until("turns", lambda: sorted(enforcement(node).values()) == ["turns", "turns"])
+
+
+def test_turn_that_does_not_end_is_shared_and_reported(bench: partitions.Bench) -> None:
+    node, program = bench.node, bench.program
+    slow, fast = node.share([50, 50], partitions.MEMORY_BYTES)
+    hostile, victim = (g.allocation_id for g in node.shares)
+    with ExitStack() as stack:
+        tenants = partitions.tenants(node, program, [fast], [SHORT_KERNEL], 2000)
+        (tenant,) = stack.enter_context(tenants)
+        # It is not ready before its first batch has ended, which is later than the report.
+        stack.enter_context(partitions.started(program, slow, LONG_KERNEL, batch=1))
+        wait_until("report", lambda: enforcement(node).get(hostile) == "sliced")
+        assert enforcement(node)[victim] == "turns"
+        before = completed(node)[tenant.page].blocks
+        wait_until("work", lambda: completed(node)[tenant.page].blocks > before)
+
+
+def test_work_waits_for_the_next_launcher(bench: partitions.Bench) -> None:
+    with running(bench, [50, 50], [SHORT_KERNEL, SHORT_KERNEL]) as (node, tenants):
+        node.launcher.kill()
+        node.launcher.wait()
+        assert any(w.blocks for w in work_of(node, tenants, 0.5)), "unenforced for a while"
+        wait_until("pause", lambda: not any(w.blocks for w in work_of(node, tenants, 0.5)))
+        node.restart()
+        wait_until("work", lambda: all(w.blocks for w in work_of(node, tenants, 0.5)))
+        wait_until("turns", lambda: sorted(enforcement(node).values()) == ["turns", "turns"])
+
+
+def test_tenant_alone_works_on_without_a_launcher(bench: partitions.Bench) -> None:
+    with running(bench, [50], [SHORT_KERNEL]) as (node, tenants):
+        node.launcher.kill()
+        node.launcher.wait()
+        assert all(w.blocks for w in work_of(node, tenants, 3.0))
+        node.restart()
