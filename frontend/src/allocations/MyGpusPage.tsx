@@ -11,7 +11,7 @@ import { type Key, t } from "../text/text";
 import { PageHeader } from "../ui/PageHeader";
 import { Panel } from "../ui/Panel";
 import { Loaded, StateBlock } from "../ui/states";
-import { AllocateButton } from "./AllocationsPage";
+import { AllocateButton } from "./AllocateButton";
 import { AllocationState, AllocationTable, placeText } from "./AllocationTable";
 import { allocationName, hasEnded, requestText } from "./names";
 import { ReleaseButton } from "./ReleaseButton";

@@ -3,7 +3,7 @@ import { Button, Card, CardBody, Flex, Gallery, PageSection } from "@patternfly/
 import { Link } from "@tanstack/react-router";
 import { useDenied } from "../account/account";
 import { openAddNode } from "../actions/globals";
-import { AllocateButton } from "../allocations/AllocationsPage";
+import { AllocateButton } from "../allocations/AllocateButton";
 import type { Gpu, Node } from "../api/client";
 import { gpusByNode } from "../api/indexes";
 import { useRows } from "../api/queries";

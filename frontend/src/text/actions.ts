@@ -33,7 +33,6 @@ export const actionTexts = {
   "action.allocate": ["Allocate GPUs", "分配 GPU"],
   "action.addNode": ["Add node", "添加节点"],
   "action.createPool": ["Create pool", "创建资源池"],
-  "action.cancelTask": ["Cancel task", "取消任务"],
   "action.open": ["Open {name}", "打开 {name}"],
   "result.done": ["{action}: {name}", "{action}:{name}"],
   "result.failed": ["{action} failed: {name}", "{action}失败:{name}"],

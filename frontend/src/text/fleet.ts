@@ -142,5 +142,4 @@ export const fleetTexts = {
   "fleet.node": ["Node", "节点"],
   "fleet.state": ["State", "状态"],
   "fleet.pool": ["Pool", "资源池"],
-  "fleet.reason": ["Reason", "原因"],
 } satisfies Texts;
