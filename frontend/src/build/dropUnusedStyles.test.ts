@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 import { withoutUnused } from "./dropUnusedStyles";
 
 test("rules of unused responsive variants and themes are dropped", () => {
-  const css =
-    ".a.pf-m-hidden-on-md{x:1}.b{y:2}:root:where(.pf-v6-theme-high-contrast){--z:3}";
+  const css = ".a.pf-m-hidden-on-md{x:1}.b{y:2}:root:where(.pf-v6-theme-high-contrast){--z:3}";
   expect(withoutUnused(css)).toBe(".b{y:2}");
 });
 

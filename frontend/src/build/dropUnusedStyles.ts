@@ -29,7 +29,8 @@ function selectorsOf(list: string): string[] {
 /** Return the style sheet without rules whose selectors are all unused. */
 export function withoutUnused(css: string): string {
   const rules = css.replaceAll(/([^{}]+)\{([^{}]*)\}/g, (rule, selector: string, body: string) => {
-    if (selector.trimStart().startsWith("@") || /^\s*(?:from|to|[\d.]+%)/.test(selector)) return rule;
+    if (selector.trimStart().startsWith("@") || /^\s*(?:from|to|[\d.]+%)/.test(selector))
+      return rule;
     const kept = selectorsOf(selector).filter(isUsed);
     return kept.length > 0 ? `${kept.join(",")}{${body}}` : "";
   });

@@ -7,7 +7,16 @@ const history = (points: number[][]) =>
   ({ resolution_seconds: 10, items: [{ metric: "m", points }] }) as unknown as Schema<"History">;
 
 test("missing points interrupt the line", () => {
-  expect(withGaps([[0, 1], [1, 2], [100, 3]], 5)).toEqual([
+  expect(
+    withGaps(
+      [
+        [0, 1],
+        [1, 2],
+        [100, 3],
+      ],
+      5,
+    ),
+  ).toEqual([
     [0, 1, 1.001, 100],
     [1, 2, null, 3],
   ]);
@@ -18,7 +27,14 @@ test("a point shows its mean in the unit of the chart", () => {
 });
 
 test("a counter is shown as its rate, and a restart is no negative rate", () => {
-  const points = [[0, 100], [10, 200], [20, 0]];
+  const points = [
+    [0, 100],
+    [10, 200],
+    [20, 0],
+  ];
   const [times, values] = historySeries(history(points), "m", { scale: 1, isCounter: true });
-  expect([times, values]).toEqual([[10, 20], [10, 0]]);
+  expect([times, values]).toEqual([
+    [10, 20],
+    [10, 0],
+  ]);
 });

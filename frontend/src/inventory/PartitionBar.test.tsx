@@ -15,7 +15,7 @@ import { PartitionBar } from "./PartitionBar";
 import { tonesOf } from "./capacity";
 
 const GIB = 2 ** 30;
-const gpu = { id: "g", node: "n1", index: 0, memory_bytes: 10 * GIB } as Gpu;
+const gpu = { id: "g", node: "n1", index: 0, pool: "default", memory_bytes: 10 * GIB } as Gpu;
 
 async function show(partitions: object[], allocations: object[] = []) {
   const cache = new QueryClient();
@@ -59,7 +59,6 @@ test("a partition of an invisible allocation belongs to another project and open
 });
 
 test("the free space of a GPU in a pool allocates there", async () => {
-  gpu.pool = "default";
   await show([]);
   expect(screen.getByRole("button", { name: "100 % free, 10 GiB: allocate" })).toBeTruthy();
 });

@@ -1,25 +1,18 @@
 // @vitest-environment jsdom
-import { readFileSync, readdirSync } from "node:fs";
-import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { catalogue } from "./catalogue";
 import { coded, counted, setLanguage, t } from "./text";
 
 const placeholders = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]).sort();
-const SOURCE = join(import.meta.dirname, "..");
 /** Keys with these beginnings are built from codes of the appliance or from names. */
 const BUILT =
   /^(kind|health|allocationState|taskState|task\.\w+|event\.\w+|privilege|loss\.text|hold|metric|chart|capacity|tree|dock|quota|rotation)\./;
 
-function sources(folder: string): string {
-  return readdirSync(folder, { withFileTypes: true })
-    .map((entry) => {
-      const path = join(folder, entry.name);
-      if (entry.isDirectory()) return entry.name === "text" ? "" : sources(path);
-      return /\.tsx?$/.test(entry.name) ? readFileSync(path, "utf8") : "";
-    })
-    .join("\n");
-}
+const SOURCES = import.meta.glob<string>(["../**/*.{ts,tsx}", "!../text/**"], {
+  query: "?raw",
+  import: "default",
+  eager: true,
+});
 
 afterEach(() => setLanguage("en"));
 
@@ -34,7 +27,7 @@ test("every text exists in both languages with the same placeholders", () => {
 });
 
 test("every text is used", () => {
-  const source = sources(SOURCE);
+  const source = Object.values(SOURCES).join("\n");
   const unused = Object.keys(catalogue).filter((key) => {
     const base = key.replace(/\.(one|other)$/, "");
     return !BUILT.test(key) && !source.includes(`"${base}"`);
