@@ -68,7 +68,6 @@ export const frameTexts = {
   "state.lastSeen": ["last seen {ago}", "最后在线:{ago}"],
   "toast.close": ["Close: {title}", "关闭:{title}"],
   "toast.region": ["Results", "结果"],
-  "toast.task": ["Show the task", "查看任务"],
   "error.unreachable": [
     "The appliance does not answer. Nothing was changed.",
     "设备没有应答。未做任何更改。",
@@ -126,7 +125,6 @@ export const frameTexts = {
   "common.filter": ["Filter", "筛选"],
   "common.filterOf": ["Filter {what}", "筛选{what}"],
   "common.selectAll": ["Select all rows", "选择所有行"],
-  "common.selectRow": ["Select {name}", "选择 {name}"],
   "common.rows.one": ["{count} row", "{count} 行"],
   "common.rows.other": ["{count} rows", "{count} 行"],
   "common.rowsOf": ["{shown} of {total} rows", "{total} 行中的 {shown} 行"],
@@ -135,7 +133,6 @@ export const frameTexts = {
   "common.command": ["Command", "命令"],
   "common.apiCall": ["API call", "API 调用"],
   "common.sameCommand": ["Equivalent command", "等效命令"],
-  "common.sameCall": ["Equivalent API request", "等效 API 请求"],
   "common.csv": ["Export CSV", "导出 CSV"],
   "common.system": ["system", "系统"],
   "common.yes": ["yes", "是"],
