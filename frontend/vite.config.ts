@@ -1,4 +1,5 @@
 import react from "@vitejs/plugin-react";
+import { dropUnusedStyles } from "./src/build/dropUnusedStyles.ts";
 import { defineConfig } from "vitest/config";
 
 declare const process: { env: Record<string, string | undefined> };
@@ -13,7 +14,7 @@ const {
 } = process.env;
 
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), dropUnusedStyles()],
   build: { assetsInlineLimit: 0, chunkSizeWarningLimit: 900 },
   test: { isolate: false, include: ["src/**/*.test.{ts,tsx}"] },
   server: {

@@ -1,163 +1,50 @@
-// Page frame: masthead, primary navigation, inventory tree, current page, recent tasks.
+// Page frame: masthead, navigation, inventory tree, current page, recent tasks and events.
 import {
-  Button,
-  Divider,
-  Dropdown,
-  DropdownItem,
-  DropdownList,
-  Label,
-  Masthead,
-  MastheadBrand,
-  MastheadContent,
-  MastheadLogo,
-  MastheadMain,
-  MastheadToggle,
-  MenuToggle,
+  Alert,
+  AlertActionLink,
   Nav,
   NavItem,
   NavList,
   Page,
   PageSidebar,
   PageSidebarBody,
-  PageToggleButton,
-  Title,
-  Toolbar,
-  ToolbarContent,
-  ToolbarGroup,
-  ToolbarItem,
-  Tooltip,
+  SkipToContent,
 } from "@patternfly/react-core";
-import BarsIcon from "@patternfly/react-icons/dist/esm/icons/bars-icon";
-import MoonIcon from "@patternfly/react-icons/dist/esm/icons/moon-icon";
-import SunIcon from "@patternfly/react-icons/dist/esm/icons/sun-icon";
-import { useQueryClient } from "@tanstack/react-query";
-import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+import { Masthead, openPalette } from "./Masthead";
 import { useAccount } from "./account/account";
-import { applyTheme, isDark, storedTheme } from "./account/theme";
-import { api } from "./api/client";
-import logo from "./busbar.svg";
+import { ContextMenu } from "./actions/ActionMenu";
+import { DialogHost } from "./actions/dialogs";
 import { InventoryTree } from "./inventory/InventoryTree";
-import { TasksPane } from "./tasks/TasksPane";
+import { visiblePages } from "./pages";
+import { time } from "./format";
+import { Dock } from "./tasks/Dock";
+import { t } from "./text/text";
+import { ConfirmDialog } from "./ui/confirm";
+import { PaneBoundary } from "./ui/PaneBoundary";
+import { ToastRegion } from "./ui/toasts";
 
-function ThemeButton() {
-  const [dark, setDark] = useState(isDark(storedTheme()));
-  const toggle = () => {
-    applyTheme(dark ? "light" : "dark");
-    setDark(!dark);
-  };
-  return (
-    <Tooltip content={dark ? "Light theme" : "Dark theme"}>
-      <Button
-        variant="plain"
-        aria-label={dark ? "Use light theme" : "Use dark theme"}
-        icon={dark ? <SunIcon /> : <MoonIcon />}
-        onClick={toggle}
-      />
-    </Tooltip>
-  );
-}
-
-function UserMenu() {
-  const cache = useQueryClient();
-  const { me } = useAccount();
-  const [open, setOpen] = useState(false);
-  const signOut = async () => {
-    await api.DELETE("/api/v1/browser-login");
-    cache.setQueryData(["me"], null);
-  };
-  return (
-    <Dropdown
-      isOpen={open}
-      onOpenChange={setOpen}
-      onSelect={() => setOpen(false)}
-      popperProps={{ position: "end" }}
-      toggle={(ref) => (
-        <MenuToggle ref={ref} variant="plainText" isExpanded={open} onClick={() => setOpen(!open)}>
-          {me.username}
-        </MenuToggle>
-      )}
-    >
-      <DropdownList>
-        <DropdownItem isDisabled key="roles">
-          {me.roles.map((r) => (r.project ? `${r.role} in ${r.project}` : r.role)).join(", ")}
-        </DropdownItem>
-        <DropdownItem key="api" to="/api/docs" target="_blank">
-          API explorer
-        </DropdownItem>
-        <Divider component="li" />
-        <DropdownItem key="out" onClick={signOut}>
-          Sign out
-        </DropdownItem>
-      </DropdownList>
-    </Dropdown>
-  );
-}
-
-function Header() {
-  const { live } = useAccount();
-  return (
-    <Masthead>
-      <MastheadMain>
-        <MastheadToggle>
-          <PageToggleButton
-            isHamburgerButton={false}
-            variant="plain"
-            aria-label="Navigation"
-            icon={<BarsIcon />}
-          />
-        </MastheadToggle>
-        <MastheadBrand>
-          <MastheadLogo component={(props) => <Link {...props} to="/" />} className="bb-brand">
-            <img src={logo} alt="" width={28} height={28} />
-            <span>Busbar</span>
-          </MastheadLogo>
-        </MastheadBrand>
-      </MastheadMain>
-      <MastheadContent>
-        <Toolbar isStatic>
-          <ToolbarContent>
-            <ToolbarGroup align={{ default: "alignEnd" }} gap={{ default: "gapSm" }}>
-              <ToolbarItem alignSelf="center">
-                <Label status={live ? "success" : "warning"} variant="outline" isCompact>
-                  {live ? "live" : "reconnecting"}
-                </Label>
-              </ToolbarItem>
-              <ToolbarItem>
-                <ThemeButton />
-              </ToolbarItem>
-              <ToolbarItem>
-                <UserMenu />
-              </ToolbarItem>
-            </ToolbarGroup>
-          </ToolbarContent>
-        </Toolbar>
-      </MastheadContent>
-    </Masthead>
-  );
-}
-
-const NAV_ITEMS = [
-  { to: "/", text: "Overview" },
-  { to: "/allocations", text: "Allocations" },
-  { to: "/events", text: "Events" },
-] as const;
+const VERSION_CHECK_MS = 5 * 60_000;
+const PAGE = "page";
 
 function PrimaryNav() {
   const navigate = useNavigate();
+  const { me } = useAccount();
   const { pathname } = useLocation();
+  const isActive = (to: string) => (to === "/" ? pathname === "/" : pathname.startsWith(to));
   return (
     <Nav
-      aria-label="Primary"
+      aria-label={t("frame.primary")}
       onSelect={(e, item) => {
         e.preventDefault();
-        navigate({ to: item.to });
+        void navigate({ to: item.to });
       }}
     >
       <NavList>
-        {NAV_ITEMS.map((p) => (
-          <NavItem key={p.to} to={p.to} isActive={pathname === p.to}>
-            {p.text}
+        {visiblePages(me).map((p) => (
+          <NavItem key={p.to} to={p.to} isActive={isActive(p.to)}>
+            {t(p.label)}
           </NavItem>
         ))}
       </NavList>
@@ -165,35 +52,116 @@ function PrimaryNav() {
   );
 }
 
+/** Whether the appliance serves another version of the console than this page. */
+function useNewVersion(): boolean {
+  const [isNew, setNew] = useState(false);
+  const { live } = useAccount();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a reconnection is a reason to look
+  useEffect(() => {
+    const look = async () => {
+      const entry = document.querySelector<HTMLScriptElement>('script[type="module"]')?.src;
+      const response = await fetch("/", { cache: "no-cache" }).catch(() => undefined);
+      if (!entry || !response?.ok) return;
+      setNew(!(await response.text()).includes(new URL(entry).pathname));
+    };
+    const timer = window.setInterval(() => void look(), VERSION_CHECK_MS);
+    void look();
+    return () => window.clearInterval(timer);
+  }, [live]);
+  return isNew;
+}
+
+function Banners() {
+  const { live, lastLive } = useAccount();
+  const isNew = useNewVersion();
+  return (
+    <>
+      {!live && lastLive && (
+        <Alert
+          variant="warning"
+          isInline
+          component="p"
+          title={t("frame.stale", { time: time(lastLive) })}
+          className="bb-banner"
+        />
+      )}
+      {live && isNew && (
+        <Alert
+          variant="info"
+          isInline
+          component="p"
+          title={t("frame.newVersion")}
+          className="bb-banner"
+          actionLinks={
+            <AlertActionLink onClick={() => location.reload()}>{t("frame.reload")}</AlertActionLink>
+          }
+        />
+      )}
+    </>
+  );
+}
+
+/** The current page in its own scroll area, which starts at the top on each page. */
+function Workspace() {
+  const { pathname } = useLocation();
+  const area = useRef<HTMLDivElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new page starts at its top
+  useEffect(() => area.current?.scrollTo(0, 0), [pathname]);
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
+    <div className="bb-workspace__page" ref={area} id={PAGE} tabIndex={0}>
+      <PaneBoundary resetKey={pathname}>
+        <Outlet />
+      </PaneBoundary>
+    </div>
+  );
+}
+
 export function Shell() {
+  useEffect(() => {
+    const onKey = (e: KeyboardEvent) => {
+      if (e.key.toLowerCase() !== "k" || !(e.ctrlKey || e.metaKey)) return;
+      e.preventDefault();
+      openPalette();
+    };
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, []);
   return (
     <Page
-      masthead={<Header />}
+      masthead={<Masthead />}
       isManagedSidebar
       isContentFilled
-      mainAriaLabel="Workspace"
+      skipToContent={<SkipToContent href={`#${PAGE}`}>{t("frame.skip")}</SkipToContent>}
+      mainAriaLabel={t("frame.workspace")}
       sidebar={
         <PageSidebar>
           <PageSidebarBody>
             <PrimaryNav />
           </PageSidebarBody>
           <PageSidebarBody isFilled className="bb-tree">
-            <nav aria-label="Inventory">
-              <Title headingLevel="h2" size="md" className="bb-tree__title">
-                Nodes
-              </Title>
-              <InventoryTree />
+            <nav aria-label={t("frame.inventory")}>
+              <PaneBoundary>
+                <InventoryTree />
+              </PaneBoundary>
             </nav>
           </PageSidebarBody>
         </PageSidebar>
       }
     >
       <div className="bb-workspace">
-        <div className="bb-workspace__page">
-          <Outlet />
-        </div>
-        <TasksPane />
+        <Banners />
+        <Workspace />
+        <PaneBoundary>
+          <Dock />
+        </PaneBoundary>
       </div>
+      <PaneBoundary>
+        <DialogHost />
+        <ConfirmDialog />
+      </PaneBoundary>
+      <ContextMenu />
+      <ToastRegion />
     </Page>
   );
 }

@@ -1,20 +1,22 @@
 import "@patternfly/react-core/dist/styles/base.css";
 import "./console.css";
-import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import "./frame.css";
+import { QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { AuthGate } from "./account/AuthGate";
 import { applyTheme, storedTheme } from "./account/theme";
+import { cache } from "./api/cache";
+import { PaneBoundary } from "./ui/PaneBoundary";
 
 applyTheme(storedTheme());
-const cache = new QueryClient({
-  defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: false } },
-});
 
 createRoot(document.getElementById("root") as HTMLElement).render(
   <StrictMode>
     <QueryClientProvider client={cache}>
-      <AuthGate />
+      <PaneBoundary>
+        <AuthGate />
+      </PaneBoundary>
     </QueryClientProvider>
   </StrictMode>,
 );

@@ -1,37 +1,44 @@
-// Routes of the console. The URL holds the selection.
+// Routes of the console. The URL holds the selection. Pages are chunks of their own.
 import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
 import { Shell } from "./Shell";
-import { AllocationsPage } from "./allocations/AllocationsPage";
-import { EventsPage } from "./tasks/EventsPage";
-import { GpuPage } from "./inventory/GpuPage";
-import { NodePage } from "./inventory/NodePage";
 import { OverviewPage } from "./inventory/OverviewPage";
-import { NotFound } from "./inventory/NotFound";
+import { t } from "./text/text";
+import { lazyPage } from "./ui/lazyPage";
+import { MissingPage } from "./ui/states";
 
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: () => <NotFound what="Page" />,
+  notFoundComponent: () => <MissingPage what={t("state.page")} />,
 });
-const overview = createRoute({ getParentRoute: () => root, path: "/", component: OverviewPage });
-const node = createRoute({
-  getParentRoute: () => root,
-  path: "/nodes/$nodeId",
-  component: NodePage,
-});
-const gpu = createRoute({ getParentRoute: () => root, path: "/gpus/$gpuId", component: GpuPage });
-const allocations = createRoute({
-  getParentRoute: () => root,
-  path: "/allocations",
-  component: AllocationsPage,
-});
-const events = createRoute({ getParentRoute: () => root, path: "/events", component: EventsPage });
+type Load = Parameters<typeof lazyPage>[0];
+const lazyRoute = <P extends string>(path: P, load: Load) =>
+  createRoute({
+    getParentRoute: () => root,
+    path,
+    component: lazyPage(load),
+    validateSearch: (search: Record<string, unknown>): { tab?: string } =>
+      typeof search.tab === "string" ? { tab: search.tab } : {},
+  });
 
-export const router = createRouter({
-  routeTree: root.addChildren([overview, node, gpu, allocations, events]),
-});
+const routes = [
+  createRoute({ getParentRoute: () => root, path: "/", component: OverviewPage }),
+  lazyRoute("/nodes/$id", () => import("./inventory/NodePage")),
+  lazyRoute("/gpus/$id", () => import("./inventory/GpuPage")),
+  lazyRoute("/allocations", () => import("./allocations/AllocationsPage")),
+  lazyRoute("/allocations/$id", () => import("./allocations/AllocationPage")),
+  lazyRoute("/sessions/$id", () => import("./allocations/SessionPage")),
+  lazyRoute("/pools", () => import("./admin/PoolsPage")),
+  lazyRoute("/pools/$id", () => import("./admin/PoolPage")),
+  lazyRoute("/projects/$id", () => import("./admin/ProjectPage")),
+  lazyRoute("/departments/$id", () => import("./admin/DepartmentPage")),
+  lazyRoute("/users/$id", () => import("./admin/UserPage")),
+  lazyRoute("/groups/$id", () => import("./admin/GroupPage")),
+  lazyRoute("/access", () => import("./admin/AccessPage")),
+  lazyRoute("/settings", () => import("./admin/SettingsPage")),
+  lazyRoute("/account", () => import("./account/AccountPage")),
+  lazyRoute("/events", () => import("./tasks/EventsPage")),
+  lazyRoute("/fleet", () => import("./fleet/FleetPage")),
+  lazyRoute("/mine", () => import("./allocations/MyGpusPage")),
+];
 
-declare module "@tanstack/react-router" {
-  interface Register {
-    router: typeof router;
-  }
-}
+export const router = createRouter({ routeTree: root.addChildren(routes) });

@@ -1,13 +1,17 @@
 // Shows the sign-in page or, after sign-in, the console with its live feed.
-import { Bullseye, Spinner } from "@patternfly/react-core";
+import { Button } from "@patternfly/react-core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { type Me, Problem, api, unwrap } from "../api/client";
 import { openFeed } from "../api/feed";
 import { router } from "../router";
+import { t, useLanguage } from "../text/text";
+import { LoadingState, StateBlock } from "../ui/states";
 import { Login } from "./Login";
 import { AccountContext } from "./account";
+
+const RETRY_MS = 3_000;
 
 const readMe = async (): Promise<Me | null> => {
   try {
@@ -18,32 +22,82 @@ const readMe = async (): Promise<Me | null> => {
   }
 };
 
+/** The console of a user. After the end of the sign-in it stays behind the sign-in form. */
+function Console({ user, signedOut }: { user: Me; signedOut: boolean }) {
+  const cache = useQueryClient();
+  const language = useLanguage();
+  const [live, setLive] = useState(false);
+  const [lastLive, setLastLive] = useState<string | null>(null);
+  useEffect(() => {
+    if (signedOut) return;
+    const onState = (connected: boolean) => {
+      setLive((before) => {
+        if (before && !connected) setLastLive(new Date().toISOString());
+        return connected;
+      });
+      // What could not be read during an outage is read again.
+      if (connected) void cache.invalidateQueries({ predicate: (q) => q.state.status === "error" });
+    };
+    const feed = openFeed(cache, onState, () => cache.setQueryData(["me"], null));
+    return () => feed.close();
+  }, [signedOut, cache]);
+  return (
+    <>
+      <div className="bb-console" inert={signedOut} hidden={signedOut} key={language}>
+        <AccountContext value={{ me: user, live, lastLive }}>
+          <RouterProvider router={router} />
+        </AccountContext>
+      </div>
+      {signedOut && <Login expected={user.username} />}
+    </>
+  );
+}
+
 export function AuthGate() {
   const cache = useQueryClient();
-  const me = useQuery({ queryKey: ["me"], queryFn: readMe, staleTime: Number.POSITIVE_INFINITY });
-  const [live, setLive] = useState(false);
-  const user = me.data?.must_change_password ? null : me.data;
-  const signedIn = Boolean(user);
+  useLanguage();
+  const me = useQuery({
+    queryKey: ["me"],
+    queryFn: readMe,
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+    refetchInterval: (q) => (q.state.status === "error" ? RETRY_MS : false),
+  });
+  const [last, setLast] = useState<Me | null>(null);
+  const user = me.data?.must_change_password ? null : (me.data ?? null);
 
   useEffect(() => {
-    if (!signedIn) return;
-    const feed = openFeed(cache, setLive, () => cache.setQueryData(["me"], null));
-    return () => {
-      feed.close();
-      cache.removeQueries({ queryKey: ["rows"] });
-    };
-  }, [signedIn, cache]);
+    const end = () => cache.getQueryData(["me"]) && cache.setQueryData(["me"], null);
+    window.addEventListener("busbar-signed-out", end);
+    return () => window.removeEventListener("busbar-signed-out", end);
+  }, [cache]);
+  if (user && user !== last) setLast(user);
 
-  if (me.isPending)
+  // Signing out on purpose forgets the user, and with it everything the console has read.
+  useEffect(() => {
+    const forget = () => setLast(null);
+    window.addEventListener("busbar-sign-out", forget);
+    return () => window.removeEventListener("busbar-sign-out", forget);
+  }, []);
+
+  const shown = user ?? last;
+  if (shown) return <Console user={shown} signedOut={!user} key={shown.id} />;
+  if (me.isPending) return <LoadingState />;
+  if (me.error)
     return (
-      <Bullseye>
-        <Spinner aria-label="Loading" />
-      </Bullseye>
+      <main className="bb-login">
+        <StateBlock
+          status="warning"
+          level="h1"
+          title={t("login.waiting")}
+          body={t("login.waitingBody", { reason: me.error.message })}
+          action={
+            <Button variant="secondary" onClick={() => void me.refetch()}>
+              {t("state.retry")}
+            </Button>
+          }
+        />
+      </main>
     );
-  if (!user) return <Login />;
-  return (
-    <AccountContext value={{ me: user, live }}>
-      <RouterProvider router={router} />
-    </AccountContext>
-  );
+  return <Login />;
 }

@@ -15,11 +15,13 @@ import {
 import { useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { type Me, api, unwrap } from "../api/client";
+import { t } from "../text/text";
 import logo from "../busbar.svg";
 
-export function Login() {
+/** Sign-in form; `expected` is the user whose sign-in ended while the console was open. */
+export function Login({ expected = "" }: { expected?: string }) {
   const cache = useQueryClient();
-  const [username, setUsername] = useState("admin");
+  const [username, setUsername] = useState(expected || "admin");
   const [password, setPassword] = useState("");
   const [newPassword, setNewPassword] = useState<string | null>(null);
   const [error, setError] = useState("");
@@ -33,6 +35,7 @@ export function Login() {
       const body = { username, password, ...(newPassword ? { new_password: newPassword } : {}) };
       const me: Me = unwrap(await api.POST("/api/v1/browser-login", { body }));
       if (me.must_change_password) setNewPassword("");
+      else if (expected && me.username !== expected) location.reload();
       else cache.setQueryData(["me"], me);
     } catch (problem) {
       setError((problem as Error).message);
@@ -48,12 +51,13 @@ export function Login() {
             <img src={logo} alt="" width={44} height={44} />
             <div>
               <Title headingLevel="h1">Busbar</Title>
-              <p className="bb-quiet">Pooled GPUs over the network</p>
+              <p className="bb-quiet">{t("login.lead")}</p>
             </div>
           </div>
           <Form onSubmit={submit}>
+            {expected && <Alert variant="info" isInline title={t("login.again")} component="p" />}
             {error && <Alert variant="danger" isInline title={error} component="p" />}
-            <FormGroup label="User name" fieldId="username">
+            <FormGroup label={t("login.username")} fieldId="username">
               <TextInput
                 id="username"
                 value={username}
@@ -62,7 +66,7 @@ export function Login() {
                 isRequired
               />
             </FormGroup>
-            <FormGroup label="Password" fieldId="password">
+            <FormGroup label={t("login.password")} fieldId="password">
               <TextInput
                 id="password"
                 type="password"
@@ -75,16 +79,13 @@ export function Login() {
               {newPassword === null && (
                 <FormHelperText>
                   <HelperText>
-                    <HelperTextItem>
-                      The appliance prints the initial one-time password at its first start and
-                      stores it in its data folder as initial-admin-password.
-                    </HelperTextItem>
+                    <HelperTextItem>{t("login.initial")}</HelperTextItem>
                   </HelperText>
                 </FormHelperText>
               )}
             </FormGroup>
             {newPassword !== null && (
-              <FormGroup label="New password" fieldId="fresh">
+              <FormGroup label={t("login.newPassword")} fieldId="fresh">
                 <TextInput
                   id="fresh"
                   type="password"
@@ -96,16 +97,14 @@ export function Login() {
                 />
                 <FormHelperText>
                   <HelperText>
-                    <HelperTextItem>
-                      The one-time password must be replaced. Use at least 12 characters.
-                    </HelperTextItem>
+                    <HelperTextItem>{t("login.newHelp")}</HelperTextItem>
                   </HelperText>
                 </FormHelperText>
               </FormGroup>
             )}
             <ActionGroup>
               <Button type="submit" variant="primary" isBlock isLoading={busy} isDisabled={busy}>
-                Sign in
+                {t("login.signIn")}
               </Button>
             </ActionGroup>
           </Form>

@@ -1,10 +1,13 @@
 import { createContext, use } from "react";
+import { coded, t } from "../text/text";
 import type { Me } from "../api/client";
 
 export interface Account {
   me: Me;
   /** The live feed is connected. */
   live: boolean;
+  /** When it was last connected, during an outage. */
+  lastLive: string | null;
 }
 export const AccountContext = createContext<Account | null>(null);
 
@@ -18,5 +21,5 @@ export function useAccount(): Account {
 export function useDenied(privilege: string): string {
   return useAccount().me.privileges.includes(privilege)
     ? ""
-    : `Your roles do not include ${privilege}.`;
+    : t("denied.privilege", { privilege: coded("privilege", privilege, privilege) });
 }

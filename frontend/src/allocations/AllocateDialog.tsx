@@ -1,83 +1,130 @@
+// Dialog that allocates GPUs. It shows where the request would go before anything is allocated.
 import {
   Alert,
   Button,
   ClipboardCopy,
+  ExpandableSection,
   Form,
-  FormGroup,
-  FormSelect,
-  FormSelectOption,
   Modal,
   ModalBody,
   ModalFooter,
   ModalHeader,
-  NumberInput,
-  Slider,
-  TextInput,
+  Spinner,
 } from "@patternfly/react-core";
-import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
-import { useAccount } from "../account/account";
-import {
-  type Allocation,
-  type AllocationRequest,
-  api,
-  idempotencyKey,
-  unwrap,
-} from "../api/client";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useDeferredValue, useState } from "react";
+import { change } from "../actions/change";
+import type { Preset } from "../actions/globals";
+import { type Allocation, api, idempotencyKey, unwrap } from "../api/client";
+import { allocationsById } from "../api/indexes";
 import { useRows } from "../api/queries";
-import { gib } from "../format";
-import { keepLease } from "./leases";
+import { counted, t } from "../text/text";
+import { BasicFields, MoreFields } from "./AllocateFields";
+import { allocationName, hasEnded } from "./names";
+import { INITIAL, type Wanted, commandLine, curlLine, requestBody } from "./request";
 
-function AllocationResult({ allocation }: { allocation: Allocation }) {
-  const current = useRows("allocation").find((a) => a.id === allocation.id) ?? allocation;
-  const locations = current.partitions.map((p) => `GPU ${p.gpu_index} of ${p.node}`).join(", ");
+const copyTexts = () => ({ hoverTip: t("common.copy"), clickTip: t("common.copied") });
+
+/** What would happen now, from a dry run of the same request. */
+function Preview({ wanted, gpuId }: { wanted: Wanted; gpuId: string | undefined }) {
+  const settled = useDeferredValue(wanted);
+  const body = requestBody(settled);
+  const outcome = useQuery({
+    queryKey: ["dry-run", body],
+    queryFn: async () =>
+      unwrap(
+        await api.POST("/api/v1/allocations", { body, params: { query: { dry_run: true } } }),
+      ) as Allocation,
+    placeholderData: (before) => before,
+    retry: false,
+  });
+  if (outcome.error)
+    return <Alert variant="danger" isInline component="p" title={outcome.error.message} />;
+  if (!outcome.data) return <Spinner size="md" aria-label={t("state.loading")} />;
+  const { partitions, waiting_reason: reason } = outcome.data;
+  if (partitions.length === 0)
+    return (
+      <Alert variant="warning" isInline component="p" title={t("allocate.waits")}>
+        {reason}
+      </Alert>
+    );
+  const places = partitions.map((p) => `${p.node} GPU ${p.gpu_index}`).join(", ");
+  const elsewhere = gpuId && !partitions.some((p) => p.gpu_id === gpuId);
   return (
-    <>
-      {current.state === "queued" ? (
-        <Alert variant="warning" isInline title="Queued" component="p">
-          {current.waiting_reason}
-        </Alert>
-      ) : (
-        <Alert variant="success" isInline title={`${current.state}: ${locations}`} component="p" />
-      )}
-      <p className="bb-gap">
-        The allocation is kept while this page is open or a program uses it. Run a program:
-      </p>
-      <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied" textAriaLabel="Command">
-        {`busbar run --allocation ${current.id} -- python train.py`}
-      </ClipboardCopy>
-    </>
+    <Alert variant="success" isInline component="p" title={t("allocate.fits", { places })}>
+      {elsewhere && t("allocate.elsewhere")}
+    </Alert>
   );
 }
 
-export function AllocateDialog({ onClose }: { onClose: () => void }) {
-  const { me } = useAccount();
-  const pools = useRows("pool");
-  const gpus = useRows("gpu");
-  const projects = [
-    ...new Set(["default", ...me.roles.flatMap((r) => (r.project ? [r.project] : []))]),
-  ];
-  const [name, setName] = useState("");
-  const [pool, setPool] = useState("default");
-  const [project, setProject] = useState("default");
-  const [count, setCount] = useState(1);
-  const [percent, setPercent] = useState(25);
-  const largest = Math.max(0, ...gpus.filter((g) => g.pool === pool).map((g) => g.memory_bytes));
-  const body = { name, pool, project, gpu_count: count, percent } as AllocationRequest; // omitted fields have defaults
-  const create = useMutation({
-    mutationFn: async () =>
-      unwrap(
-        await api.POST("/api/v1/allocations", { body, headers: idempotencyKey() }),
-      ) as Allocation,
-    onSuccess: (a) => keepLease(a.id),
-  });
-  const flags = `${pool === "default" ? "" : ` --pool ${pool}`}${project === "default" ? "" : ` --project ${project}`}`;
+function Result({ created }: { created: Allocation }) {
+  const current = allocationsById(useRows("allocation")).get(created.id) ?? created;
+  if (hasEnded(current))
+    return (
+      <Alert
+        variant="danger"
+        isInline
+        component="p"
+        title={t("allocate.ended", { reason: current.end_reason || current.state || "" })}
+      />
+    );
+  const places = current.partitions.map((p) => `GPU ${p.gpu_index} of ${p.node}`).join(", ");
   return (
-    <Modal isOpen variant="small" onClose={onClose} aria-labelledby="allocate-title">
-      <ModalHeader title="Allocate GPUs" labelId="allocate-title" />
-      <ModalBody>
+    <div className="bb-stack">
+      <Alert
+        variant={current.state === "active" ? "success" : "info"}
+        isInline
+        component="p"
+        title={
+          current.state === "active"
+            ? t("allocate.active", { places })
+            : `${t("allocationState.queued")}: ${current.waiting_reason ?? ""}`
+        }
+      />
+      <p>{t("allocate.runIt")}</p>
+      <ClipboardCopy isReadOnly {...copyTexts()} textAriaLabel={t("common.command")}>
+        {`busbar allocation attach ${current.id} -- python train.py`}
+      </ClipboardCopy>
+      <p>
+        <Link to={`/allocations/${current.id}`}>
+          {t("action.open", { name: allocationName(current) })}
+        </Link>
+      </p>
+    </div>
+  );
+}
+
+export function AllocateDialog({ onClose, preset = {} }: { onClose: () => void; preset?: Preset }) {
+  const gpu = useRows("gpu").find((g) => g.id === preset.gpu);
+  const [wanted, setWanted] = useState<Wanted>({
+    ...INITIAL,
+    pool: preset.pool ?? INITIAL.pool,
+    percent: preset.percent ? Math.min(preset.percent, 100) : INITIAL.percent,
+    model: gpu?.model ?? "",
+  });
+  const [more, setMore] = useState(false);
+  const create = useMutation({
+    mutationFn: () =>
+      change(t("allocate.sent", { gpus: counted("count.gpu", wanted.count) }), async () =>
+        unwrap(
+          await api.POST("/api/v1/allocations", {
+            body: requestBody(wanted),
+            headers: idempotencyKey(),
+          }),
+        ),
+      ) as Promise<Allocation>,
+  });
+  const fields = {
+    wanted,
+    set: (fresh: Partial<Wanted>) => setWanted((old) => ({ ...old, ...fresh })),
+  };
+  return (
+    <Modal isOpen variant="medium" onClose={onClose} aria-labelledby="allocate-title">
+      <ModalHeader title={t("action.allocate")} labelId="allocate-title" />
+      <ModalBody tabIndex={0}>
         {create.data ? (
-          <AllocationResult allocation={create.data} />
+          <Result created={create.data} />
         ) : (
           <Form
             id="allocate"
@@ -89,86 +136,30 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
             {create.error && (
               <Alert variant="danger" isInline title={create.error.message} component="p" />
             )}
-            <FormGroup label="Name" fieldId="name">
-              <TextInput
-                id="name"
-                value={name}
-                onChange={(_, v) => setName(v)}
-                placeholder="For example: training"
-                autoFocus
-              />
-            </FormGroup>
-            <FormGroup label="Pool" fieldId="pool">
-              <FormSelect id="pool" value={pool} onChange={(_, v) => setPool(v)}>
-                {pools.map((p) => (
-                  <FormSelectOption key={p.id} value={p.name} label={p.name} />
-                ))}
-              </FormSelect>
-            </FormGroup>
-            {projects.length > 1 && (
-              <FormGroup label="Project" fieldId="project">
-                <FormSelect id="project" value={project} onChange={(_, v) => setProject(v)}>
-                  {projects.map((p) => (
-                    <FormSelectOption key={p} value={p} label={p} />
-                  ))}
-                </FormSelect>
-              </FormGroup>
-            )}
-            <FormGroup label="GPUs" fieldId="count">
-              <NumberInput
-                id="count"
-                value={count}
-                min={1}
-                max={16}
-                inputAriaLabel="Number of GPUs"
-                minusBtnAriaLabel="Fewer GPUs"
-                plusBtnAriaLabel="More GPUs"
-                onMinus={() => setCount(Math.max(1, count - 1))}
-                onPlus={() => setCount(Math.min(16, count + 1))}
-                onChange={(e) =>
-                  setCount(
-                    Math.min(16, Math.max(1, Number((e.target as HTMLInputElement).value) || 1)),
-                  )
-                }
-              />
-            </FormGroup>
-            <FormGroup
-              label={`Of each: ${percent} %${largest ? `, up to ${gib((largest * percent) / 100)}` : ""}`}
-              fieldId="percent"
+            <BasicFields {...fields} />
+            <ExpandableSection
+              toggleText={t("allocate.more")}
+              isExpanded={more}
+              onToggle={(_, on) => setMore(on)}
             >
-              <Slider
-                id="percent"
-                value={percent}
-                min={1}
-                max={100}
-                step={1}
-                thumbAriaLabel="Percent of each GPU"
-                onChange={(_, slid, typed) =>
-                  setPercent(Math.min(100, Math.max(1, Math.round(typed ?? slid))))
-                }
-                isInputVisible
-                showBoundaries={false}
-                inputValue={percent}
-                inputLabel="%"
-                inputAriaLabel="Percent of each GPU"
-              />
-            </FormGroup>
-            <FormGroup label="Equivalent command" fieldId="as-command">
-              <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied" textAriaLabel="Command">
-                {`busbar run -n ${count} -p ${percent}${flags} -- python train.py`}
-              </ClipboardCopy>
-            </FormGroup>
-            <FormGroup label="Equivalent API request" fieldId="as-call">
-              <ClipboardCopy
-                isReadOnly
-                isCode
-                hoverTip="Copy"
-                clickTip="Copied"
-                textAriaLabel="API call"
-              >
-                {`POST /api/v1/allocations ${JSON.stringify(body)}`}
-              </ClipboardCopy>
-            </FormGroup>
+              <MoreFields {...fields} />
+            </ExpandableSection>
+            <Preview wanted={wanted} gpuId={preset.gpu} />
+            <ExpandableSection toggleText={t("allocate.same")}>
+              <div className="bb-stack">
+                <ClipboardCopy isReadOnly {...copyTexts()} textAriaLabel={t("common.command")}>
+                  {commandLine(wanted)}
+                </ClipboardCopy>
+                <ClipboardCopy
+                  isReadOnly
+                  isCode
+                  {...copyTexts()}
+                  textAriaLabel={t("common.apiCall")}
+                >
+                  {curlLine(wanted, location.origin)}
+                </ClipboardCopy>
+              </div>
+            </ExpandableSection>
           </Form>
         )}
       </ModalBody>
@@ -181,11 +172,11 @@ export function AllocateDialog({ onClose }: { onClose: () => void }) {
             isLoading={create.isPending}
             isDisabled={create.isPending}
           >
-            Allocate
+            {t("allocate.verb")}
           </Button>
         )}
         <Button variant={create.data ? "primary" : "link"} onClick={onClose}>
-          {create.data ? "Close" : "Cancel"}
+          {create.data ? t("common.close") : t("common.cancel")}
         </Button>
       </ModalFooter>
     </Modal>

@@ -1,9 +1,10 @@
-import { Alert, Button, Card, CardBody, CardTitle, Label } from "@patternfly/react-core";
-import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
-import { useMutation } from "@tanstack/react-query";
-import { useAccount, useDenied } from "../account/account";
-import { type Allocation, api, unwrap } from "../api/client";
+import { Card, CardBody, CardTitle, Label } from "@patternfly/react-core";
+import type { Allocation } from "../api/client";
 import { dateTime } from "../format";
+import { coded, t } from "../text/text";
+import { type Column, DataTable } from "../ui/DataTable";
+import { allocationName, hasEnded, requestText } from "./names";
+import { ReleaseButton } from "./ReleaseButton";
 
 const STATUS = {
   active: "success",
@@ -17,46 +18,35 @@ export function AllocationState({ state }: { state: string }) {
   const status = STATUS[state as keyof typeof STATUS];
   return (
     <Label isCompact {...(status ? { status } : { color: "grey" })}>
-      {state}
+      {coded("allocationState", state, state)}
     </Label>
   );
 }
 
-function ReleaseButton({ allocation: a }: { allocation: Allocation }) {
-  const { me } = useAccount();
-  const cannotManage = useDenied("allocations.manage");
-  const denied =
-    a.owner === me.username
-      ? ""
-      : cannotManage && "Only the owner or an operator can release this allocation.";
-  const release = useMutation({
-    mutationFn: async () =>
-      unwrap(
-        await api.DELETE("/api/v1/allocations/{allocation_id}", {
-          params: { path: { allocation_id: a.id } },
-        }),
-      ),
-  });
-  if (["releasing", "released", "failed"].includes(a.state ?? "")) return null;
-  return (
-    <>
-      <Button
-        variant="link"
-        isInline
-        isLoading={release.isPending}
-        isAriaDisabled={Boolean(denied) || release.isPending}
-        title={denied}
-        aria-label={`Release ${a.name || a.id}`}
-        onClick={() => denied || release.mutate()}
-      >
-        Release
-      </Button>
-      {release.error && (
-        <Alert variant="danger" isInline isPlain title={release.error.message} component="p" />
-      )}
-    </>
-  );
-}
+/** Where the allocation is, why it waits, or why it ended. */
+export const placeText = (a: Allocation): string =>
+  a.partitions.map((p) => `${p.node} GPU ${p.gpu_index}`).join(", ") ||
+  (hasEnded(a) ? (a.end_reason ?? "") : (a.waiting_reason ?? ""));
+
+const COLUMNS: Column<Allocation>[] = [
+  { id: "name", label: "allocation.name", value: allocationName },
+  {
+    id: "state",
+    label: "allocation.state",
+    value: (a) => a.state ?? "",
+    cell: (a) => <AllocationState state={a.state ?? ""} />,
+  },
+  { id: "owner", label: "allocation.owner", value: (a) => a.owner },
+  { id: "project", label: "allocation.project", value: (a) => a.project },
+  { id: "request", label: "allocation.requested", value: requestText },
+  { id: "place", label: "allocation.where", value: placeText },
+  {
+    id: "since",
+    label: "allocation.since",
+    value: (a) => a.created_at ?? "",
+    cell: (a) => dateTime(a.created_at),
+  },
+];
 
 export function AllocationTable({
   allocations,
@@ -69,46 +59,15 @@ export function AllocationTable({
     <Card>
       <CardTitle component="h2">{title}</CardTitle>
       <CardBody>
-        {allocations.length === 0 ? (
-          <p className="bb-quiet">None.</p>
-        ) : (
-          <Table variant="compact" aria-label={title}>
-            <Thead>
-              <Tr>
-                <Th>Name</Th>
-                <Th>State</Th>
-                <Th>Owner</Th>
-                <Th>Requested</Th>
-                <Th>Where</Th>
-                <Th>Since</Th>
-                <Th screenReaderText="Actions" />
-              </Tr>
-            </Thead>
-            <Tbody>
-              {allocations.map((a) => (
-                <Tr key={a.id}>
-                  <Td dataLabel="Name">{a.name || a.id.slice(-8)}</Td>
-                  <Td dataLabel="State">
-                    <AllocationState state={a.state ?? ""} />
-                  </Td>
-                  <Td dataLabel="Owner">{a.owner}</Td>
-                  <Td dataLabel="Requested">
-                    {a.gpu_count} × {a.percent} % of {a.pool}
-                  </Td>
-                  <Td dataLabel="Where">
-                    {a.partitions.map((p) => `${p.node} GPU ${p.gpu_index}`).join(", ") ||
-                      a.end_reason ||
-                      a.waiting_reason}
-                  </Td>
-                  <Td dataLabel="Since">{dateTime(a.created_at)}</Td>
-                  <Td isActionCell>
-                    <ReleaseButton allocation={a} />
-                  </Td>
-                </Tr>
-              ))}
-            </Tbody>
-          </Table>
-        )}
+        <DataTable
+          label={title}
+          rows={allocations}
+          columns={COLUMNS}
+          hasBulk={allocations.some((a) => !hasEnded(a))}
+          target={(a) => ({ kind: "allocations", id: a.id, name: allocationName(a) })}
+          rowEnd={(a) => !hasEnded(a) && <ReleaseButton allocation={a} />}
+          empty={<p className="bb-quiet">{t("allocation.none")}</p>}
+        />
       </CardBody>
     </Card>
   );

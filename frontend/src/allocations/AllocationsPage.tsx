@@ -1,46 +1,34 @@
-import { Button, Flex, PageSection, Title } from "@patternfly/react-core";
-import PlusCircleIcon from "@patternfly/react-icons/dist/esm/icons/plus-circle-icon";
-import { useState } from "react";
-import { useDenied } from "../account/account";
+import { PageSection } from "@patternfly/react-core";
 import { useRows } from "../api/queries";
-import { AllocateDialog } from "./AllocateDialog";
+import { t } from "../text/text";
+import { PageHeader } from "../ui/PageHeader";
+import { Loaded } from "../ui/states";
+import { AllocateButton } from "./AllocateButton";
 import { AllocationTable } from "./AllocationTable";
+import { hasEnded } from "./names";
 
-export function AllocationsPage() {
+function Tables() {
   const allocations = useRows("allocation");
-  const denied = useDenied("allocations.create");
-  const [open, setOpen] = useState(false);
-  const hasEnded = (state?: string) => state === "released" || state === "failed";
   return (
     <>
-      <PageSection>
-        <Flex
-          justifyContent={{ default: "justifyContentSpaceBetween" }}
-          alignItems={{ default: "alignItemsCenter" }}
-        >
-          <Title headingLevel="h1">Allocations</Title>
-          <Button
-            variant="primary"
-            icon={<PlusCircleIcon />}
-            isAriaDisabled={Boolean(denied)}
-            title={denied}
-            onClick={() => denied || setOpen(true)}
-          >
-            Allocate GPUs
-          </Button>
-        </Flex>
-      </PageSection>
+      <AllocationTable
+        title={t("allocation.current")}
+        allocations={allocations.filter((a) => !hasEnded(a))}
+      />
+      <AllocationTable title={t("allocation.ended")} allocations={allocations.filter(hasEnded)} />
+    </>
+  );
+}
+
+export default function AllocationsPage() {
+  return (
+    <>
+      <PageHeader title={t("nav.allocations")} actions={<AllocateButton />} />
       <PageSection className="bb-stack">
-        <AllocationTable
-          title="Active and queued"
-          allocations={allocations.filter((a) => !hasEnded(a.state))}
-        />
-        <AllocationTable
-          title="Ended"
-          allocations={allocations.filter((a) => hasEnded(a.state)).slice(0, 50)}
-        />
+        <Loaded kinds={["allocation"]}>
+          <Tables />
+        </Loaded>
       </PageSection>
-      {open && <AllocateDialog onClose={() => setOpen(false)} />}
     </>
   );
 }

@@ -1,79 +1,105 @@
-import { Card, CardBody, CardTitle, Label, Tooltip } from "@patternfly/react-core";
-import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
+import { Label, Tooltip } from "@patternfly/react-core";
+import { Link } from "@tanstack/react-router";
 import type { Session } from "../api/client";
-import { dateTime, gib, humanize } from "../format";
-
-/** Isolation layers in force; the tooltip lists the others with their reasons. */
-function Isolation({ session }: { session: Session }) {
-  const layers = Object.entries((session.isolation ?? {}) as Record<string, string>);
-  const enforced = layers.filter(([, how]) => how === "enforced");
-  return (
-    <Tooltip content={layers.map(([name, how]) => `${humanize(name)}: ${how}`).join(". ")}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the tooltip must be reachable by keyboard */}
-      <span tabIndex={0}>
-        {enforced.length} of {layers.length} enforced
-      </span>
-    </Tooltip>
-  );
-}
+import { allocationsById } from "../api/indexes";
+import { useRows } from "../api/queries";
+import { dateTime, number, size } from "../format";
+import { t } from "../text/text";
+import { type Column, DataTable } from "../ui/DataTable";
+import { Panel } from "../ui/Panel";
+import { isolationText } from "./isolation";
+import { allocationName } from "./names";
 
 /** CUDA functions that the program called and that Busbar does not support. */
-function RefusedCalls({ names }: { names: string[] }) {
+export function RefusedCalls({ names }: { names: string[] }) {
   if (names.length === 0) return null;
+  const text = t("session.unsupported", { names: names.join(", ") });
   return (
-    <Tooltip content={`Not supported yet: ${names.join(", ")}`}>
+    <Tooltip content={text}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the tooltip must be reachable by keyboard */}
       <span tabIndex={0}>
         <Label color="orange" isCompact>
-          {names.length === 1 ? names[0] : `${names.length} calls not supported`}
+          {names.length === 1 ? names[0] : t("session.unsupportedCount", { count: names.length })}
         </Label>
       </span>
     </Tooltip>
   );
 }
 
+interface Row extends Session {
+  allocationName: string;
+  owner: string;
+}
+
+const COLUMNS: Column<Row>[] = [
+  {
+    id: "program",
+    label: "session.program",
+    value: (s) => s.program,
+    cell: (s) => (
+      <>
+        <Link to={`/sessions/${s.id}`}>
+          <bdi>{s.program || s.id.slice(0, 8)}</bdi>
+        </Link>{" "}
+        <RefusedCalls names={s.refused_calls} />
+      </>
+    ),
+  },
+  {
+    id: "allocation",
+    label: "session.allocation",
+    value: (s) => s.allocationName,
+    cell: (s) => (
+      <Link to={`/allocations/${s.allocation_id}`}>
+        <bdi>{s.allocationName}</bdi>
+      </Link>
+    ),
+  },
+  { id: "owner", label: "session.owner", value: (s) => s.owner },
+  { id: "from", label: "session.from", value: (s) => s.client_address },
+  {
+    id: "memory",
+    label: "session.memory",
+    value: (s) => s.memory_bytes ?? 0,
+    cell: (s) => size(s.memory_bytes ?? 0),
+  },
+  {
+    id: "kernels",
+    label: "session.kernels",
+    value: (s) => s.launches ?? 0,
+    cell: (s) => <span data-launches={s.launches}>{number(s.launches ?? 0)}</span>,
+  },
+  { id: "isolation", label: "session.isolation", value: isolationText },
+  {
+    id: "since",
+    label: "session.since",
+    value: (s) => s.opened_at,
+    cell: (s) => dateTime(s.opened_at),
+  },
+];
+
 export function SessionTable({ sessions }: { sessions: Session[] }) {
+  const allocations = allocationsById(useRows("allocation"));
+  const rows = sessions.map((s): Row => {
+    const allocation = allocations.get(s.allocation_id);
+    return {
+      ...s,
+      allocationName: allocation ? allocationName(allocation) : s.allocation_id.slice(-8),
+      owner: allocation?.owner ?? "",
+    };
+  });
   return (
-    <Card>
-      <CardTitle component="h2">Running programs</CardTitle>
-      <CardBody>
-        {sessions.length === 0 ? (
+    <Panel title={t("session.title")}>
+      <DataTable
+        label={t("session.title")}
+        rows={rows}
+        columns={COLUMNS}
+        empty={
           <p className="bb-quiet">
-            None. Start one with <code>busbar run -p 25 -- python train.py</code>
+            {t("session.none")} <code>busbar run -p 25 -- python train.py</code>
           </p>
-        ) : (
-          <Table variant="compact" aria-label="Running programs">
-            <Thead>
-              <Tr>
-                <Th>Program</Th>
-                <Th>From</Th>
-                <Th>Memory</Th>
-                <Th>Kernels</Th>
-                <Th>Isolation</Th>
-                <Th>Since</Th>
-              </Tr>
-            </Thead>
-            <Tbody>
-              {sessions.map((s) => (
-                <Tr key={s.id}>
-                  <Td dataLabel="Program">
-                    {s.program} <RefusedCalls names={s.refused_calls} />
-                  </Td>
-                  <Td dataLabel="From">{s.client_address}</Td>
-                  <Td dataLabel="Memory">{gib(s.memory_bytes ?? 0)}</Td>
-                  <Td dataLabel="Kernels" data-launches={s.launches}>
-                    {(s.launches ?? 0).toLocaleString()}
-                  </Td>
-                  <Td dataLabel="Isolation">
-                    <Isolation session={s} />
-                  </Td>
-                  <Td dataLabel="Since">{dateTime(s.opened_at)}</Td>
-                </Tr>
-              ))}
-            </Tbody>
-          </Table>
-        )}
-      </CardBody>
-    </Card>
+        }
+      />
+    </Panel>
   );
 }

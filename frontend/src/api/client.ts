@@ -1,5 +1,6 @@
 // Client of the appliance's REST API with types from its OpenAPI description.
 import createClient from "openapi-fetch";
+import { t } from "../text/text";
 import type { components, paths } from "./schema";
 
 type Schemas = components["schemas"];
@@ -15,7 +16,7 @@ export type Event = Schemas["Event"];
 export type Me = Schemas["Me"];
 export type Capacity = Schemas["Capacity"];
 
-export const api = createClient<paths>({ baseUrl: "/" });
+export type Schema<Name extends keyof Schemas> = Schemas[Name];
 
 /** A problem document of the appliance with its stable code. */
 export class Problem extends Error {
@@ -28,6 +29,24 @@ export class Problem extends Error {
     super(detail);
   }
 }
+
+/** Code of a Problem without an answer of the appliance. */
+export const UNREACHABLE = "unreachable";
+
+/** Send a request. Throws Problem UNREACHABLE instead of the browser's own error. */
+async function send(request: Request): Promise<Response> {
+  const response = await fetch(request).catch((cause: unknown) => {
+    if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
+    const text = request.method === "GET" ? "error.unreachable" : "error.unknown";
+    throw new Problem(UNREACHABLE, t(text), 0);
+  });
+  // A wrong password at sign-in is no end of the session.
+  if (response.status === 401 && !request.url.endsWith("/browser-login"))
+    window.dispatchEvent(new window.Event("busbar-signed-out"));
+  return response;
+}
+
+export const api = createClient<paths>({ baseUrl: "/", fetch: send });
 
 interface ProblemBody {
   code?: string;
@@ -50,7 +69,7 @@ export function unwrap<T>({
   const fields = (body.errors ?? []).map((e) => `${e.pointer.slice(1)}: ${e.message}`).join(" ");
   throw new Problem(
     body.code ?? "",
-    fields || (body.detail ?? `The appliance returned status ${response.status}. Try again.`),
+    fields || (body.detail ?? t("error.status", { status: response.status })),
     response.status,
     { ...body },
   );

@@ -67,10 +67,8 @@ export function openFeed(
       sequence = message.sequence;
       reload();
     } else {
-      for (const change of message.items) {
-        sequence = change.sequence;
-        if (isKind(change.kind)) applyChange(cache, change.kind, change.id, change.row);
-      }
+      sequence = message.items.at(-1)?.sequence ?? sequence;
+      applyChanges(cache, message.items);
     }
   }
 
@@ -101,25 +99,41 @@ export function openFeed(
   };
 }
 
-/** Update one row of a cached list. New rows come first; removed and closed rows are deleted. */
-function applyChange(
-  cache: QueryClient,
-  kind: Kind,
-  id: string,
-  row: { id: string; state?: string } | null,
-) {
-  const removed =
-    row === null ||
-    (kind === "session" && row.state === "closed") ||
-    (kind === "node" && row.state === "removed");
+const isGone = (kind: Kind, row: Change["row"]) =>
+  row === null ||
+  (kind === "session" && row.state === "closed") ||
+  (kind === "node" && row.state === "removed");
+
+/** Apply the changes of one message to the cached lists: each list is written once. */
+export function applyChanges(cache: QueryClient, changes: Change[]) {
+  const byKind = new Map<Kind, Map<string, Change["row"]>>();
+  for (const { kind, id, row } of changes) {
+    if (!isKind(kind)) continue;
+    const rows = byKind.get(kind) ?? new Map<string, Change["row"]>();
+    rows.delete(id); // the latest change of an object decides, in its own place
+    rows.set(id, row);
+    byKind.set(kind, rows);
+  }
+  for (const [kind, fresh] of byKind) mergeRows(cache, kind, fresh);
+}
+
+/** Update rows of a cached list. New rows come first; removed and closed rows are deleted. */
+function mergeRows(cache: QueryClient, kind: Kind, fresh: Map<string, Change["row"]>) {
   cache.setQueryData<{ id: string; state?: string }[]>(
     rowsQuery(kind).queryKey as readonly unknown[],
     (rows) => {
       if (!rows) return rows;
-      if (removed) return rows.filter((r) => r.id !== id);
-      const known = rows.some((r) => r.id === id);
-      const next = known ? rows.map((r) => (r.id === id ? row : r)) : [row, ...rows];
-      return limitRows(kind, next);
+      const left = new Map(fresh);
+      const kept = rows.flatMap((old) => {
+        const row = left.get(old.id);
+        if (row === undefined) return [old];
+        left.delete(old.id);
+        return row === null || isGone(kind, row) ? [] : [row];
+      });
+      const added = [...left.values()].flatMap((row) =>
+        row === null || isGone(kind, row) ? [] : [row],
+      );
+      return limitRows(kind, [...added.reverse(), ...kept]);
     },
   );
 }

@@ -86,6 +86,9 @@ export const rowsQuery = <K extends Kind>(kind: K) =>
     staleTime: Number.POSITIVE_INFINITY,
   });
 
-export const useRows = <K extends Kind>(kind: K): Rows[K][] => useQuery(rowsQuery(kind)).data ?? [];
+const NONE: never[] = [];
+/** Rows of a kind, empty until they are loaded: use it below `Loaded`, which shows the states. */
+export const useRows = <K extends Kind>(kind: K): Rows[K][] =>
+  useQuery(rowsQuery(kind)).data ?? NONE;
 export const useLoaded = (kind: Kind): boolean => useQuery(rowsQuery(kind)).isSuccess;
 export const isKind = (kind: string): kind is Kind => kind in readers;

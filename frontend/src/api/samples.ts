@@ -46,3 +46,5 @@ const subscribe = (notify: () => void) => {
 };
 export const useSamples = (gpuId: string): Sample[] =>
   useSyncExternalStore(subscribe, () => byGpu.get(gpuId) ?? NONE);
+/** The newest sample of a GPU, without a subscription. */
+export const latestSample = (gpuId: string): Sample | undefined => byGpu.get(gpuId)?.at(-1);

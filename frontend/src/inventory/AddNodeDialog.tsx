@@ -5,12 +5,15 @@ import {
   ClipboardCopy,
   Form,
   FormGroup,
+  FormSelect,
+  FormSelectOption,
   Modal,
   ModalBody,
   ModalFooter,
   ModalHeader,
   NumberInput,
   Progress,
+  TextArea,
   TextInput,
 } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
@@ -18,6 +21,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { Problem, type Task, api, idempotencyKey, unwrap } from "../api/client";
 import { useRows } from "../api/queries";
+import { t } from "../text/text";
 
 interface HostKey {
   sha256: string;
@@ -44,13 +48,13 @@ function TaskProgress({ task }: { task: Task }) {
       />
       {error?.detail && <Alert variant="danger" isInline title={error.detail} component="p" />}
       {checks.length > 0 && (
-        <Table variant="compact" aria-label="Preflight checks">
+        <Table variant="compact" aria-label={t("addNode.checks")}>
           <Thead>
             <Tr>
-              <Th>Check</Th>
-              <Th>State</Th>
-              <Th>Found</Th>
-              <Th>Remedy</Th>
+              <Th>{t("addNode.check")}</Th>
+              <Th>{t("fleet.state")}</Th>
+              <Th>{t("addNode.found")}</Th>
+              <Th>{t("addNode.remedy")}</Th>
             </Tr>
           </Thead>
           <Tbody>
@@ -74,17 +78,19 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
   const [port, setPort] = useState("22");
   const [username, setUsername] = useState("root");
   const [password, setPassword] = useState("");
+  const [privateKey, setPrivateKey] = useState("");
+  const [way, setWay] = useState<"password" | "key">("password");
   const [softwareGpus, setSoftwareGpus] = useState(0);
   const [hostKey, setHostKey] = useState<HostKey | null>(null);
   const [taskId, setTaskId] = useState("");
-  const task = useRows("task").find((t) => t.id === taskId);
+  const task = useRows("task").find((row) => row.id === taskId);
   const submit = useMutation({
     mutationFn: async () => {
       const body = {
         address,
         port: Number(port),
         username,
-        password,
+        ...(way === "key" ? { private_key: privateKey, passphrase: password } : { password }),
         software_gpus: softwareGpus,
         host_key_sha256: hostKey?.sha256 ?? "",
       };
@@ -95,10 +101,7 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
         }),
       );
     },
-    onSuccess: (t) => {
-      setPassword("");
-      setTaskId(t.id);
-    },
+    onSuccess: (started) => setTaskId(started.id),
     onError: (problem) => {
       if (problem instanceof Problem && problem.code === "host_key_unconfirmed")
         setHostKey({
@@ -116,9 +119,9 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
   return (
     <Modal isOpen variant="medium" onClose={onClose} aria-labelledby="add-node-title">
       <ModalHeader
-        title="Add node"
+        title={t("action.addNode")}
         labelId="add-node-title"
-        description="The appliance provides the agent; the machine needs no internet access. Credentials are used once and never stored."
+        description={t("addNode.lead")}
       />
       <ModalBody>
         {task ? (
@@ -138,14 +141,13 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
               <Alert
                 variant="warning"
                 isInline
-                title={`Host key of the machine: ${hostKey.type} SHA256:${hostKey.sha256}`}
+                title={t("addNode.hostKey", { key: `${hostKey.type} SHA256:${hostKey.sha256}` })}
                 component="p"
               >
-                Compare it with the output on the machine:{" "}
-                <code>ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub</code>
+                {t("addNode.compare")} <code>ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub</code>
               </Alert>
             )}
-            <FormGroup label="Address" fieldId="address" isRequired>
+            <FormGroup label={t("settings.address")} fieldId="address" isRequired>
               <TextInput
                 id="address"
                 value={address}
@@ -154,7 +156,7 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
                 autoFocus
               />
             </FormGroup>
-            <FormGroup label="SSH port" fieldId="port">
+            <FormGroup label={t("addNode.port")} fieldId="port">
               <TextInput
                 id="port"
                 type="number"
@@ -162,7 +164,7 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
                 onChange={(_, v) => changeTarget(setPort, v)}
               />
             </FormGroup>
-            <FormGroup label="User name" fieldId="node-user">
+            <FormGroup label={t("login.username")} fieldId="node-user">
               <TextInput
                 id="node-user"
                 value={username}
@@ -170,35 +172,63 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
                 autoComplete="off"
               />
             </FormGroup>
-            <FormGroup label="Password" fieldId="node-password" isRequired>
+            <FormGroup label={t("addNode.way")} fieldId="node-way">
+              <FormSelect
+                id="node-way"
+                value={way}
+                onChange={(_, v) => setWay(v === "key" ? "key" : "password")}
+              >
+                <FormSelectOption value="password" label={t("login.password")} />
+                <FormSelectOption value="key" label={t("addNode.key")} />
+              </FormSelect>
+            </FormGroup>
+            {way === "key" && (
+              <FormGroup label={t("addNode.key")} fieldId="node-key" isRequired>
+                <TextArea
+                  id="node-key"
+                  rows={4}
+                  value={privateKey}
+                  placeholder="-----BEGIN OPENSSH PRIVATE KEY-----"
+                  onChange={(_, v) => setPrivateKey(v)}
+                  isRequired
+                />
+              </FormGroup>
+            )}
+            <FormGroup
+              label={t(way === "key" ? "addNode.passphrase" : "login.password")}
+              fieldId="node-password"
+              isRequired={way === "password"}
+            >
               <TextInput
                 id="node-password"
                 type="password"
                 value={password}
                 onChange={(_, v) => setPassword(v)}
                 autoComplete="off"
-                isRequired
+                isRequired={way === "password"}
               />
             </FormGroup>
-            <FormGroup
-              label="Software GPUs (for a machine without an NVIDIA driver)"
-              fieldId="software-gpus"
-            >
+            <FormGroup label={t("addNode.software")} fieldId="software-gpus">
               <NumberInput
                 id="software-gpus"
                 value={softwareGpus}
                 min={0}
                 max={16}
-                inputAriaLabel="Software GPUs"
-                minusBtnAriaLabel="Fewer"
-                plusBtnAriaLabel="More"
+                inputAriaLabel={t("addNode.softwareCount")}
+                minusBtnAriaLabel={t("allocate.fewer")}
+                plusBtnAriaLabel={t("allocate.moreGpus")}
                 onMinus={() => setSoftwareGpus(Math.max(0, softwareGpus - 1))}
                 onPlus={() => setSoftwareGpus(Math.min(16, softwareGpus + 1))}
                 onChange={(e) => setSoftwareGpus(Number((e.target as HTMLInputElement).value))}
               />
             </FormGroup>
-            <FormGroup label="Equivalent command" fieldId="as-command">
-              <ClipboardCopy isReadOnly hoverTip="Copy" clickTip="Copied" textAriaLabel="Command">
+            <FormGroup label={t("common.sameCommand")} fieldId="as-command">
+              <ClipboardCopy
+                isReadOnly
+                hoverTip={t("common.copy")}
+                clickTip={t("common.copied")}
+                textAriaLabel={t("common.command")}
+              >
                 {`busbar node add ssh://${username}@${address || "HOST"}${port === "22" ? "" : `:${port}`}${softwareGpus ? ` --software-gpus ${softwareGpus}` : ""}`}
               </ClipboardCopy>
             </FormGroup>
@@ -212,13 +242,18 @@ export function AddNodeDialog({ onClose }: { onClose: () => void }) {
             type="submit"
             form="add-node"
             isLoading={submit.isPending}
-            isDisabled={submit.isPending || !address || !password}
+            isDisabled={submit.isPending || !address || !(way === "key" ? privateKey : password)}
           >
-            {hostKey ? "Trust host key and add node" : "Connect"}
+            {t(hostKey ? "addNode.trust" : "addNode.connect")}
+          </Button>
+        )}
+        {task?.state === "failed" && (
+          <Button variant="secondary" onClick={() => setTaskId("")}>
+            {t("addNode.again")}
           </Button>
         )}
         <Button variant={task ? "primary" : "link"} onClick={onClose}>
-          {task ? "Close" : "Cancel"}
+          {task ? t("common.close") : t("common.cancel")}
         </Button>
       </ModalFooter>
     </Modal>

@@ -1,41 +1,28 @@
 // Capacity table by pool, node, site or model. Usage is measured, so it reloads every 10 s.
-import {
-  Card,
-  CardBody,
-  CardHeader,
-  CardTitle,
-  ToggleGroup,
-  ToggleGroupItem,
-} from "@patternfly/react-core";
+import { ToggleGroup, ToggleGroupItem } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, type Capacity, unwrap } from "../api/client";
-import { gib } from "../format";
+import { gib, gpuCount } from "../format";
+import { t } from "../text/text";
+import { Panel } from "../ui/Panel";
+import { QueryState } from "../ui/states";
 
 const REFRESH_MS = 10_000;
 const GROUPS = ["pool", "node", "site", "model"] as const;
 type Group = (typeof GROUPS)[number];
 const COLUMNS = ["capacity", "allocatable", "allocated", "used", "idle"] as const;
-const COLUMN_HELP: Record<(typeof COLUMNS)[number], string> = {
-  capacity: "All GPUs",
-  allocatable: "On ready and reachable nodes and in a pool",
-  allocated: "Granted to allocations",
-  used: "Measured utilisation",
-  idle: "Allocated but not used",
-};
-
-const gpus = (value: number) => String(Math.round(value * 10) / 10);
 
 function CapacityRow({ row, isTotal }: { row: Capacity; isTotal?: boolean }) {
   return (
     <Tr className={isTotal ? "bb-total" : ""}>
-      <Th scope="row" dataLabel="Name">
-        {row.name}
+      <Th scope="row" dataLabel={t("field.name")}>
+        {isTotal ? t("capacity.total") : row.name}
       </Th>
       {COLUMNS.map((a) => (
-        <Td key={a} dataLabel={a}>
-          {gpus(row.gpus[a])} <span className="bb-quiet">{gib(row.memory_bytes[a])}</span>
+        <Td key={a} dataLabel={t(`capacity.${a}`)}>
+          {gpuCount(row.gpus[a])} <span className="bb-quiet">{gib(row.memory_bytes[a])}</span>
         </Td>
       ))}
     </Tr>
@@ -44,43 +31,36 @@ function CapacityRow({ row, isTotal }: { row: Capacity; isTotal?: boolean }) {
 
 export function CapacityCard() {
   const [by, setBy] = useState<Group>("pool");
-  const { data, error } = useQuery({
+  const capacity = useQuery({
     queryKey: ["capacity", by],
     queryFn: () => api.GET("/api/v1/capacity", { params: { query: { by } } }).then(unwrap),
     refetchInterval: REFRESH_MS,
     placeholderData: (before) => before,
   });
+  const groups = (
+    <ToggleGroup aria-label={t("capacity.groupBy")} isCompact>
+      {GROUPS.map((g) => (
+        <ToggleGroupItem
+          key={g}
+          text={t(`capacity.by.${g}`)}
+          buttonId={`by-${g}`}
+          isSelected={g === by}
+          onChange={() => setBy(g)}
+        />
+      ))}
+    </ToggleGroup>
+  );
   return (
-    <Card>
-      <CardHeader
-        actions={{
-          actions: (
-            <ToggleGroup aria-label="Capacity by" isCompact>
-              {GROUPS.map((g) => (
-                <ToggleGroupItem
-                  key={g}
-                  text={g}
-                  buttonId={`capacity-${g}`}
-                  isSelected={g === by}
-                  onChange={() => setBy(g)}
-                />
-              ))}
-            </ToggleGroup>
-          ),
-        }}
-      >
-        <CardTitle component="h2">Capacity</CardTitle>
-      </CardHeader>
-      <CardBody>
-        {error && <p className="bb-quiet">{error.message}</p>}
-        {data && (
-          <Table variant="compact" aria-label="Capacity, in GPUs and memory">
+    <Panel title={t("capacity.title")} actions={groups}>
+      <QueryState query={capacity}>
+        {(data) => (
+          <Table variant="compact" aria-label={t("capacity.label")}>
             <Thead>
               <Tr>
-                <Th>{by}</Th>
+                <Th>{t(`capacity.by.${by}`)}</Th>
                 {COLUMNS.map((a) => (
-                  <Th key={a} info={{ tooltip: COLUMN_HELP[a] }}>
-                    {a}
+                  <Th key={a} info={{ tooltip: t(`capacity.help.${a}`) }}>
+                    {t(`capacity.${a}`)}
                   </Th>
                 ))}
               </Tr>
@@ -93,7 +73,7 @@ export function CapacityCard() {
             </Tbody>
           </Table>
         )}
-      </CardBody>
-    </Card>
+      </QueryState>
+    </Panel>
   );
 }

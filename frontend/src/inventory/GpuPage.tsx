@@ -1,110 +1,134 @@
-import {
-  Breadcrumb,
-  BreadcrumbItem,
-  Card,
-  CardBody,
-  CardTitle,
-  Flex,
-  Label,
-  PageSection,
-  Title,
-} from "@patternfly/react-core";
-import { Link, useParams } from "@tanstack/react-router";
+// Workspace of a GPU.
+import { Label } from "@patternfly/react-core";
+import { useParams } from "@tanstack/react-router";
+import { ActionMenu } from "../actions/ActionMenu";
+import { AccessPane } from "../admin/AccessPane";
 import { AllocationTable } from "../allocations/AllocationTable";
 import { SessionTable } from "../allocations/SessionTable";
-import { useLoaded, useRows } from "../api/queries";
+import type { Gpu } from "../api/client";
+import { useRows } from "../api/queries";
+import { GpuCharts } from "../charts/GpuCharts";
 import { gib } from "../format";
-import { GpuCharts } from "./GpuCharts";
-import { Properties } from "./NodePage";
-import { NotFound } from "./NotFound";
+import { ObjectActivity } from "../tasks/ObjectActivity";
+import { t } from "../text/text";
+import { PageHeader } from "../ui/PageHeader";
+import { Panel } from "../ui/Panel";
+import { Properties, type Property, labelText } from "../ui/Properties";
+import { Loaded, MissingPage } from "../ui/states";
+import { TabPanes } from "../ui/TabPanes";
+import { NodeState } from "./NodeState";
 import { PartitionBar } from "./PartitionBar";
 import { allocated, partitionsOf } from "./capacity";
 
-function linksText(links: Record<string, string>): string {
+const linksText = (links: object): string =>
+  Object.entries(links)
+    .map(([index, way]) => `${index}: ${way}`)
+    .join(", ") || t("gpu.linksUnknown");
+
+const properties = (gpu: Gpu): Property[] => [
+  [t("field.pool"), gpu.pool],
+  [t("gpu.model"), gpu.model],
+  [t("gpu.memory"), gib(gpu.memory_bytes)],
+  [t("field.labels"), labelText(gpu.labels)],
+  [t("field.notes"), gpu.notes],
+  ["UUID", <code key="uuid">GPU-{gpu.uuid}</code>],
+  [t("gpu.capability"), gpu.compute_capability],
+  ["PCI", gpu.pci_bus_id],
+  [t("gpu.links"), linksText(gpu.links)],
+  ["MIG", gpu.mig ? t("gpu.migOn") : t("gpu.migOff")],
+];
+
+function useTenants(gpu: Gpu) {
+  const own = partitionsOf(gpu, useRows("partition"));
+  const ids = new Set(own.map((p) => p.allocation_id));
+  const allocations = useRows("allocation").filter((a) => ids.has(a.id));
+  const sessions = useRows("session").filter(
+    (s) => ids.has(s.allocation_id) && s.node === gpu.node,
+  );
+  return { own, allocations, sessions };
+}
+
+function Bar({ gpu }: { gpu: Gpu }) {
+  const { own } = useTenants(gpu);
+  const total = allocated(own);
   return (
-    Object.entries(links)
-      .map(([index, way]) => `${index}: ${way}`)
-      .join(", ") || "unknown"
+    <Panel
+      title={t("gpu.partitions")}
+      detail={t("gpu.partitionsDetail", {
+        percent: total.percent,
+        free: gib(gpu.memory_bytes - total.memory_bytes),
+      })}
+    >
+      <PartitionBar gpu={gpu} isTall />
+    </Panel>
   );
 }
 
-export function GpuPage() {
-  const { gpuId } = useParams({ from: "/gpus/$gpuId" });
-  const gpu = useRows("gpu").find((g) => g.id === gpuId);
-  const partitions = useRows("partition");
-  const allocations = useRows("allocation");
-  const sessions = useRows("session");
-  const loaded = useLoaded("gpu");
-  if (!gpu) return loaded ? <NotFound what="GPU" /> : null;
-  const ownPartitions = partitionsOf(gpu, partitions);
-  const ids = new Set(ownPartitions.map((p) => p.allocation_id));
-  const total = allocated(ownPartitions);
+function Summary({ gpu }: { gpu: Gpu }) {
+  const { allocations, sessions } = useTenants(gpu);
   return (
     <>
-      <PageSection>
-        <Breadcrumb>
-          <BreadcrumbItem
-            render={({ className }) => (
-              <Link className={className} to="/">
-                Nodes
-              </Link>
-            )}
-          />
-          <BreadcrumbItem
-            render={({ className }) => (
-              <Link className={className} to="/nodes/$nodeId" params={{ nodeId: gpu.node_id }}>
-                {gpu.node}
-              </Link>
-            )}
-          />
-          <BreadcrumbItem isActive>GPU {gpu.index}</BreadcrumbItem>
-        </Breadcrumb>
-        <Flex gap={{ default: "gapMd" }} alignItems={{ default: "alignItemsCenter" }}>
-          <Title headingLevel="h1">
-            GPU {gpu.index} <span className="bb-quiet">{gpu.model}</span>
-          </Title>
-          {gpu.held && <Label status="warning">held</Label>}
-          {gpu.present === false && <Label status="danger">missing</Label>}
-        </Flex>
-      </PageSection>
-      <PageSection className="bb-stack">
-        <Card>
-          <CardTitle component="h2">
-            Partitions{" "}
-            <span className="bb-quiet">
-              {total.percent} % allocated, {gib(gpu.memory_bytes - total.memory_bytes)} free
-            </span>
-          </CardTitle>
-          <CardBody>
-            <PartitionBar gpu={gpu} isTall />
-          </CardBody>
-        </Card>
-        <GpuCharts gpu={gpu} />
-        <AllocationTable
-          allocations={allocations.filter((a) => ids.has(a.id))}
-          title="Allocations on this GPU"
-        />
-        <SessionTable
-          sessions={sessions.filter((s) => ids.has(s.allocation_id) && s.node === gpu.node)}
-        />
-        <Card>
-          <CardTitle component="h2">Properties</CardTitle>
-          <CardBody>
-            <Properties
-              properties={[
-                ["UUID", <code key="uuid">GPU-{gpu.uuid}</code>],
-                ["Memory", gib(gpu.memory_bytes)],
-                ["Compute capability", gpu.compute_capability],
-                ["PCI", gpu.pci_bus_id || "–"],
-                ["Links to other GPUs", linksText(gpu.links)],
-                ["MIG", gpu.mig ? "on (excluded from placement)" : "off"],
-                ["Pool", gpu.pool ?? "none"],
-                ["Notes", gpu.notes || "none"],
-              ]}
-            />
-          </CardBody>
-        </Card>
-      </PageSection>
+      <Bar gpu={gpu} />
+      <GpuCharts gpu={gpu} />
+      <SessionTable sessions={sessions} />
+      <AllocationTable allocations={allocations} title={t("allocation.onGpu")} />
     </>
+  );
+}
+
+function Workspace() {
+  const { id } = useParams({ strict: false }) as { id: string };
+  const gpu = useRows("gpu").find((g) => g.id === id);
+  const node = useRows("node").find((n) => n.id === gpu?.node_id);
+  if (!gpu) return <MissingPage what={t("kind.gpus")} />;
+  const target = { kind: "gpus" as const, id, name: `${gpu.node} GPU ${gpu.index}` };
+  return (
+    <>
+      <PageHeader
+        title={`GPU ${gpu.index}`}
+        detail={gpu.model}
+        trail={[
+          [t("nav.overview"), "/"],
+          [gpu.node, `/nodes/${gpu.node_id}`],
+        ]}
+        labels={
+          <>
+            {gpu.held && <Label status="warning">{t("gpu.held")}</Label>}
+            {gpu.present === false && <Label status="danger">{t("gpu.missing")}</Label>}
+            {node && !node.reachable && <NodeState node={node} />}
+          </>
+        }
+        actions={<ActionMenu targets={[target]} />}
+      />
+      <TabPanes
+        label={target.name}
+        panes={[
+          { id: "summary", label: "tab.summary", content: () => <Summary gpu={gpu} /> },
+          {
+            id: "configure",
+            label: "tab.configure",
+            content: () => (
+              <Panel title={t("work.properties")}>
+                <Properties properties={properties(gpu)} />
+              </Panel>
+            ),
+          },
+          { id: "events", label: "tab.events", content: () => <ObjectActivity target={target} /> },
+          {
+            id: "permissions",
+            label: "tab.permissions",
+            content: () => <AccessPane target={target} />,
+          },
+        ]}
+      />
+    </>
+  );
+}
+
+export default function GpuPage() {
+  return (
+    <Loaded kinds={["gpu", "node", "partition", "allocation", "session"]}>
+      <Workspace />
+    </Loaded>
   );
 }

@@ -1,203 +1,177 @@
-import {
-  Breadcrumb,
-  BreadcrumbItem,
-  Button,
-  Card,
-  CardBody,
-  CardTitle,
-  DescriptionList,
-  DescriptionListDescription,
-  DescriptionListGroup,
-  DescriptionListTerm,
-  Flex,
-  PageSection,
-  Tab,
-  TabTitleText,
-  Tabs,
-  Title,
-} from "@patternfly/react-core";
-import { useMutation } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
-import { useDenied } from "../account/account";
-import { type Node, api, unwrap } from "../api/client";
-import { useLoaded, useRows } from "../api/queries";
+// Workspace of a node.
+import { useQuery } from "@tanstack/react-query";
+import { useParams } from "@tanstack/react-router";
+import { ActionMenu } from "../actions/ActionMenu";
+import { QuickAction } from "../actions/QuickAction";
+import { AllocationTable } from "../allocations/AllocationTable";
 import { SessionTable } from "../allocations/SessionTable";
-import { EventTable } from "../tasks/EventTable";
+import { type Node, api, readAllPages, unwrap } from "../api/client";
+import { gpusByNode, partitionsByGpu } from "../api/indexes";
+import { useRows } from "../api/queries";
 import { dateTime } from "../format";
-import { GpuCharts } from "./GpuCharts";
+import { ObjectActivity } from "../tasks/ObjectActivity";
+import { coded, t } from "../text/text";
+import { PageHeader } from "../ui/PageHeader";
+import { Panel } from "../ui/Panel";
+import { Properties, type Property, labelText } from "../ui/Properties";
+import { Loaded, MissingPage, QueryState } from "../ui/states";
+import { TabPanes } from "../ui/TabPanes";
+import { AccessPane } from "../admin/AccessPane";
+import { GpuCharts } from "../charts/GpuCharts";
+import { GpuRow } from "./GpuRow";
 import { NodeState } from "./NodeState";
-import { NotFound } from "./NotFound";
-import { PartitionBar } from "./PartitionBar";
-import { byIndex } from "./capacity";
 
-export function Properties({ properties }: { properties: [string, ReactNode][] }) {
-  return (
-    <DescriptionList isHorizontal isCompact columnModifier={{ default: "1Col", xl: "2Col" }}>
-      {properties.map(([term, value]) => (
-        <DescriptionListGroup key={term}>
-          <DescriptionListTerm>{term}</DescriptionListTerm>
-          <DescriptionListDescription>{value}</DescriptionListDescription>
-        </DescriptionListGroup>
-      ))}
-    </DescriptionList>
-  );
+function useGpus(node: Node) {
+  const own = gpusByNode(useRows("gpu")).get(node.id) ?? [];
+  return [...own].sort((a, b) => a.index - b.index);
 }
 
-function CordonButton({ node }: { node: Node }) {
-  const denied = useDenied("inventory.manage");
-  const cordoned = node.state === "cordoned";
-  const change = useMutation({
-    mutationFn: async () =>
-      unwrap(
-        await api.POST(`/api/v1/nodes/{node_id}/${cordoned ? "uncordon" : "cordon"}`, {
-          params: { path: { node_id: node.id } },
-        }),
+const endpointsText = (node: Node) =>
+  node.endpoints
+    .map((e) => `${e.address}:${e.port}${e.network === "default" ? "" : ` (${e.network})`}`)
+    .join(", ");
+
+function properties(node: Node): Property[] {
+  return [
+    [t("node.site"), node.site],
+    [t("field.labels"), labelText(node.labels)],
+    [t("field.notes"), node.notes],
+    [t("node.dataPlane"), endpointsText(node)],
+    [t("node.driver"), node.software ? t("node.software") : node.driver_version],
+    ["CUDA", node.cuda_version ? t("node.cudaUpTo", { version: node.cuda_version }) : "–"],
+    [
+      t("node.agent"),
+      node.agent_outdated
+        ? t("node.outdated", { version: node.agent_version ?? "" })
+        : node.agent_version,
+    ],
+    [t("node.system"), node.operating_system],
+    [t("node.isolation"), node.isolation],
+    [t("node.lastSeen"), dateTime(node.last_seen_at)],
+    [t("node.since"), dateTime(node.created_at)],
+    [
+      t("node.generation"),
+      t("node.generationText", {
+        wanted: node.generation ?? 0,
+        applied: node.applied_generation ?? 0,
+      }),
+    ],
+  ];
+}
+
+function Blockers({ node }: { node: Node }) {
+  const blockers = useQuery({
+    queryKey: ["detail", "blockers", node.id],
+    queryFn: () =>
+      readAllPages((cursor) =>
+        api
+          .GET("/api/v1/nodes/{node_id}/blockers", {
+            params: { path: { node_id: node.id }, query: { limit: 500, cursor } },
+          })
+          .then(unwrap),
       ),
+    refetchInterval: 5_000,
   });
   return (
-    <Button
-      variant="secondary"
-      isLoading={change.isPending}
-      isAriaDisabled={Boolean(denied) || change.isPending}
-      title={
-        denied ||
-        (cordoned ? "Allow new allocations" : "Exclude from placement; existing allocations stay")
-      }
-      onClick={() => denied || change.mutate()}
-    >
-      {cordoned ? "Uncordon" : "Cordon"}
-    </Button>
+    <Panel title={t("node.blockers")}>
+      <QueryState query={blockers}>
+        {(rows) =>
+          rows.length === 0 ? (
+            <p className="bb-quiet">{t("node.noBlockers")}</p>
+          ) : (
+            <ul>
+              {rows.map((b) => (
+                <li key={b.id}>
+                  {b.name || b.id.slice(-8)}, {b.owner},{" "}
+                  {coded("allocationState", b.state, b.state)}
+                  {b.evict_at && `, ${t("node.evictedAt", { time: dateTime(b.evict_at) })}`}
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </QueryState>
+    </Panel>
   );
 }
 
 function Summary({ node }: { node: Node }) {
-  const gpus = useRows("gpu")
-    .filter((g) => g.node_id === node.id)
-    .sort(byIndex);
+  const gpus = useGpus(node);
+  const byGpu = partitionsByGpu(useRows("partition"));
+  const ids = new Set(gpus.flatMap((g) => (byGpu.get(g.id) ?? []).map((p) => p.allocation_id)));
+  const allocations = useRows("allocation").filter((a) => ids.has(a.id));
   return (
     <>
-      <Card>
-        <CardTitle component="h2">GPUs</CardTitle>
-        <CardBody>
+      <Panel title={t("node.gpus")}>
+        <div className={node.reachable ? "" : "bb-stale"}>
           {gpus.map((g) => (
-            <div key={g.id} className="bb-gpurow">
-              <Link to="/gpus/$gpuId" params={{ gpuId: g.id }} className="bb-gpurow__name">
-                GPU {g.index}
-                <span className="bb-quiet">{g.model}</span>
-              </Link>
-              <PartitionBar gpu={g} />
-            </div>
+            <GpuRow key={g.id} gpu={g} />
           ))}
-        </CardBody>
-      </Card>
-      <Card>
-        <CardTitle component="h2">Properties</CardTitle>
-        <CardBody>
-          <Properties
-            properties={[
-              [
-                "Data plane",
-                node.endpoints
-                  .map(
-                    (e) =>
-                      `${e.address}:${e.port}${e.network === "default" ? "" : ` (${e.network})`}`,
-                  )
-                  .join(", ") || "–",
-              ],
-              ["Driver", node.software ? "software GPUs (no NVIDIA driver)" : node.driver_version],
-              ["CUDA", node.cuda_version ? `up to ${node.cuda_version}` : "–"],
-              [
-                "Agent",
-                node.agent_outdated
-                  ? `${node.agent_version}; the appliance has a newer version`
-                  : node.agent_version,
-              ],
-              ["Site", node.site ?? "none"],
-              ["Notes", node.notes || "none"],
-              ["System", node.operating_system],
-              ["Isolation", node.isolation],
-              ["Last seen", dateTime(node.last_seen_at)],
-              ["Since", dateTime(node.created_at)],
-              [
-                "Desired state",
-                `generation ${node.generation}, applied ${node.applied_generation}`,
-              ],
-              [
-                "Labels",
-                Object.entries((node.labels ?? {}) as Record<string, string>)
-                  .map(([k, v]) => `${k}=${v}`)
-                  .join(", ") || "none",
-              ],
-            ]}
-          />
-        </CardBody>
-      </Card>
+        </div>
+        {gpus.length === 0 && <p className="bb-quiet">{t("node.noGpus")}</p>}
+      </Panel>
+      {node.state !== "ready" && <Blockers node={node} />}
+      <AllocationTable title={t("node.allocations")} allocations={allocations} />
+      <Panel title={t("work.properties")}>
+        <Properties properties={properties(node)} />
+      </Panel>
     </>
   );
 }
 
-export function NodePage() {
-  const { nodeId } = useParams({ from: "/nodes/$nodeId" });
-  const node = useRows("node").find((n) => n.id === nodeId);
-  const gpus = useRows("gpu").filter((g) => g.node_id === nodeId);
-  const sessions = useRows("session");
-  const events = useRows("event");
-  const loaded = useLoaded("node");
-  const [tab, setTab] = useState<string | number>("summary");
-  if (!node) return loaded ? <NotFound what="Node" /> : null;
+function Monitor({ node }: { node: Node }) {
+  const gpus = useGpus(node);
+  const sessions = useRows("session").filter((s) => s.node === node.name);
   return (
     <>
-      <PageSection>
-        <Breadcrumb>
-          <BreadcrumbItem
-            render={({ className }) => (
-              <Link className={className} to="/">
-                Nodes
-              </Link>
-            )}
-          />
-          <BreadcrumbItem isActive>{node.name}</BreadcrumbItem>
-        </Breadcrumb>
-        <Flex
-          justifyContent={{ default: "justifyContentSpaceBetween" }}
-          alignItems={{ default: "alignItemsCenter" }}
-        >
-          <Flex gap={{ default: "gapMd" }} alignItems={{ default: "alignItemsCenter" }}>
-            <Title headingLevel="h1">{node.name}</Title>
-            <NodeState node={node} />
-          </Flex>
-          <CordonButton node={node} />
-        </Flex>
-      </PageSection>
-      <PageSection>
-        <Tabs
-          activeKey={tab}
-          onSelect={(_, key) => setTab(key)}
-          mountOnEnter
-          unmountOnExit
-          aria-label="Node"
-        >
-          <Tab eventKey="summary" title={<TabTitleText>Summary</TabTitleText>}>
-            <div className="bb-stack bb-tab">
-              <Summary node={node} />
-            </div>
-          </Tab>
-          <Tab eventKey="monitor" title={<TabTitleText>Monitor</TabTitleText>}>
-            <div className="bb-stack bb-tab">
-              {gpus.sort(byIndex).map((g) => (
-                <GpuCharts key={g.id} gpu={g} />
-              ))}
-              <SessionTable sessions={sessions.filter((x) => x.node === node.name)} />
-            </div>
-          </Tab>
-          <Tab eventKey="events" title={<TabTitleText>Events</TabTitleText>}>
-            <div className="bb-stack bb-tab">
-              <EventTable events={events.filter((e) => e.path.includes(node.id))} />
-            </div>
-          </Tab>
-        </Tabs>
-      </PageSection>
+      {gpus.map((g) => (
+        <GpuCharts key={g.id} gpu={g} />
+      ))}
+      <SessionTable sessions={sessions} />
     </>
+  );
+}
+
+function Workspace() {
+  const { id } = useParams({ strict: false }) as { id: string };
+  const node = useRows("node").find((n) => n.id === id);
+  if (!node) return <MissingPage what={t("kind.nodes")} />;
+  const target = { kind: "nodes" as const, id, name: node.name };
+  const cordoned = node.state === "cordoned";
+  return (
+    <>
+      <PageHeader
+        title={node.name}
+        trail={[[t("nav.overview"), "/"]]}
+        labels={<NodeState node={node} />}
+        actions={
+          <>
+            <QuickAction target={target} name={cordoned ? "uncordon" : "cordon"} />
+            <ActionMenu targets={[target]} />
+          </>
+        }
+      />
+      <TabPanes
+        label={node.name}
+        panes={[
+          { id: "summary", label: "tab.summary", content: () => <Summary node={node} /> },
+          { id: "monitor", label: "tab.monitor", content: () => <Monitor node={node} /> },
+          { id: "events", label: "tab.events", content: () => <ObjectActivity target={target} /> },
+          {
+            id: "permissions",
+            label: "tab.permissions",
+            content: () => <AccessPane target={target} />,
+          },
+        ]}
+      />
+    </>
+  );
+}
+
+export default function NodePage() {
+  return (
+    <Loaded kinds={["node", "gpu", "partition", "allocation", "session"]}>
+      <Workspace />
+    </Loaded>
   );
 }

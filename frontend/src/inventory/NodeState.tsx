@@ -1,5 +1,7 @@
 import { Label } from "@patternfly/react-core";
 import type { Node } from "../api/client";
+import { ago } from "../format";
+import { t } from "../text/text";
 import { healthOf, healthText } from "./capacity";
 
 const STATUS = {
@@ -9,10 +11,15 @@ const STATUS = {
   other: "info",
 } as const;
 
+/** State of a node; an unreachable one says since when its data are old. */
 export function NodeState({ node }: { node: Node }) {
+  const seen = node.reachable ? "" : t("state.lastSeen", { ago: ago(node.last_seen_at) });
   return (
-    <Label status={STATUS[healthOf(node)]} isCompact>
-      {healthText(node)}
-    </Label>
+    <>
+      <Label status={STATUS[healthOf(node)]} isCompact>
+        {healthText(node)}
+      </Label>
+      {seen && <span className="bb-quiet">{seen}</span>}
+    </>
   );
 }

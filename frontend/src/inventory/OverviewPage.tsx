@@ -1,171 +1,178 @@
-// Overview page: totals, capacity, and one bar per GPU.
-import {
-  Button,
-  Card,
-  CardBody,
-  CardHeader,
-  CardTitle,
-  EmptyState,
-  EmptyStateActions,
-  EmptyStateBody,
-  EmptyStateFooter,
-  Flex,
-  Gallery,
-  PageSection,
-  Title,
-} from "@patternfly/react-core";
-import PlusCircleIcon from "@patternfly/react-icons/dist/esm/icons/plus-circle-icon";
+// Overview: figures that lead to their pages, capacity, queue, and the GPUs of each node.
+import { Button, Card, CardBody, Flex, Gallery, PageSection } from "@patternfly/react-core";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
 import { useDenied } from "../account/account";
+import { openAddNode } from "../actions/globals";
+import { AllocateButton } from "../allocations/AllocateButton";
 import type { Gpu, Node } from "../api/client";
-import { useLoaded, useRows } from "../api/queries";
-import { AddNodeDialog } from "./AddNodeDialog";
+import { gpusByNode } from "../api/indexes";
+import { useRows } from "../api/queries";
+import { gpuCount, gib } from "../format";
+import { counted, t } from "../text/text";
+import { DeniedButton } from "../ui/DeniedButton";
+import { PageHeader } from "../ui/PageHeader";
+import { Panel } from "../ui/Panel";
+import { Loaded, StateBlock } from "../ui/states";
 import { CapacityCard } from "./CapacityCard";
-import { AllocateDialog } from "../allocations/AllocateDialog";
-import { gib } from "../format";
+import { GpuRow } from "./GpuRow";
 import { NodeState } from "./NodeState";
-import { PartitionBar } from "./PartitionBar";
-import { allocated, byIndex } from "./capacity";
+import { allocated } from "./capacity";
 
-function Tile({ value, text }: { value: string | number; text: string }) {
+/** With more nodes the fleet page is the better view. */
+const MAX_NODE_CARDS = 8;
+
+function Tile({ value, text, to }: { value: string | number; text: string; to: string }) {
   return (
     <Card isCompact className="bb-figure">
       <CardBody>
-        <span className="bb-figure__value">{value}</span>
-        <span className="bb-quiet">{text}</span>
+        <Link to={to} className="bb-figure__link">
+          <span className="bb-figure__value">{value}</span>
+          <span className="bb-quiet">{text}</span>
+        </Link>
       </CardBody>
     </Card>
   );
 }
 
-function SummaryTiles({ nodes, gpus }: { nodes: Node[]; gpus: Gpu[] }) {
+function Tiles({ nodes, gpus }: { nodes: Node[]; gpus: Gpu[] }) {
   const partitions = useRows("partition");
   const sessions = useRows("session");
   const queued = useRows("allocation").filter((a) => a.state === "queued").length;
   const present = gpus.filter((g) => g.present !== false);
   const total = allocated(partitions);
   const totalBytes = present.reduce((sum, g) => sum + g.memory_bytes, 0);
-  const unreachable = nodes.filter((n) => !n.reachable).length;
+  const bad = nodes.filter((n) => !n.reachable).length;
+  const nodesText = counted("overview.nodes", nodes.length);
   return (
     <Gallery hasGutter minWidths={{ default: "150px" }}>
       <Tile
         value={nodes.length}
-        text={
-          unreachable ? `nodes, ${unreachable} unreachable` : nodes.length === 1 ? "node" : "nodes"
-        }
+        text={bad ? t("overview.unreachable", { nodes: nodesText, count: bad }) : nodesText}
+        to="/fleet"
       />
-      <Tile value={present.length} text="GPUs" />
+      <Tile value={present.length} text={counted("overview.gpus", present.length)} to="/fleet" />
       <Tile
-        value={`${(total.percent / 100).toFixed(2)}`}
-        text={`of ${present.length} GPUs allocated`}
+        value={gpuCount(total.percent / 100)}
+        text={t("overview.allocated", { total: counted("count.gpu", present.length) })}
+        to="/allocations"
       />
-      <Tile value={gib(total.memory_bytes)} text={`of ${gib(totalBytes)} allocated`} />
-      <Tile value={sessions.length} text="running programs" />
-      <Tile value={queued} text="queued requests" />
+      <Tile
+        value={gib(total.memory_bytes)}
+        text={t("overview.allocated", { total: gib(totalBytes) })}
+        to="/allocations"
+      />
+      <Tile
+        value={sessions.length}
+        text={counted("overview.programs", sessions.length)}
+        to="/allocations"
+      />
+      <Tile value={queued} text={counted("overview.queued", queued)} to="/allocations" />
     </Gallery>
   );
 }
 
-function NodeCard({ node, gpus }: { node: Node; gpus: Gpu[] }) {
+function NodePanel({ node, gpus }: { node: Node; gpus: Gpu[] }) {
   return (
     <Card>
-      <CardHeader>
-        <CardTitle component="h2">
-          <Flex gap={{ default: "gapSm" }} alignItems={{ default: "alignItemsCenter" }}>
-            <Link to="/nodes/$nodeId" params={{ nodeId: node.id }}>
-              {node.name}
-            </Link>
-            <NodeState node={node} />
-          </Flex>
-        </CardTitle>
-      </CardHeader>
       <CardBody>
-        {gpus.map((g) => (
-          <div key={g.id} className="bb-gpurow">
-            <Link to="/gpus/$gpuId" params={{ gpuId: g.id }} className="bb-gpurow__name">
-              GPU {g.index}
-              <span className="bb-quiet">
-                {g.model}, {gib(g.memory_bytes)}
-              </span>
-            </Link>
-            <PartitionBar gpu={g} />
-          </div>
-        ))}
-        {gpus.length === 0 && <p className="bb-quiet">The node has not reported GPUs yet.</p>}
+        <Flex
+          gap={{ default: "gapSm" }}
+          alignItems={{ default: "alignItemsCenter" }}
+          className="bb-nodehead"
+        >
+          <h2 className="pf-v6-c-card__title-text">
+            <Link to={`/nodes/${node.id}`}>{node.name}</Link>
+          </h2>
+          <NodeState node={node} />
+        </Flex>
+        <div className={node.reachable ? "" : "bb-stale"}>
+          {gpus.map((g) => (
+            <GpuRow key={g.id} gpu={g} />
+          ))}
+        </div>
+        {gpus.length === 0 && <p className="bb-quiet">{t("node.noGpus")}</p>}
       </CardBody>
     </Card>
   );
 }
 
-export function OverviewPage() {
+function AddNodeButton({ isPrimary = false }: { isPrimary?: boolean }) {
+  const denied = useDenied("fleet.enrol");
+  return (
+    <DeniedButton denied={denied}>
+      <Button
+        variant={isPrimary ? "primary" : "secondary"}
+        isAriaDisabled={Boolean(denied)}
+        onClick={() => denied || openAddNode()}
+      >
+        {t("action.addNode")}
+      </Button>
+    </DeniedButton>
+  );
+}
+
+function Overview() {
   const [nodes, gpus] = [useRows("node"), useRows("gpu")];
-  const loaded = [useLoaded("gpu"), useLoaded("node")].every(Boolean);
-  const [dialog, setDialog] = useState<"allocate" | "node" | null>(null);
-  const [noAllocation, noNode] = [useDenied("allocations.create"), useDenied("fleet.enrol")];
-  const sorted = [...nodes].sort((a, b) => a.name.localeCompare(b.name));
+  if (nodes.length === 0)
+    return (
+      <StateBlock
+        title={t("overview.first")}
+        body={
+          <>
+            {t("overview.firstBody")} <code>busbar node add ssh://root@HOST</code>
+          </>
+        }
+        action={<AddNodeButton isPrimary />}
+      />
+    );
+  const groups = gpusByNode(gpus);
+  const sorted = [...nodes].sort((a, b) =>
+    a.name.localeCompare(b.name, undefined, { numeric: true }),
+  );
+  // Nodes in trouble come first where not all fit.
+  const shown =
+    sorted.length > MAX_NODE_CARDS
+      ? [...sorted]
+          .sort((a, b) => Number(a.reachable) - Number(b.reachable))
+          .slice(0, MAX_NODE_CARDS)
+      : sorted;
   return (
     <>
-      <PageSection>
-        <Flex
-          justifyContent={{ default: "justifyContentSpaceBetween" }}
-          alignItems={{ default: "alignItemsCenter" }}
-        >
-          <Title headingLevel="h1">Overview</Title>
-          <Flex gap={{ default: "gapSm" }}>
-            <Button
-              variant="secondary"
-              isAriaDisabled={Boolean(noNode)}
-              title={noNode}
-              onClick={() => noNode || setDialog("node")}
-            >
-              Add node
-            </Button>
-            <Button
-              variant="primary"
-              icon={<PlusCircleIcon />}
-              isAriaDisabled={Boolean(noAllocation)}
-              title={noAllocation}
-              onClick={() => noAllocation || setDialog("allocate")}
-            >
-              Allocate GPUs
-            </Button>
-          </Flex>
-        </Flex>
-      </PageSection>
+      <Tiles nodes={nodes} gpus={gpus} />
+      {gpus.length > 0 && <CapacityCard />}
+      {shown.map((n) => (
+        <NodePanel
+          key={n.id}
+          node={n}
+          gpus={[...(groups.get(n.id) ?? [])].sort((a, b) => a.index - b.index)}
+        />
+      ))}
+      {sorted.length > shown.length && (
+        <Panel title={counted("overview.more", sorted.length - shown.length)}>
+          <Link to="/fleet">{t("overview.toFleet")}</Link>
+        </Panel>
+      )}
+    </>
+  );
+}
+
+export function OverviewPage() {
+  return (
+    <>
+      <PageHeader
+        title={t("nav.overview")}
+        actions={
+          <>
+            <AddNodeButton />
+            <AllocateButton />
+          </>
+        }
+      />
       <PageSection className="bb-stack">
-        <SummaryTiles nodes={nodes} gpus={gpus} />
-        {gpus.length > 0 && <CapacityCard />}
-        {sorted.map((n) => (
-          <NodeCard
-            key={n.id}
-            node={n}
-            gpus={gpus.filter((g) => g.node_id === n.id).sort(byIndex)}
-          />
-        ))}
-        {loaded && nodes.length === 0 && (
-          <EmptyState titleText="Add the first node" headingLevel="h2">
-            <EmptyStateBody>
-              A node is a server with GPUs. Busbar registers it over SSH; the machine needs no
-              preparation.
-            </EmptyStateBody>
-            <EmptyStateFooter>
-              <EmptyStateActions>
-                <Button
-                  variant="primary"
-                  onClick={() => setDialog("node")}
-                  isDisabled={Boolean(noNode)}
-                >
-                  Add node
-                </Button>
-              </EmptyStateActions>
-              <code>busbar node add ssh://root@HOST</code>
-            </EmptyStateFooter>
-          </EmptyState>
-        )}
+        <Loaded kinds={["node", "gpu", "partition", "allocation", "session"]}>
+          <Overview />
+        </Loaded>
       </PageSection>
-      {dialog === "allocate" && <AllocateDialog onClose={() => setDialog(null)} />}
-      {dialog === "node" && <AddNodeDialog onClose={() => setDialog(null)} />}
     </>
   );
 }

@@ -1,22 +1,25 @@
-// Bar of one GPU's memory. Its segments are the partitions.
+// Bar of one GPU's memory. A segment opens its allocation; free space allocates there.
 import { Tooltip } from "@patternfly/react-core";
-import { useRef } from "react";
+import { Link } from "@tanstack/react-router";
+import { type RefObject, useRef } from "react";
+import { useAccount } from "../account/account";
+import { openContextMenu } from "../actions/ActionMenu";
+import { openAllocate } from "../actions/globals";
+import { allocationName } from "../allocations/names";
 import type { Allocation, Gpu, Partition, Session } from "../api/client";
+import { allocationsById, sessionsByAllocation } from "../api/indexes";
 import { useRows } from "../api/queries";
 import { gib } from "../format";
-import { allocated, partitionsOf } from "./capacity";
+import { coded, t } from "../text/text";
+import { allocated, partitionsOf, tonesOf } from "./capacity";
 
-const TONES = 6;
 /** Narrower segments show no name; tooltip and label contain it. */
-const NARROW_PERCENT = 9;
-/** Return the colour index of a partition, equal on all pages. */
-const toneOf = (p: Partition) =>
-  [...p.allocation_id].reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) >>> 0, 7) % TONES;
+const NARROW_PERCENT = 12;
+const TINY_PERCENT = 6;
 
-function used(p: Partition, gpu: Gpu, sessions: Session[]): number {
-  return sessions
-    .filter((s) => s.allocation_id === p.allocation_id && s.node === gpu.node)
-    .reduce((sum, s) => sum + (s.memory_bytes ?? 0), 0);
+function usedBytes(p: Partition, gpu: Gpu, sessions: Session[]): number {
+  const own = sessionsByAllocation(sessions).get(p.allocation_id) ?? [];
+  return own.filter((s) => s.node === gpu.node).reduce((sum, s) => sum + (s.memory_bytes ?? 0), 0);
 }
 
 interface SegmentProps {
@@ -24,64 +27,110 @@ interface SegmentProps {
   gpu: Gpu;
   allocation: Allocation | undefined;
   sessions: Session[];
+  tone: number;
 }
 
-function Segment({ partition: p, gpu, allocation, sessions }: SegmentProps) {
+function Segment({ partition: p, gpu, allocation, sessions, tone }: SegmentProps) {
   const share = (100 * p.memory_bytes) / gpu.memory_bytes;
-  const filled = Math.min(100, (100 * used(p, gpu, sessions)) / p.memory_bytes);
-  const name = allocation ? allocation.name || allocation.id.slice(-8) : "another project";
-  const owner = allocation ? `, ${allocation.owner}` : "";
-  const text = `${name}${owner}: ${p.compute_percent} %, ${gib(p.memory_bytes)}, ${Math.round(filled)} % of it used, ${p.state}`;
-  const item = useRef<HTMLLIElement>(null);
+  const filled = Math.min(100, (100 * usedBytes(p, gpu, sessions)) / p.memory_bytes);
+  const name = allocation ? allocationName(allocation) : t("common.anotherProject");
+  const text = t("bar.segment", {
+    name: allocation ? `${name}, ${allocation.owner}` : name,
+    percent: p.compute_percent,
+    size: gib(p.memory_bytes),
+    used: Math.round(filled),
+    state: coded("allocationState", p.state, p.state),
+  });
+  const item = useRef<HTMLElement>(null);
+  const common = {
+    "aria-label": text,
+    className: "bb-segment__link",
+    "data-partition": p.id,
+  };
+  const content = (
+    <>
+      <span className="bb-segment__used" style={{ width: `${filled}%` }} />
+      <span className="bb-segment__text">
+        {share >= NARROW_PERCENT && <bdi>{name}</bdi>}{" "}
+        {share >= TINY_PERCENT && <b>{p.compute_percent} %</b>}
+      </span>
+    </>
+  );
   return (
     <li
-      ref={item}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: the tooltip must be reachable by keyboard
-      tabIndex={0}
-      aria-label={text}
-      className={`bb-segment bb-segment--tone-${toneOf(p)} bb-segment--${p.state}`}
+      className={`bb-segment bb-segment--tone-${tone} bb-segment--${p.state}`}
       style={{ flexBasis: `${share}%` }}
-      data-partition={p.id}
     >
-      <div className="bb-segment__used" style={{ width: `${filled}%` }} />
-      <span className="bb-segment__text">
-        {share >= NARROW_PERCENT && name} <b>{p.compute_percent} %</b>
-      </span>
+      {allocation ? (
+        <Link
+          {...common}
+          ref={item as RefObject<HTMLAnchorElement | null>}
+          to={`/allocations/${allocation.id}`}
+          onContextMenu={(e) =>
+            openContextMenu(e, { kind: "allocations", id: allocation.id, name })
+          }
+        >
+          {content}
+        </Link>
+      ) : (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: the tooltip must be reachable by keyboard
+        <span {...common} ref={item} role="img" tabIndex={0}>
+          {content}
+        </span>
+      )}
       <Tooltip content={text} triggerRef={item} aria="none" />
     </li>
   );
 }
 
+function Free({ gpu, percent, bytes }: { gpu: Gpu; percent: number; bytes: number }) {
+  const { me } = useAccount();
+  const text = t("bar.free", { percent, size: gib(bytes) });
+  const offers = me.privileges.includes("allocations.create") && gpu.present !== false && gpu.pool;
+  const label = percent >= NARROW_PERCENT && t("bar.freeShort", { percent });
+  return (
+    <li className="bb-segment bb-segment--free" {...(offers ? {} : { "aria-label": text })}>
+      {offers ? (
+        <button
+          type="button"
+          className="bb-segment__link bb-segment__text"
+          aria-label={t("bar.allocateHere", { free: text })}
+          onClick={() => openAllocate({ gpu: gpu.id, pool: gpu.pool ?? "default", percent })}
+        >
+          {label}
+        </button>
+      ) : (
+        <span className="bb-segment__text">{label}</span>
+      )}
+    </li>
+  );
+}
+
 export function PartitionBar({ gpu, isTall = false }: { gpu: Gpu; isTall?: boolean }) {
-  const ownPartitions = partitionsOf(gpu, useRows("partition"));
-  const allocations = useRows("allocation");
+  const own = partitionsOf(gpu, useRows("partition"));
+  const allocations = allocationsById(useRows("allocation"));
   const sessions = useRows("session");
-  const total = allocated(ownPartitions);
-  const free = gpu.memory_bytes - total.memory_bytes;
+  const total = allocated(own);
+  const tones = tonesOf(own);
+  const free = 100 - total.percent;
   return (
     <div className="bb-gpubar">
       <ul
         className={`bb-bar ${isTall ? "bb-bar--tall" : ""}`}
-        aria-label={`Partitions of GPU ${gpu.index} of ${gpu.node}`}
+        aria-label={t("bar.label", { gpu: gpu.index, node: gpu.node })}
       >
-        {ownPartitions.map((p) => (
+        {own.map((p) => (
           <Segment
             key={p.id}
             partition={p}
             gpu={gpu}
-            allocation={allocations.find((a) => a.id === p.allocation_id)}
+            allocation={allocations.get(p.allocation_id)}
             sessions={sessions}
+            tone={tones.get(p.id) ?? 0}
           />
         ))}
-        {total.percent < 100 && (
-          <li
-            className="bb-segment bb-segment--free"
-            aria-label={`${100 - total.percent} % free, ${gib(free)}`}
-          >
-            <span className="bb-segment__text">
-              {100 - total.percent >= NARROW_PERCENT && `${100 - total.percent} % free`}
-            </span>
-          </li>
+        {free > 0 && (
+          <Free gpu={gpu} percent={free} bytes={gpu.memory_bytes - total.memory_bytes} />
         )}
       </ul>
     </div>

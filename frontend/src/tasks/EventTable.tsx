@@ -1,37 +1,37 @@
-import { Card, CardBody } from "@patternfly/react-core";
 import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
 import type { Event } from "../api/client";
 import { dateTime, humanize } from "../format";
+import { coded, t } from "../text/text";
+import { PathLink } from "../ui/ObjectLink";
 
-export function EventTable({ events }: { events: Event[] }) {
+export const eventName = (e: Event) => coded("event", e.kind, humanize(e.kind));
+
+export function EventTable({ events, label }: { events: Event[]; label?: string }) {
+  if (events.length === 0) return <p className="bb-quiet">{t("event.none")}</p>;
   return (
-    <Card>
-      <CardBody>
-        {events.length === 0 ? (
-          <p className="bb-quiet">No recent events.</p>
-        ) : (
-          <Table variant="compact" aria-label="Events">
-            <Thead>
-              <Tr>
-                <Th width={20}>Time</Th>
-                <Th width={20}>Kind</Th>
-                <Th width={10}>Actor</Th>
-                <Th>Message</Th>
-              </Tr>
-            </Thead>
-            <Tbody>
-              {events.map((e) => (
-                <Tr key={e.id}>
-                  <Td dataLabel="Time">{dateTime(e.created_at)}</Td>
-                  <Td dataLabel="Kind">{humanize(e.kind)}</Td>
-                  <Td dataLabel="Actor">{e.actor}</Td>
-                  <Td dataLabel="Message">{e.message}</Td>
-                </Tr>
-              ))}
-            </Tbody>
-          </Table>
-        )}
-      </CardBody>
-    </Card>
+    <Table variant="compact" aria-label={label ?? t("nav.events")}>
+      <Thead>
+        <Tr>
+          <Th width={20}>{t("event.time")}</Th>
+          <Th width={15}>{t("event.kind")}</Th>
+          <Th width={15}>{t("event.object")}</Th>
+          <Th width={10}>{t("event.actor")}</Th>
+          <Th>{t("event.message")}</Th>
+        </Tr>
+      </Thead>
+      <Tbody>
+        {events.map((e) => (
+          <Tr key={e.id}>
+            <Td dataLabel={t("event.time")}>{dateTime(e.created_at)}</Td>
+            <Td dataLabel={t("event.kind")}>{eventName(e)}</Td>
+            <Td dataLabel={t("event.object")}>
+              <PathLink path={e.path} />
+            </Td>
+            <Td dataLabel={t("event.actor")}>{e.actor}</Td>
+            <Td dataLabel={t("event.message")}>{e.message}</Td>
+          </Tr>
+        ))}
+      </Tbody>
+    </Table>
   );
 }

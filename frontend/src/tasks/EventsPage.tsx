@@ -1,15 +1,19 @@
-import { PageSection, Title } from "@patternfly/react-core";
-import { useRows } from "../api/queries";
-import { EventTable } from "./EventTable";
+import { Card, CardBody, PageSection } from "@patternfly/react-core";
+import { timeZone } from "../format";
+import { t } from "../text/text";
+import { PageHeader } from "../ui/PageHeader";
+import { EventsPane } from "./EventsPane";
 
-export function EventsPage() {
+export default function EventsPage() {
   return (
     <>
-      <PageSection>
-        <Title headingLevel="h1">Events</Title>
-      </PageSection>
+      <PageHeader title={t("nav.events")} detail={t("frame.timeZone", { zone: timeZone() })} />
       <PageSection className="bb-stack">
-        <EventTable events={useRows("event")} />
+        <Card>
+          <CardBody>
+            <EventsPane hasFilters />
+          </CardBody>
+        </Card>
       </PageSection>
     </>
   );

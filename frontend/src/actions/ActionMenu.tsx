@@ -1,0 +1,170 @@
+// Actions of objects: kebab, right-click menu and bulk bar. The server says which are allowed.
+import {
+  Dropdown,
+  DropdownItem,
+  DropdownList,
+  Menu,
+  MenuContent,
+  MenuList,
+  MenuItem,
+  MenuToggle,
+  Spinner,
+} from "@patternfly/react-core";
+import EllipsisVIcon from "@patternfly/react-icons/dist/esm/icons/ellipsis-v-icon";
+import { type MouseEvent, useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { t } from "../text/text";
+import type { Target } from "./kinds";
+import { useActions } from "./queries";
+import { type Spec, perform, specsOf } from "./registry";
+
+interface Offer {
+  spec: Spec;
+  reason: string;
+}
+
+/** Actions that all targets have, in the registry's order; the first refusal is the reason. */
+function useOffers(targets: Target[]): Offer[] | undefined {
+  const answers = useActions(targets);
+  if (!answers) return undefined;
+  return specsOf(targets[0]?.kind).flatMap((spec) => {
+    if (targets.length > 1 && !spec.bulk) return [];
+    const found = targets.map((x) =>
+      answers.get(`${x.kind}/${x.id}`)?.find((a) => a.name === spec.name),
+    );
+    if (!found.every(Boolean)) return [];
+    return [{ spec, reason: found.find((a) => a && !a.allowed)?.reason ?? "" }];
+  });
+}
+
+type ItemComponent = typeof DropdownItem | typeof MenuItem;
+
+function Items({
+  targets,
+  as: Item,
+  done,
+}: {
+  targets: Target[];
+  as: ItemComponent;
+  done?: () => void;
+}) {
+  const offers = useOffers(targets);
+  if (!offers)
+    return (
+      <Item isDisabled>
+        <Spinner size="sm" aria-label={t("state.loading")} />
+      </Item>
+    );
+  if (offers.length === 0) return <Item isDisabled>{t("action.none")}</Item>;
+  return offers.map(({ spec, reason }) => (
+    <Item
+      key={spec.name}
+      isAriaDisabled={Boolean(reason)}
+      isDanger={spec.danger}
+      description={reason || undefined}
+      onClick={() => {
+        if (reason) return;
+        perform(spec, targets);
+        done?.();
+      }}
+    >
+      {t(spec.label)}
+    </Item>
+  ));
+}
+
+/** Kebab of one row or page, or the button of the bulk bar. Its items are read when it opens. */
+export function ActionMenu({
+  targets,
+  text,
+  done,
+}: {
+  targets: Target[];
+  text?: string;
+  done?: () => void;
+}) {
+  const [open, setOpen] = useState(false);
+  const name = targets.length === 1 ? (targets[0]?.name ?? "") : "";
+  return (
+    <Dropdown
+      isOpen={open}
+      onOpenChange={setOpen}
+      onSelect={() => setOpen(false)}
+      popperProps={{ position: "end" }}
+      toggle={(ref) => (
+        <MenuToggle
+          ref={ref}
+          variant={text ? "default" : "plain"}
+          aria-label={text ?? t("common.actionsOf", { name })}
+          isExpanded={open}
+          onClick={() => setOpen(!open)}
+          {...(text ? {} : { icon: <EllipsisVIcon /> })}
+        >
+          {text}
+        </MenuToggle>
+      )}
+    >
+      <DropdownList>
+        {open && <Items targets={targets} as={DropdownItem} {...(done ? { done } : {})} />}
+      </DropdownList>
+    </Dropdown>
+  );
+}
+
+interface Place {
+  target: Target;
+  x: number;
+  y: number;
+}
+let place: Place | null = null;
+const listeners = new Set<() => void>();
+function publish(next: Place | null) {
+  place = next;
+  for (const notify of listeners) notify();
+}
+const subscribe = (notify: () => void) => {
+  listeners.add(notify);
+  return () => listeners.delete(notify);
+};
+
+/** Open the actions of a target at the pointer. */
+export function openContextMenu(event: MouseEvent, target: Target) {
+  event.preventDefault();
+  publish({ target, x: event.clientX, y: event.clientY });
+}
+
+export function ContextMenu() {
+  const shown = useSyncExternalStore(subscribe, () => place);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!shown) return;
+    const before = document.activeElement as HTMLElement | null;
+    const close = (e: Event) => {
+      if (!box.current?.contains(e.target as Node)) publish(null);
+    };
+    const onKey = (e: KeyboardEvent) => e.key === "Escape" && publish(null);
+    window.addEventListener("pointerdown", close);
+    window.addEventListener("keydown", onKey);
+    box.current?.focus();
+    return () => {
+      window.removeEventListener("pointerdown", close);
+      window.removeEventListener("keydown", onKey);
+      before?.focus();
+    };
+  }, [shown]);
+  if (!shown) return null;
+  const style = {
+    left: Math.min(shown.x, window.innerWidth - 300),
+    top: Math.min(shown.y, window.innerHeight - 320),
+  };
+  return (
+    <div ref={box} className="bb-context" style={style} tabIndex={-1}>
+      <Menu aria-label={t("common.actionsOf", { name: shown.target.name })} isPlain>
+        <MenuContent>
+          <MenuList>
+            <Items targets={[shown.target]} as={MenuItem} done={() => publish(null)} />
+          </MenuList>
+        </MenuContent>
+      </Menu>
+    </div>
+  );
+}

@@ -1,0 +1,75 @@
+// Who may do what with an object: the privileges of a user there, and the bindings that give them.
+import { useQuery } from "@tanstack/react-query";
+import { Label, LabelGroup, TextInput } from "@patternfly/react-core";
+import { useDeferredValue, useState } from "react";
+import { useAccount } from "../account/account";
+import type { Target } from "../actions/kinds";
+import { type Schema, api, unwrap } from "../api/client";
+import { t } from "../text/text";
+import { type Column, DataTable } from "../ui/DataTable";
+import { Panel } from "../ui/Panel";
+import { QueryState } from "../ui/states";
+
+type Source = Schema<"PrivilegeSource"> & { id: string };
+const bindingText = (b: Schema<"RoleBinding">) =>
+  [b.role, b.group ? `${t("field.group")} ${b.group}` : "", b.project ?? b.department ?? ""]
+    .filter(Boolean)
+    .join(", ");
+
+const COLUMNS: Column<Source>[] = [
+  { id: "name", label: "access.privilege", value: (s) => s.name },
+  {
+    id: "bindings",
+    label: "access.through",
+    value: (s) => s.bindings.map(bindingText).join("; "),
+    cell: (s) => (
+      <LabelGroup>
+        {s.bindings.map((b) => (
+          <Label key={b.id} isCompact>
+            {bindingText(b)}
+          </Label>
+        ))}
+      </LabelGroup>
+    ),
+  },
+];
+
+export function AccessPane({ target }: { target?: Pick<Target, "kind" | "id"> }) {
+  const { me } = useAccount();
+  const [typed, setTyped] = useState(me.username);
+  const user = useDeferredValue(typed);
+  const object = target ? `${target.kind}/${target.id}` : undefined;
+  const access = useQuery({
+    queryKey: ["detail", "access", user, object],
+    queryFn: () =>
+      api
+        .GET("/api/v1/access", {
+          params: { query: { user, ...(object ? { object } : {}) } },
+        })
+        .then(unwrap),
+    retry: false,
+  });
+  const asksOthers = me.privileges.includes("accounts.manage");
+  return (
+    <Panel title={t("access.may", { user })}>
+      {asksOthers && (
+        <TextInput
+          aria-label={t("access.user")}
+          value={typed}
+          onChange={(_, v) => setTyped(v)}
+          className="bb-narrow"
+        />
+      )}
+      <QueryState query={access}>
+        {(data) => (
+          <DataTable
+            label={t("access.privileges")}
+            rows={data.privileges.map((p) => ({ ...p, id: p.name }))}
+            columns={COLUMNS}
+            hasFilter={false}
+          />
+        )}
+      </QueryState>
+    </Panel>
+  );
+}

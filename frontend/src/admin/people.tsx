@@ -1,0 +1,366 @@
+// Panes of users, groups, roles, role bindings and tokens.
+import { Button, Label } from "@patternfly/react-core";
+import { change } from "../actions/change";
+import { openDialog } from "../actions/dialogs";
+import { Secret } from "../actions/forms";
+import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
+import type { RowOf } from "../api/lists";
+import { ago, dateTime } from "../format";
+import { t } from "../text/text";
+import type { Column } from "../ui/DataTable";
+import type { FormValues, Field } from "../ui/fields";
+import { FormDialog } from "../ui/FormDialog";
+import { ListPane } from "./ListPane";
+
+const text = (value: unknown) => (typeof value === "string" ? value : "");
+const words = (value: unknown) =>
+  text(value)
+    .split(/[\s,]+/)
+    .filter(Boolean);
+const given = (values: FormValues) =>
+  Object.fromEntries(Object.entries(values).filter(([, v]) => v !== ""));
+const MANAGE = "accounts.manage";
+
+export const PRIVILEGES = [
+  "account.self",
+  "accounts.manage",
+  "activity.view",
+  "allocations.create",
+  "allocations.force",
+  "allocations.manage",
+  "allocations.use",
+  "allocations.view",
+  "audit.read",
+  "fleet.enrol",
+  "fleet.forget_host_key",
+  "fleet.rotate_keys",
+  "fleet.use_ssh_agent",
+  "inventory.manage",
+  "inventory.view",
+  "members.manage",
+  "pools.manage",
+  "pools.view",
+] as const;
+
+const USER_COLUMNS: Column<RowOf<"users">>[] = [
+  { id: "name", label: "people.username", value: (u) => u.username },
+  { id: "email", label: "field.email", value: (u) => u.email },
+  {
+    id: "state",
+    label: "people.state",
+    value: (u) => (u.is_active === false ? "inactive" : "active"),
+    cell: (u) => (
+      <Label isCompact status={u.is_active === false ? "warning" : "success"}>
+        {t(u.is_active === false ? "people.inactive" : "people.active")}
+      </Label>
+    ),
+  },
+  {
+    id: "kind",
+    label: "people.kind",
+    value: (u) => t(u.is_service ? "people.service" : "people.person"),
+  },
+  {
+    id: "since",
+    label: "node.since",
+    value: (u) => u.created_at,
+    cell: (u) => dateTime(u.created_at),
+  },
+];
+
+export function UsersPane() {
+  return (
+    <ListPane
+      list="users"
+      title="people.users"
+      columns={USER_COLUMNS}
+      hasBulk
+      target={(u) => ({ kind: "users", id: u.id, name: u.username })}
+      create={{
+        label: "people.createUser",
+        privilege: MANAGE,
+        fields: [
+          { name: "username", label: "people.username", type: "text", required: true },
+          { name: "email", label: "field.email", type: "text" },
+          {
+            name: "is_service",
+            label: "people.service",
+            type: "switch",
+            help: "people.serviceHelp",
+          },
+        ],
+        command: (v) =>
+          `busbar user create ${text(v.username) || "NAME"}${v.email ? ` --email ${text(v.email)}` : ""}${v.is_service ? " --service" : ""}`,
+        send: async (v) => {
+          const user = unwrap(
+            await api.POST("/api/v1/users", { body: given(v) as Schema<"UserRequest"> }),
+          );
+          if (user.one_time_password)
+            return <Secret label="secret.once" value={user.one_time_password} />;
+        },
+      }}
+    />
+  );
+}
+
+export function GroupsPane() {
+  return (
+    <ListPane
+      list="groups"
+      title="people.groups"
+      columns={[
+        { id: "name", label: "field.name", value: (g) => g.name },
+        {
+          id: "since",
+          label: "node.since",
+          value: (g) => g.created_at ?? "",
+          cell: (g) => dateTime(g.created_at),
+        },
+      ]}
+      target={(g) => ({ kind: "groups", id: g.id, name: g.name })}
+      create={{
+        label: "people.createGroup",
+        privilege: MANAGE,
+        fields: [{ name: "name", label: "field.name", type: "text", required: true }],
+        command: (v) => `busbar group create ${text(v.name) || "NAME"}`,
+        send: async (v) =>
+          void unwrap(await api.POST("/api/v1/groups", { body: { name: text(v.name) } })),
+      }}
+    />
+  );
+}
+
+const ROLE_FIELDS: Field[] = [
+  { name: "privileges", label: "access.privileges", type: "checks", options: PRIVILEGES },
+];
+type Privileges = Schema<"RoleRequest">["privileges"];
+
+function editRole(role: RowOf<"roles">) {
+  const action = t("action.edit");
+  openDialog((close) => (
+    <FormDialog
+      title={t("form.title", { action, name: role.name })}
+      fields={ROLE_FIELDS}
+      initial={{ privileges: role.privileges }}
+      verb={t("common.save")}
+      close={close}
+      submit={(v) =>
+        change(
+          t("result.done", { action, name: role.name }),
+          async () =>
+            void unwrap(
+              await api.PATCH("/api/v1/roles/{role_id}", {
+                params: { path: { role_id: role.id ?? "" } },
+                body: { privileges: v.privileges as Privileges },
+              }),
+            ),
+        )
+      }
+    />
+  ));
+}
+
+export function RolesPane() {
+  return (
+    <ListPane
+      list="roles"
+      title="people.roles"
+      columns={[
+        { id: "name", label: "field.name", value: (r) => r.name },
+        {
+          id: "kind",
+          label: "people.kind",
+          value: (r) => t(r.built_in ? "people.builtIn" : "people.custom"),
+        },
+        { id: "privileges", label: "access.privileges", value: (r) => r.privileges.join(", ") },
+      ]}
+      create={{
+        label: "people.createRole",
+        privilege: MANAGE,
+        fields: [
+          { name: "name", label: "field.name", type: "text", required: true },
+          ...ROLE_FIELDS,
+        ],
+        command: (v) =>
+          `busbar role create ${text(v.name) || "NAME"}${(v.privileges as string[] | undefined)?.map((p) => ` --privilege ${p}`).join("") ?? ""}`,
+        send: async (v) =>
+          void unwrap(
+            await api.POST("/api/v1/roles", {
+              body: { name: text(v.name), privileges: (v.privileges ?? []) as Privileges },
+            }),
+          ),
+      }}
+      edit={(role) =>
+        !role.built_in && (
+          <Button
+            variant="link"
+            isInline
+            aria-label={t("form.title", { action: t("action.edit"), name: role.name })}
+            onClick={() => editRole(role)}
+          >
+            {t("action.edit")}
+          </Button>
+        )
+      }
+      remove={{
+        privilege: MANAGE,
+        name: (r) => r.name,
+        isFixed: (r) => r.built_in,
+        send: async (r) =>
+          unwrap(
+            await api.DELETE("/api/v1/roles/{role_id}", {
+              params: { path: { role_id: r.id ?? "" } },
+            }),
+          ),
+      }}
+    />
+  );
+}
+
+const BINDING_FIELDS: Field[] = [
+  { name: "role", label: "people.role", type: "names", from: "roles", required: true },
+  { name: "user", label: "field.user", type: "names", from: "users" },
+  { name: "group", label: "field.orGroup", type: "names", from: "groups" },
+  {
+    name: "project",
+    label: "people.inProject",
+    type: "names",
+    from: "projects",
+    blank: "people.everywhere",
+  },
+  { name: "department", label: "people.orDepartment", type: "names", from: "departments" },
+];
+
+export function BindingsPane() {
+  return (
+    <ListPane
+      list="bindings"
+      title="people.bindings"
+      columns={[
+        { id: "role", label: "people.role", value: (b) => b.role },
+        {
+          id: "who",
+          label: "people.who",
+          value: (b) => b.user ?? (b.group ? `${t("field.group")} ${b.group}` : ""),
+        },
+        {
+          id: "where",
+          label: "people.where",
+          value: (b) =>
+            b.project ??
+            (b.department ? `${t("field.department")} ${b.department}` : t("people.everywhere")),
+        },
+        {
+          id: "since",
+          label: "node.since",
+          value: (b) => b.created_at ?? "",
+          cell: (b) => dateTime(b.created_at),
+        },
+      ]}
+      create={{
+        label: "people.createBinding",
+        privilege: "members.manage",
+        fields: BINDING_FIELDS,
+        command: (v) =>
+          [
+            `busbar role-binding create ${text(v.role) || "ROLE"}`,
+            ...["user", "group", "project", "department"].flatMap((n) =>
+              v[n] ? [`--${n} ${text(v[n])}`] : [],
+            ),
+          ].join(" "),
+        send: async (v) =>
+          void unwrap(
+            await api.POST("/api/v1/role-bindings", {
+              body: given(v) as Schema<"RoleBindingRequest">,
+            }),
+          ),
+      }}
+      remove={{
+        privilege: "members.manage",
+        name: (b) => `${b.role}, ${b.user ?? b.group ?? ""}`,
+        send: async (b) =>
+          unwrap(
+            await api.DELETE("/api/v1/role-bindings/{binding_id}", {
+              params: { path: { binding_id: b.id } },
+            }),
+          ),
+      }}
+    />
+  );
+}
+
+const DAY = 86_400;
+export function TokensPane() {
+  return (
+    <ListPane
+      list="tokens"
+      title="people.tokens"
+      columns={[
+        { id: "name", label: "field.name", value: (k) => k.name },
+        { id: "user", label: "field.user", value: (k) => k.user },
+        {
+          id: "scopes",
+          label: "people.scopes",
+          value: (k) => k.scopes.join(", ") || t("people.allScopes"),
+        },
+        {
+          id: "networks",
+          label: "people.networks",
+          value: (k) => k.networks.join(", ") || t("people.anywhere"),
+        },
+        {
+          id: "used",
+          label: "people.lastUsed",
+          value: (k) => k.last_used_at ?? "",
+          cell: (k) =>
+            k.last_used_at ? `${ago(k.last_used_at)}, ${k.last_used_address}` : t("common.never"),
+        },
+        {
+          id: "expires",
+          label: "people.expires",
+          value: (k) => k.expires_at ?? "",
+          cell: (k) => (k.expires_at ? dateTime(k.expires_at) : t("common.never")),
+        },
+      ]}
+      create={{
+        label: "people.createToken",
+        privilege: "account.self",
+        fields: [
+          { name: "name", label: "field.name", type: "text", required: true },
+          { name: "days", label: "people.days", type: "number" },
+          { name: "networks", label: "people.networks", type: "text", help: "people.networksHelp" },
+          {
+            name: "scopes",
+            label: "people.scopes",
+            type: "checks",
+            options: PRIVILEGES,
+            help: "people.scopesHelp",
+          },
+        ],
+        initial: { days: "90" },
+        send: async (v) => {
+          const token = unwrap(
+            await api.POST("/api/v1/tokens", {
+              body: {
+                name: text(v.name),
+                ...(text(v.days) ? { lifetime_seconds: Math.round(Number(v.days) * DAY) } : {}),
+                ...(words(v.networks).length > 0 ? { networks: words(v.networks) } : {}),
+                ...(Array.isArray(v.scopes) && v.scopes.length > 0 ? { scopes: v.scopes } : {}),
+              } as Schema<"ApiTokenRequest">,
+              headers: idempotencyKey(),
+            }),
+          );
+          return <Secret label="secret.once" value={token.token} />;
+        },
+      }}
+      remove={{
+        privilege: "account.self",
+        name: (k) => k.name,
+        send: async (k) =>
+          unwrap(
+            await api.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: k.id } } }),
+          ),
+      }}
+    />
+  );
+}

@@ -1,0 +1,311 @@
+// Panes of pools, projects, departments, quotas and reservations.
+import { Button } from "@patternfly/react-core";
+import { change } from "../actions/change";
+import { openDialog } from "../actions/dialogs";
+import { POOL_FIELDS, poolSettings } from "../actions/forms";
+import { createPool } from "../actions/requests";
+import { type Schema, api, idempotencyKey, unwrap } from "../api/client";
+import type { RowOf } from "../api/lists";
+import { dateTime, gpuCount } from "../format";
+import { t } from "../text/text";
+import type { Field, FormValues } from "../ui/fields";
+import { FormDialog } from "../ui/FormDialog";
+import { ListPane } from "./ListPane";
+
+const POOLS = "pools.manage";
+const ACCOUNTS = "accounts.manage";
+const text = (value: unknown) => (typeof value === "string" ? value : "");
+const NAME: Field = { name: "name", label: "field.name", type: "text", required: true };
+const limit = (value: number | null | undefined) =>
+  value == null ? t("common.none") : gpuCount(value);
+
+export function PoolsPane() {
+  return (
+    <ListPane
+      list="pools"
+      title="nav.pools"
+      columns={[
+        { id: "name", label: "field.name", value: (p) => p.name },
+        {
+          id: "policies",
+          label: "field.policies",
+          value: (p) => ((p.policies as string[]) ?? []).join(", "),
+        },
+        {
+          id: "projects",
+          label: "tree.projects",
+          value: (p) => p.projects.join(", ") || t("pool.allProjects"),
+        },
+        { id: "isolation", label: "field.isolation", value: (p) => p.required_isolation ?? "any" },
+      ]}
+      target={(p) => ({ kind: "pools", id: p.id, name: p.name })}
+      create={{
+        label: "action.createPool",
+        privilege: POOLS,
+        fields: [NAME, ...POOL_FIELDS],
+        initial: { required_isolation: "any" },
+        command: (v) => `busbar pool create ${text(v.name) || "NAME"}`,
+        send: async (v) =>
+          void (await createPool({
+            ...poolSettings(v),
+            name: text(v.name),
+          } as Schema<"PoolRequest">)),
+      }}
+    />
+  );
+}
+
+export function ProjectsPane() {
+  return (
+    <ListPane
+      list="projects"
+      title="tree.projects"
+      columns={[
+        { id: "name", label: "field.name", value: (p) => p.name },
+        { id: "department", label: "field.department", value: (p) => p.department ?? "" },
+        {
+          id: "since",
+          label: "node.since",
+          value: (p) => p.created_at ?? "",
+          cell: (p) => dateTime(p.created_at),
+        },
+      ]}
+      target={(p) => ({ kind: "projects", id: p.id, name: p.name })}
+      create={{
+        label: "project.create",
+        privilege: ACCOUNTS,
+        fields: [
+          NAME,
+          {
+            name: "department",
+            label: "field.department",
+            type: "names",
+            from: "departments",
+            blank: "common.none",
+          },
+        ],
+        command: (v) =>
+          `busbar project create ${text(v.name) || "NAME"}${v.department ? ` --department ${text(v.department)}` : ""}`,
+        send: async (v) =>
+          void unwrap(
+            await api.POST("/api/v1/projects", {
+              body: {
+                name: text(v.name),
+                ...(v.department ? { department: text(v.department) } : {}),
+              } as Schema<"ProjectRequest">,
+            }),
+          ),
+      }}
+    />
+  );
+}
+
+export function DepartmentsPane() {
+  return (
+    <ListPane
+      list="departments"
+      title="project.departments"
+      columns={[
+        { id: "name", label: "field.name", value: (d) => d.name },
+        {
+          id: "since",
+          label: "node.since",
+          value: (d) => d.created_at ?? "",
+          cell: (d) => dateTime(d.created_at),
+        },
+      ]}
+      target={(d) => ({ kind: "departments", id: d.id, name: d.name })}
+      create={{
+        label: "project.createDepartment",
+        privilege: ACCOUNTS,
+        fields: [NAME],
+        command: (v) => `busbar department create ${text(v.name) || "NAME"}`,
+        send: async (v) =>
+          void unwrap(await api.POST("/api/v1/departments", { body: { name: text(v.name) } })),
+      }}
+    />
+  );
+}
+
+const QUOTA_FIELDS: Field[] = [
+  { name: "quota_gpus", label: "quota.guaranteed", type: "number", help: "quota.guaranteedHelp" },
+  { name: "limit_gpus", label: "quota.limit", type: "number", help: "quota.limitHelp" },
+  { name: "borrows", label: "quota.borrows", type: "switch" },
+  { name: "weight", label: "quota.weight", type: "number" },
+];
+const numberOrNull = (value: unknown) => (text(value) ? Number(text(value)) : null);
+const quotaSettings = (v: FormValues): Schema<"PatchedQuotaSettings"> => ({
+  quota_gpus: numberOrNull(v.quota_gpus),
+  limit_gpus: numberOrNull(v.limit_gpus),
+  borrows: Boolean(v.borrows),
+  ...(text(v.weight) ? { weight: Number(text(v.weight)) } : {}),
+});
+
+function editQuota(q: RowOf<"quotas">) {
+  const [action, name] = [t("action.edit"), q.subject ?? ""];
+  openDialog((close) => (
+    <FormDialog
+      title={t("form.title", { action, name })}
+      fields={QUOTA_FIELDS}
+      initial={{
+        quota_gpus: String(q.quota_gpus ?? ""),
+        limit_gpus: String(q.limit_gpus ?? ""),
+        borrows: q.borrows ?? true,
+        weight: String(q.weight ?? ""),
+      }}
+      verb={t("common.save")}
+      close={close}
+      submit={(v) =>
+        change(
+          t("result.done", { action, name }),
+          async () =>
+            void unwrap(
+              await api.PATCH("/api/v1/quotas/{quota_id}", {
+                params: { path: { quota_id: q.id } },
+                body: quotaSettings(v),
+              }),
+            ),
+        )
+      }
+    />
+  ));
+}
+
+export function QuotasPane() {
+  return (
+    <ListPane
+      list="quotas"
+      title="project.quotas"
+      columns={[
+        {
+          id: "subject",
+          label: "quota.subject",
+          value: (q) => `${t(`quota.${q.subject_kind}`)} ${q.subject ?? ""}`,
+        },
+        { id: "quota", label: "quota.guaranteed", value: (q) => limit(q.quota_gpus) },
+        { id: "limit", label: "quota.limit", value: (q) => limit(q.limit_gpus) },
+        {
+          id: "borrows",
+          label: "quota.borrows",
+          value: (q) => t(q.borrows ? "common.yes" : "common.no"),
+        },
+        { id: "weight", label: "quota.weight", value: (q) => q.weight ?? 1 },
+      ]}
+      create={{
+        label: "quota.create",
+        privilege: POOLS,
+        fields: [
+          {
+            name: "subject_kind",
+            label: "quota.kind",
+            type: "select",
+            options: ["project", "department", "user"],
+            required: true,
+          },
+          { name: "subject", label: "field.name", type: "text", required: true },
+          ...QUOTA_FIELDS,
+        ],
+        initial: { borrows: true },
+        send: async (v) =>
+          void unwrap(
+            await api.POST("/api/v1/quotas", {
+              body: {
+                ...quotaSettings(v),
+                subject_kind: v.subject_kind as "project",
+                subject: text(v.subject),
+              },
+            }),
+          ),
+      }}
+      edit={(q) => (
+        <Button
+          variant="link"
+          isInline
+          aria-label={t("form.title", { action: t("action.edit"), name: q.subject ?? "" })}
+          onClick={() => editQuota(q)}
+        >
+          {t("action.edit")}
+        </Button>
+      )}
+      remove={{
+        privilege: POOLS,
+        name: (q) => q.subject ?? "",
+        send: async (q) =>
+          unwrap(
+            await api.DELETE("/api/v1/quotas/{quota_id}", { params: { path: { quota_id: q.id } } }),
+          ),
+      }}
+    />
+  );
+}
+
+export function ReservationsPane() {
+  return (
+    <ListPane
+      list="reservations"
+      title="project.reservations"
+      columns={[
+        { id: "name", label: "field.name", value: (r) => r.name },
+        { id: "pool", label: "field.pool", value: (r) => r.pool },
+        { id: "project", label: "field.project", value: (r) => r.project },
+        {
+          id: "gpus",
+          label: "reservation.gpus",
+          value: (r) => `${r.gpu_count} × ${r.percent ?? 100} %`,
+        },
+        {
+          id: "from",
+          label: "event.from",
+          value: (r) => r.starts_at,
+          cell: (r) => dateTime(r.starts_at),
+        },
+        { id: "to", label: "event.to", value: (r) => r.ends_at, cell: (r) => dateTime(r.ends_at) },
+      ]}
+      create={{
+        label: "reservation.create",
+        privilege: POOLS,
+        fields: [
+          NAME,
+          { name: "pool", label: "field.pool", type: "names", from: "pools", required: true },
+          {
+            name: "project",
+            label: "field.project",
+            type: "names",
+            from: "projects",
+            required: true,
+          },
+          { name: "gpu_count", label: "reservation.gpus", type: "number", required: true },
+          { name: "percent", label: "allocate.percent", type: "number" },
+          { name: "starts_at", label: "event.from", type: "moment", required: true },
+          { name: "ends_at", label: "event.to", type: "moment", required: true },
+        ],
+        initial: { gpu_count: "1", percent: "100" },
+        send: async (v) =>
+          void unwrap(
+            await api.POST("/api/v1/reservations", {
+              body: {
+                name: text(v.name),
+                pool: text(v.pool),
+                project: text(v.project),
+                gpu_count: Number(text(v.gpu_count)),
+                percent: Number(text(v.percent)) || 100,
+                starts_at: new Date(text(v.starts_at)).toISOString(),
+                ends_at: new Date(text(v.ends_at)).toISOString(),
+              },
+              headers: idempotencyKey(),
+            }),
+          ),
+      }}
+      remove={{
+        privilege: POOLS,
+        name: (r) => r.name,
+        send: async (r) =>
+          unwrap(
+            await api.DELETE("/api/v1/reservations/{reservation_id}", {
+              params: { path: { reservation_id: r.id } },
+            }),
+          ),
+      }}
+    />
+  );
+}

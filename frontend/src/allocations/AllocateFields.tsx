@@ -1,0 +1,203 @@
+// Fields of the dialog that allocates GPUs.
+import {
+  Checkbox,
+  FormGroup,
+  FormSelect,
+  FormSelectOption,
+  Grid,
+  GridItem,
+  NumberInput,
+  Slider,
+  TextArea,
+  TextInput,
+} from "@patternfly/react-core";
+import { useQuery } from "@tanstack/react-query";
+import { listQuery } from "../api/lists";
+import { useRows } from "../api/queries";
+import { gib } from "../format";
+import { counted, t } from "../text/text";
+import type { Wanted } from "./request";
+
+const HOURS = [1, 4, 8, 24, 72, 168];
+const MAX_GPUS = 16;
+const whole = (text: string, min: number, max: number) =>
+  Math.min(max, Math.max(min, Math.round(Number(text)) || min));
+
+interface FieldsProps {
+  wanted: Wanted;
+  set: (fresh: Partial<Wanted>) => void;
+}
+
+function Choice({
+  id,
+  label,
+  value,
+  options,
+  onChange,
+}: {
+  id: string;
+  label: string;
+  value: string;
+  options: [value: string, text: string][];
+  onChange: (value: string) => void;
+}) {
+  return (
+    <FormGroup label={label} fieldId={id}>
+      <FormSelect id={id} value={value} onChange={(_, v) => onChange(v)}>
+        {options.map(([v, text]) => (
+          <FormSelectOption key={v} value={v} label={text} />
+        ))}
+      </FormSelect>
+    </FormGroup>
+  );
+}
+
+const same = (names: string[]): [string, string][] => names.map((n) => [n, n]);
+
+export function BasicFields({ wanted: w, set }: FieldsProps) {
+  const pools = useRows("pool").map((p) => p.name);
+  const projects = (useQuery(listQuery("projects")).data ?? [{ name: w.project }]).map(
+    (p) => p.name,
+  );
+  const gpus = useRows("gpu").filter((g) => g.pool === w.pool);
+  const largest = Math.max(0, ...gpus.map((g) => g.memory_bytes));
+  const label = t("allocate.share", { percent: w.percent });
+  return (
+    <>
+      <FormGroup label={t("field.name")} fieldId="name">
+        <TextInput
+          id="name"
+          value={w.name}
+          onChange={(_, name) => set({ name })}
+          placeholder={t("allocate.nameExample")}
+          autoFocus
+        />
+      </FormGroup>
+      <Grid hasGutter md={6}>
+        <GridItem>
+          <Choice
+            id="pool"
+            label={t("field.pool")}
+            value={w.pool}
+            options={same(pools)}
+            onChange={(pool) => set({ pool })}
+          />
+        </GridItem>
+        <GridItem>
+          <Choice
+            id="project"
+            label={t("field.project")}
+            value={w.project}
+            options={same(projects)}
+            onChange={(project) => set({ project })}
+          />
+        </GridItem>
+        <GridItem>
+          <FormGroup label={t("allocate.gpus")} fieldId="count">
+            <NumberInput
+              id="count"
+              value={w.count}
+              min={1}
+              max={MAX_GPUS}
+              inputAriaLabel={t("allocate.count")}
+              minusBtnAriaLabel={t("allocate.fewer")}
+              plusBtnAriaLabel={t("allocate.moreGpus")}
+              onMinus={() => set({ count: Math.max(1, w.count - 1) })}
+              onPlus={() => set({ count: Math.min(MAX_GPUS, w.count + 1) })}
+              onChange={(e) => set({ count: whole(e.currentTarget.value, 1, MAX_GPUS) })}
+            />
+          </FormGroup>
+        </GridItem>
+        <GridItem>
+          <Choice
+            id="hours"
+            label={t("allocate.for")}
+            value={String(w.hours)}
+            options={HOURS.map((h) => [String(h), counted("count.hour", h)])}
+            onChange={(hours) => set({ hours: Number(hours) })}
+          />
+        </GridItem>
+      </Grid>
+      <FormGroup
+        label={
+          largest
+            ? `${label}, ${t("allocate.upTo", { size: gib((largest * w.percent) / 100) })}`
+            : label
+        }
+        fieldId="percent"
+      >
+        <Slider
+          id="percent"
+          value={w.percent}
+          min={1}
+          max={100}
+          step={1}
+          thumbAriaLabel={t("allocate.percent")}
+          onChange={(_, slid, typed) => set({ percent: whole(String(typed ?? slid), 1, 100) })}
+          isInputVisible
+          showBoundaries={false}
+          inputValue={w.percent}
+          inputLabel="%"
+          inputAriaLabel={t("allocate.percent")}
+        />
+      </FormGroup>
+    </>
+  );
+}
+
+export function MoreFields({ wanted: w, set }: FieldsProps) {
+  return (
+    <Grid hasGutter md={6}>
+      <GridItem>
+        <FormGroup label={t("allocate.memory")} fieldId="memory">
+          <TextInput
+            id="memory"
+            type="number"
+            min={0}
+            step="any"
+            value={w.memoryGib}
+            onChange={(_, memoryGib) => set({ memoryGib })}
+          />
+        </FormGroup>
+      </GridItem>
+      <GridItem>
+        <FormGroup label={t("allocate.model")} fieldId="model">
+          <TextInput id="model" value={w.model} onChange={(_, model) => set({ model })} />
+        </FormGroup>
+      </GridItem>
+      <GridItem>
+        <FormGroup label={t("allocate.labels")} fieldId="labels">
+          <TextArea
+            id="labels"
+            rows={2}
+            value={w.labels}
+            placeholder="site=berlin"
+            onChange={(_, labels) => set({ labels })}
+          />
+        </FormGroup>
+      </GridItem>
+      <GridItem>
+        <FormGroup label={t("allocate.priority")} fieldId="priority">
+          <TextInput
+            id="priority"
+            type="number"
+            value={w.priority}
+            onChange={(_, v) => set({ priority: whole(v, 0, 200) })}
+          />
+        </FormGroup>
+        <Checkbox
+          id="same-node"
+          label={t("allocate.sameNode")}
+          isChecked={w.sameNode}
+          onChange={(_, sameNode) => set({ sameNode })}
+        />
+        <Checkbox
+          id="preemptible"
+          label={t("allocate.preemptible")}
+          isChecked={w.preemptible}
+          onChange={(_, preemptible) => set({ preemptible })}
+        />
+      </GridItem>
+    </Grid>
+  );
+}

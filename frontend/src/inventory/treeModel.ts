@@ -1,0 +1,192 @@
+// Rows of the inventory tree for its three views. Pure functions of the cached lists.
+import type { Target } from "../actions/kinds";
+import { allocationName, hasEnded } from "../allocations/names";
+import type { Allocation, Gpu, Node, Partition, Pool } from "../api/client";
+import { allocationsById, gpusByNode, grouping, partitionsByGpu } from "../api/indexes";
+import { t } from "../text/text";
+import { type NodeHealth, allocated, healthOf, healthText } from "./capacity";
+
+export type TreeView = "nodes" | "pools" | "projects";
+export interface TreeItem {
+  id: string;
+  icon: "site" | "node" | "gpu" | "partition" | "pool" | "project" | "allocation";
+  label: string;
+  badge: string;
+  /** Health of the object or the worst below it, in words. */
+  trouble: string;
+  health?: NodeHealth;
+  target?: Target;
+  children: TreeItem[];
+}
+export interface Inventory {
+  nodes: Node[];
+  gpus: Gpu[];
+  pools: Pool[];
+  partitions: Partition[];
+  allocations: Allocation[];
+}
+
+const gpusByPool = grouping<Gpu>((g) => g.pool ?? "");
+const byProject = grouping<Allocation>((a) => a.project);
+const byName = <R extends { name: string }>(rows: R[]) =>
+  [...rows].sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
+
+function partitionItem(p: Partition, allocations: Map<string, Allocation>): TreeItem {
+  const allocation = allocations.get(p.allocation_id);
+  const name = allocation ? allocationName(allocation) : t("common.anotherProject");
+  return {
+    id: `partition:${p.id}`,
+    icon: "partition",
+    label: name,
+    badge: `${p.compute_percent} %`,
+    trouble: "",
+    children: [],
+    ...(allocation ? { target: { kind: "allocations" as const, id: allocation.id, name } } : {}),
+  };
+}
+
+function gpuItem(gpu: Gpu, label: string, data: Inventory): TreeItem {
+  const own = partitionsByGpu(data.partitions).get(gpu.id) ?? [];
+  const names = allocationsById(data.allocations);
+  const trouble = gpu.present === false ? t("gpu.missing") : gpu.held ? t("gpu.held") : "";
+  return {
+    id: `gpu:${gpu.id}`,
+    icon: "gpu",
+    label,
+    badge: `${allocated(own).percent} %`,
+    trouble,
+    ...(trouble ? { health: gpu.present === false ? "unreachable" : "cordoned" } : {}),
+    target: { kind: "gpus", id: gpu.id, name: `${gpu.node} GPU ${gpu.index}` },
+    children: own.map((p) => partitionItem(p, names)),
+  };
+}
+
+function nodeItem(node: Node, data: Inventory): TreeItem {
+  const own = [...(gpusByNode(data.gpus).get(node.id) ?? [])].sort((a, b) => a.index - b.index);
+  const health = healthOf(node);
+  return {
+    id: `node:${node.id}`,
+    icon: "node",
+    label: node.name,
+    badge: String(own.length),
+    trouble: health === "ready" ? "" : healthText(node),
+    health,
+    target: { kind: "nodes", id: node.id, name: node.name },
+    children: own.map((g) => gpuItem(g, `GPU ${g.index}`, data)),
+  };
+}
+
+function nodesView(data: Inventory): TreeItem[] {
+  const items = byName(data.nodes).map((node) => ({ node, item: nodeItem(node, data) }));
+  if (!data.nodes.some((n) => n.site)) return items.map((x) => x.item);
+  const sites = [...new Set(data.nodes.map((n) => n.site ?? ""))].sort();
+  return sites.map((site) => {
+    const children = items.filter((x) => (x.node.site ?? "") === site).map((x) => x.item);
+    const bad = children.filter((c) => c.trouble).length;
+    return {
+      id: `site:${site}`,
+      icon: "site",
+      label: site || t("tree.noSite"),
+      badge: String(children.length),
+      trouble: bad ? t("tree.troubled", { count: bad }) : "",
+      ...(bad ? { health: "unreachable" as const } : {}),
+      children,
+    };
+  });
+}
+
+function poolsView(data: Inventory): TreeItem[] {
+  const groups = gpusByPool(data.gpus);
+  return byName(data.pools).map((pool) => {
+    const own = [...(groups.get(pool.name) ?? [])].sort(
+      (a, b) => a.node.localeCompare(b.node) || a.index - b.index,
+    );
+    return {
+      id: `pool:${pool.id}`,
+      icon: "pool",
+      label: pool.name,
+      badge: String(own.length),
+      trouble: "",
+      target: { kind: "pools", id: pool.id, name: pool.name },
+      children: own.map((g) => gpuItem(g, `${g.node} GPU ${g.index}`, data)),
+    };
+  });
+}
+
+function projectsView(data: Inventory, projects: { id: string; name: string }[]): TreeItem[] {
+  const groups = byProject(data.allocations);
+  return byName(projects).map((project) => {
+    const own = (groups.get(project.name) ?? []).filter((a) => !hasEnded(a));
+    return {
+      id: `project:${project.id}`,
+      icon: "project",
+      label: project.name,
+      badge: String(own.length),
+      trouble: "",
+      target: { kind: "projects", id: project.id, name: project.name },
+      children: own.map((a) => ({
+        id: `allocation:${a.id}`,
+        icon: "allocation" as const,
+        label: allocationName(a),
+        badge: `${a.gpu_count} × ${a.percent} %`,
+        trouble: "",
+        target: { kind: "allocations" as const, id: a.id, name: allocationName(a) },
+        children: [],
+      })),
+    };
+  });
+}
+
+export function treeItems(
+  view: TreeView,
+  data: Inventory,
+  projects: { id: string; name: string }[],
+): TreeItem[] {
+  if (view === "pools") return poolsView(data);
+  return view === "projects" ? projectsView(data, projects) : nodesView(data);
+}
+
+/** Return the matching items with their ancestors and descendants. */
+export function filterItems(items: TreeItem[], filter: string): TreeItem[] {
+  const wanted = filter.trim().toLowerCase();
+  if (!wanted) return items;
+  const visit = (item: TreeItem): TreeItem[] => {
+    if (item.label.toLowerCase().includes(wanted)) return [item];
+    const children = item.children.flatMap(visit);
+    return children.length > 0 ? [{ ...item, children }] : [];
+  };
+  return items.flatMap(visit);
+}
+
+export interface TreeRow {
+  item: TreeItem;
+  depth: number;
+  expanded: boolean;
+  position: number;
+  siblings: number;
+  parent: number;
+}
+
+/** Return the rows that are visible, given which items are expanded. */
+export function visibleRows(
+  items: TreeItem[],
+  isExpanded: (item: TreeItem, depth: number) => boolean,
+): TreeRow[] {
+  const rows: TreeRow[] = [];
+  const visit = (list: TreeItem[], depth: number, parent: number) => {
+    list.forEach((item, i) => {
+      const expanded = item.children.length > 0 && isExpanded(item, depth);
+      const at = rows.push({
+        item,
+        depth,
+        expanded,
+        position: i + 1,
+        siblings: list.length,
+        parent,
+      });
+      if (expanded) visit(item.children, depth + 1, at - 1);
+    });
+  };
+  visit(items, 0, -1);
+  return rows;
+}

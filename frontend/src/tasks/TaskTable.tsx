@@ -1,0 +1,151 @@
+// Table of tasks: what, on which object, by whom, how far, and why it failed.
+import {
+  Button,
+  Modal,
+  ModalBody,
+  ModalHeader,
+  Progress,
+  ProgressSize,
+} from "@patternfly/react-core";
+import { Table, Tbody, Td, Th, Thead, Tr } from "@patternfly/react-table";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { changeNow } from "../actions/change";
+import { openDialog } from "../actions/dialogs";
+import { type Task, api, idempotencyKey, readAllPages, unwrap } from "../api/client";
+import { dateTime, humanize, time } from "../format";
+import { coded, t } from "../text/text";
+import { PathLink } from "../ui/ObjectLink";
+import { QueryState } from "../ui/states";
+
+export const taskName = (task: Task) => coded("task", task.kind, humanize(task.kind));
+export const taskReason = (task: Task) =>
+  (task.error as { detail?: string } | null)?.detail ?? task.message ?? "";
+
+function State({ task }: { task: Task }) {
+  const state = task.state ?? "queued";
+  if (state === "running")
+    return (
+      <Progress
+        value={task.progress_percent}
+        size={ProgressSize.sm}
+        aria-label={t("task.progress", { name: taskName(task) })}
+      />
+    );
+  return <span className={`bb-task--${state}`}>{coded("taskState", state, state)}</span>;
+}
+
+function TaskLog({ task, close }: { task: Task; close: () => void }) {
+  const log = useQuery({
+    queryKey: ["detail", "task", task.id, "log"],
+    queryFn: () =>
+      readAllPages((cursor) =>
+        api
+          .GET("/api/v1/tasks/{task_id}/log", {
+            params: { path: { task_id: task.id }, query: { limit: 500, cursor } },
+          })
+          .then(unwrap),
+      ),
+  });
+  return (
+    <Modal isOpen variant="medium" onClose={close} aria-labelledby="task-title">
+      <ModalHeader title={taskName(task)} labelId="task-title" description={taskReason(task)} />
+      <ModalBody tabIndex={0}>
+        <QueryState query={log}>
+          {(lines) =>
+            lines.length === 0 ? (
+              <p className="bb-quiet">{t("task.noLog")}</p>
+            ) : (
+              <ol className="bb-log">
+                {lines.map((line) => (
+                  <li key={line.id}>
+                    <time dateTime={line.created_at}>{dateTime(line.created_at)}</time>{" "}
+                    {line.message}
+                  </li>
+                ))}
+              </ol>
+            )
+          }
+        </QueryState>
+      </ModalBody>
+    </Modal>
+  );
+}
+
+function CancelButton({ task }: { task: Task }) {
+  const name = taskName(task);
+  const cancel = useMutation({
+    mutationFn: () =>
+      changeNow(t("task.cancelled", { name }), t("task.notCancelled", { name }), async () =>
+        unwrap(
+          await api.POST("/api/v1/tasks/{task_id}/cancel", {
+            params: { path: { task_id: task.id } },
+            headers: idempotencyKey(),
+          }),
+        ),
+      ),
+  });
+  return (
+    <Button
+      variant="link"
+      isInline
+      isLoading={cancel.isPending}
+      isDisabled={cancel.isPending || !task.cancellable}
+      className={task.cancellable ? "" : "bb-hidden"}
+      aria-hidden={!task.cancellable}
+      aria-label={t("task.cancel", { name })}
+      onClick={() => cancel.mutate()}
+    >
+      {t("common.cancel")}
+    </Button>
+  );
+}
+
+export function TaskTable({ tasks }: { tasks: Task[] }) {
+  if (tasks.length === 0) return <p className="bb-quiet bb-tab">{t("task.none")}</p>;
+  return (
+    <Table variant="compact" borders={false} aria-label={t("dock.recentTasks")}>
+      <Thead>
+        <Tr>
+          <Th width={15}>{t("task.task")}</Th>
+          <Th width={15}>{t("task.target")}</Th>
+          <Th width={10}>{t("task.state")}</Th>
+          <Th>{t("task.detail")}</Th>
+          <Th width={10}>{t("task.by")}</Th>
+          <Th className="bb-time">{t("task.started")}</Th>
+          <Th className="bb-time">{t("task.ended")}</Th>
+          <Th className="bb-cancel" screenReaderText={t("common.actions")} />
+        </Tr>
+      </Thead>
+      <Tbody>
+        {tasks.map((task) => (
+          <Tr key={task.id}>
+            <Td dataLabel={t("task.task")}>
+              <Button
+                variant="link"
+                isInline
+                onClick={() => openDialog((close) => <TaskLog task={task} close={close} />)}
+              >
+                {taskName(task)}
+              </Button>
+            </Td>
+            <Td dataLabel={t("task.target")}>
+              <PathLink path={task.path} />
+            </Td>
+            <Td dataLabel={t("task.state")}>
+              <State task={task} />
+            </Td>
+            <Td dataLabel={t("task.detail")} className="bb-wrap">
+              {taskReason(task)}
+            </Td>
+            <Td dataLabel={t("task.by")}>{task.initiator ?? t("common.system")}</Td>
+            <Td dataLabel={t("task.started")}>{time(task.created_at)}</Td>
+            <Td dataLabel={t("task.ended")}>{time(task.ended_at)}</Td>
+            <Td dataLabel={t("common.actions")}>
+              <CancelButton task={task} />
+            </Td>
+          </Tr>
+        ))}
+      </Tbody>
+    </Table>
+  );
+}

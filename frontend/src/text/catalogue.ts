@@ -1,0 +1,18 @@
+// All texts: key to English and Simplified Chinese.
+import { accessTexts } from "./access";
+import { actionTexts } from "./actions";
+import { codeTexts } from "./codes";
+import { fleetTexts } from "./fleet";
+import { frameTexts } from "./frame";
+import { workTexts } from "./work";
+
+export type Texts = Record<string, readonly [english: string, chinese: string]>;
+
+export const catalogue = {
+  ...frameTexts,
+  ...codeTexts,
+  ...actionTexts,
+  ...fleetTexts,
+  ...workTexts,
+  ...accessTexts,
+};

@@ -1,0 +1,131 @@
+// Inputs of a form that is described by its fields.
+import {
+  Checkbox,
+  FormSelect,
+  FormSelectOption,
+  Switch,
+  TextArea,
+  TextInput,
+} from "@patternfly/react-core";
+import { useQuery } from "@tanstack/react-query";
+import { type ListName, listQuery } from "../api/lists";
+import { type Key, t } from "../text/text";
+
+export type FieldValue = string | boolean | string[];
+export type FormValues = Record<string, FieldValue>;
+export interface Field {
+  name: string;
+  label: Key;
+  /** `labels` are lines of KEY=VALUE; `names` offers the names of a list. */
+  type: "text" | "number" | "area" | "labels" | "switch" | "select" | "names" | "checks" | "moment";
+  required?: boolean;
+  help?: Key;
+  options?: readonly string[];
+  from?: ListName;
+  /** Text of the choice of nothing. */
+  blank?: Key;
+}
+
+interface InputProps {
+  field: Field;
+  value: FieldValue | undefined;
+  onChange: (value: FieldValue) => void;
+  autoFocus?: boolean;
+}
+
+function NameSelect({ field, value, onChange }: InputProps) {
+  const list = useQuery(listQuery(field.from ?? "projects"));
+  const names = (list.data ?? []).map((row) => ("username" in row ? row.username : nameOf(row)));
+  return <Choice field={field} value={value} onChange={onChange} options={names.sort()} />;
+}
+const nameOf = (row: object) => ("name" in row ? String(row.name) : "");
+
+function Choice({ field, value, onChange, options }: InputProps & { options: readonly string[] }) {
+  return (
+    <FormSelect
+      id={`field-${field.name}`}
+      value={value ?? ""}
+      onChange={(_, v) => onChange(v)}
+      isRequired={field.required}
+    >
+      <FormSelectOption key="" value="" label={field.blank ? t(field.blank) : "–"} />
+      {options.map((o) => (
+        <FormSelectOption key={o} value={o} label={o} />
+      ))}
+    </FormSelect>
+  );
+}
+
+function Checks({ field, value, onChange }: InputProps) {
+  const chosen = Array.isArray(value) ? value : [];
+  return (
+    <div className="bb-checks">
+      {(field.options ?? []).map((o) => (
+        <Checkbox
+          key={o}
+          id={`field-${field.name}-${o}`}
+          label={o}
+          isChecked={chosen.includes(o)}
+          onChange={(_, on) => onChange(on ? [...chosen, o] : chosen.filter((x) => x !== o))}
+        />
+      ))}
+    </div>
+  );
+}
+
+export function FieldInput(props: InputProps) {
+  const { field, value, onChange, autoFocus } = props;
+  const id = `field-${field.name}`;
+  const text = typeof value === "string" ? value : "";
+  if (field.type === "names") return <NameSelect {...props} />;
+  if (field.type === "select") return <Choice {...props} options={field.options ?? []} />;
+  if (field.type === "checks") return <Checks {...props} />;
+  if (field.type === "switch")
+    return (
+      <Switch
+        id={id}
+        isChecked={Boolean(value)}
+        aria-label={t(field.label)}
+        onChange={(_, on) => onChange(on)}
+      />
+    );
+  if (field.type === "area" || field.type === "labels")
+    return (
+      <TextArea
+        id={id}
+        value={text}
+        rows={3}
+        placeholder={field.type === "labels" ? "rack=b12" : undefined}
+        onChange={(_, v) => onChange(v)}
+      />
+    );
+  const type = field.type === "moment" ? "datetime-local" : field.type;
+  return (
+    <TextInput
+      id={id}
+      type={type}
+      step={type === "number" ? "any" : undefined}
+      value={text}
+      isRequired={field.required}
+      autoFocus={autoFocus}
+      autoComplete="off"
+      onChange={(_, v) => onChange(v)}
+    />
+  );
+}
+
+/** Return labels as lines of KEY=VALUE. */
+export const labelLines = (labels: unknown): string =>
+  Object.entries((labels ?? {}) as Record<string, string>)
+    .map(([k, v]) => `${k}=${v}`)
+    .join("\n");
+
+/** Read lines of KEY=VALUE. */
+export function labelsOf(lines: FieldValue | undefined): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const line of String(lines ?? "").split("\n")) {
+    const at = line.indexOf("=");
+    if (at > 0) found[line.slice(0, at).trim()] = line.slice(at + 1).trim();
+  }
+  return found;
+}
