@@ -81,7 +81,7 @@ def test_malformed_selector_is_refused(cast: Cast, client_of: Clients, selector:
 
 KEYS = st.text("abz09_.-/", min_size=1, max_size=8)
 REQUIREMENTS = st.one_of(
-    st.builds(Requirement, KEYS, st.sampled_from(["exists", "absent"])),
+    st.builds(Requirement, KEYS, st.sampled_from(["exists", "absent"]), st.just(())),
     st.builds(
         Requirement,
         KEYS,
