@@ -33,6 +33,8 @@ PROGRAMS = (
     "node_params",
     "unified",
     "causality",
+    "mipmaps",
+    "surfaces",
 )
 
 
