@@ -1,4 +1,5 @@
 // Arrays of the program. They are charged to the ledger before the driver creates them.
+#include "array_element.h"
 #include "server/array_memory.h"
 #include "server/handlers.h"
 #include "server/optional_call.h"
@@ -35,6 +36,7 @@ void handlers::create_array(Session& s, wire::Decoder in) {
   auto d = in.get<CUDA_ARRAY3D_DESCRIPTOR>();
   uint32_t levels = in.get<uint32_t>(), partition = s.current_partition();
   if (!in.ok() || d.NumChannels > kMaxChannels) return s.reply(reply, CUDA_ERROR_INVALID_VALUE);
+  if (levels) levels = mipmap_levels(d, levels);  // as the driver does
   uint64_t bytes = array_charge(s.cu, d, levels), made = 0;
   if (!s.account.reserve(partition, bytes)) return s.reply(reply, CUDA_ERROR_OUT_OF_MEMORY);
   CUresult r = create(s.cu, d, levels, made);

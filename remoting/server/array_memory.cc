@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "array_element.h"
 #include "checked_size.h"
 #include "server/memory.h"
 
@@ -41,15 +42,16 @@ uint64_t channel_bytes(CUarray_format format) {
   }
 }
 
-// Returns the shape of a level. Layers stay as many.
-CUDA_ARRAY3D_DESCRIPTOR shape_of_level(CUDA_ARRAY3D_DESCRIPTOR d, uint32_t level) {
-  auto smaller = [&](size_t n) {
-    return n ? std::max<size_t>(level < 64 ? n >> level : 0, 1) : 0;
-  };
-  d.Width = smaller(d.Width);
-  d.Height = smaller(d.Height);
-  if (!(d.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP))) d.Depth = smaller(d.Depth);
-  return d;
+// Returns the bytes of an array or level, in whole tiles on a GPU.
+CheckedSize charge_of_level(const Driver& cu, const CUDA_ARRAY3D_DESCRIPTOR& d) {
+  uint64_t channel = channel_bytes(d.Format);
+  CheckedSize row = CheckedSize(d.Width) * std::max(1u, d.NumChannels) * (channel ? channel : 4);
+  CheckedSize rows = std::max<size_t>(d.Height, 1);
+  if (!cu.software) {
+    row = row.rounded_up(kTileBytes);
+    if (d.Height) rows = rows.rounded_up(kTileRows);
+  }
+  return row * rows * std::max<size_t>(d.Depth, 1);
 }
 
 // Copies zeros over the rows of each slice.
@@ -76,15 +78,10 @@ CUresult copy_zeros(Driver& cu, CUarray array, const CUDA_ARRAY3D_DESCRIPTOR& d,
 }  // namespace
 
 uint64_t array_charge(const Driver& cu, const CUDA_ARRAY3D_DESCRIPTOR& d, uint32_t levels) {
-  uint64_t channel = channel_bytes(d.Format);
-  CheckedSize row = CheckedSize(d.Width) * std::max(1u, d.NumChannels) * (channel ? channel : 4);
-  CheckedSize rows = std::max<size_t>(d.Height, 1);
-  if (!cu.software) {
-    row = row.rounded_up(kTileBytes);
-    if (d.Height) rows = rows.rounded_up(kTileRows);
-  }
-  CheckedSize bytes = row * rows * std::max<size_t>(d.Depth, 1);
-  if (levels > 1) bytes = bytes + bytes.value() / 2;
+  CheckedSize bytes = charge_of_level(cu, d);
+  if (levels) bytes = bytes.rounded_up(kLevelAlignment);
+  for (uint32_t level = 1; level < levels; ++level)
+    bytes = bytes + charge_of_level(cu, shape_of_level(d, level)).rounded_up(kLevelAlignment);
   return std::min(allocation_charge(cu, bytes.value()), kMaxChargeBytes);
 }
 

@@ -11,8 +11,8 @@
 
 namespace busbar::server {
 
-// Returns the charge for an array, or for a mipmapped array if `levels` is not 0. It is an upper
-// bound: the smaller levels of a mipmap count as half of the largest one.
+// Returns the charge for an array, or for the levels of a mipmapped array if `levels` is not 0. It
+// is an upper bound.
 uint64_t array_charge(const Driver& cu, const CUDA_ARRAY3D_DESCRIPTOR& d, uint32_t levels);
 
 // Clear an array, whose memory another tenant may have used. They do nothing if the driver provides

@@ -2,6 +2,7 @@
 #include "null_driver/array.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 
 #include "null_driver/dirty.h"
@@ -48,6 +49,8 @@ API CUresult cuArrayDestroy(CUarray a) {
 API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d,
                                     unsigned levels) {
   auto* all = new Levels;
+  size_t largest = std::max({d->Width, d->Height, d->Depth});
+  levels = std::min(levels, (unsigned)std::bit_width(largest));
   for (unsigned i = 0; i < levels; ++i) {
     CUDA_ARRAY3D_DESCRIPTOR level = *d;
     level.Width = halved(d->Width, i);

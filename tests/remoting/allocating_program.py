@@ -245,10 +245,10 @@ def array_of_2_dimensions(count: int) -> Memory:
 
 
 def mipmap(count: int) -> Memory:
-    side, levels = 256, 4
+    side, levels, requested = 256, 9, 100
     made = c_void_p()
     shape = ArrayDescription(side, side, max(count // side // side, 1), UNSIGNED_INT8, 1, 0)
-    call("cuMipmappedArrayCreate", byref(made), byref(shape), c_uint(levels))
+    call("cuMipmappedArrayCreate", byref(made), byref(shape), c_uint(requested))
 
     def read() -> bytes:
         content = b""

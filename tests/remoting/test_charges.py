@@ -28,6 +28,7 @@ KINDS = (
     "cuMemCreate",
     "cuArrayCreate",
     "cuArray3DCreate",
+    "cuMipmappedArrayCreate",
     "cuModuleLoadData",
     "cuLinkComplete",
     "cuLibraryLoadData",
@@ -35,7 +36,7 @@ KINDS = (
     "cuGraphAddMemAllocNode",
     "cuMemHostAlloc",
 )
-"""Of `allocating_program`; the software GPU has no mipmapped arrays."""
+"""Of `allocating_program`."""
 KINDS_OF_ARENA = (*KINDS, "cuMemAllocManaged")
 """Managed memory needs an arena."""
 STEPS = 60

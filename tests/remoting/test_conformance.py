@@ -34,6 +34,8 @@ PROGRAMS = (
     "unified",
     "mapped_copies",
     "causality",
+    "mipmaps",
+    "surfaces",
 )
 
 

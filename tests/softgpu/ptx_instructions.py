@@ -202,6 +202,23 @@ SUPPORTED: dict[str, tuple[str, ...]] = {
         "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%l1, {%r1}];",
         "tex.2d.v4.u32.f32 {%r1, %r2, %r3, %r4}, [%l1, {%f1, %f2}];",
     ),
+    "tex of three dimensions, layers, cubes and levels, tld4": (
+        "tex.3d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2, %f3, %f4}];",
+        "tex.a2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%r1, %f1, %f2, %f3}];",
+        "tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2, %f3, %f4}];",
+        "tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2}], %f5;",
+        "tex.grad.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1}], {%f5}, {%f6};",
+        "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2}];",
+    ),
+    "suld.b, sust.b, sured.b (surfaces)": (
+        "suld.b.2d.b32.trap %r1, [%l1, {%r1, %r2}];",
+        "suld.b.1d.v2.b64.zero {%l2, %l3}, [%l1, {%r1}];",
+        "suld.b.a1d.b8.clamp %h1, [%l1, {%r1, %r2}];",
+        "sust.b.1d.b32.trap [%l1, {%r1}], %r2;",
+        "sust.b.3d.v4.b32.zero [%l1, {%r1, %r2, %r3, %r4}], {%r5, %r6, %r7, %r8};",
+        "sured.b.add.1d.u32.trap [%l1, {%r1}], %r2;",
+        "sured.b.min.2d.s64.clamp [%l1, {%r1, %r2}], %l2;",
+    ),
     "bra, brx.idx, call, ret, exit": ("bra $NEXT; $NEXT:", "@%p1 ret;", "@%p1 exit;"),
     "bar, barrier": (
         "bar.sync 0;",
@@ -282,16 +299,10 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "getctarank.u64 %r1, %l1;",
         "barrier.cluster.arrive;",
     ),
-    "tex beyond one and two dimensions, tld4, txq": (
-        "tex.3d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2, %f3, %f4}];",
-        "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%l1, {%f1, %f2}];",
-        "txq.width.b32 %r1, [%l1];",
-    ),
-    "suld, sust, sured, suq (surfaces)": (
-        "suld.b.2d.b32.trap %r1, [%l1, {%r1, %r2}];",
-        "sust.b.1d.b32.trap [%l1, {%r1}], %r2;",
-        "sured.b.add.1d.u32.trap [%l1, {%r1}], %r2;",
-        "suq.width.b32 %r1, [%l1];",
+    "txq, suq": ("txq.width.b32 %r1, [%l1];", "suq.width.b32 %r1, [%l1];"),
+    "sust.p, sured.p (formatted surfaces)": (
+        "sust.p.1d.v4.b32.trap [%l1, {%r1}], {%r2, %r3, %r4, %r5};",
+        "sured.p.add.1d.b32.zero [%l1, {%r1}], %r2;",
     ),
     "mma.sp": (
         "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, "

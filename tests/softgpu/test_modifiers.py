@@ -16,7 +16,7 @@ WITHOUT_EFFECT = {
     "accesses and fences are sequentially consistent for the whole device": "cta gpu sys gl weak "
     "relaxed acquire release acq_rel sc proxy alias async noComplete",
     "the samples have the lanes that the modifier promises": "sync aligned uni",
-    "it is the default": "rn",
+    "it is the default": "rn base",
     "conversions to integers always saturate": "sat",
     "atomic additions never flush": "noftz",
     "the layout of a fragment does not depend on its matrix": "row col",

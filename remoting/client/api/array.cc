@@ -1,6 +1,7 @@
 // CUDA entry points: arrays and mipmapped arrays.
 #include "client/array.h"
 
+#include "array_element.h"
 #include "client/api/require.h"
 #include "client/capture.h"
 
@@ -25,8 +26,9 @@ API CUresult cuArrayDestroy(CUarray a) {
 }
 API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d,
                                     unsigned levels) {
-  if (!out || !d || !levels) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !d) return CUDA_ERROR_INVALID_VALUE;
   uint64_t created = 0;
+  levels = mipmap_levels(*d, levels);
   if (CUresult r = create_array(ObjectKind::mipmap, *d, levels, created)) return r;
   *out = (CUmipmappedArray)created;
   return CUDA_SUCCESS;

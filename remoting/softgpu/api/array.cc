@@ -1,37 +1,13 @@
-// CUDA entry points: arrays of one to three dimensions.
-#include <memory>
-
-#include "softgpu/api/require.h"
-#include "softgpu/device/arena.h"
+// CUDA entry points: arrays of one to three dimensions, and mipmapped arrays.
 #include "softgpu/driver/array.h"
+#include "softgpu/api/require.h"
 #include "softgpu/driver/stream_queue.h"
 
 using namespace softgpu;
 
-constexpr uint64_t kMaxRows = 65536, kMaxSlices = 16384, kMaxPitch = 32ull << 20;
-
 API CUresult cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
   REQUIRE_CURRENT_CONTEXT(c);
-  if (!out || !d || !d->Width || !channel_bytes(d->Format) ||
-      (d->NumChannels != 1 && d->NumChannels != 2 && d->NumChannels != 4))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (d->Flags & ~(unsigned)(CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_TEXTURE_GATHER))
-    return CUDA_ERROR_NOT_SUPPORTED;
-  auto a = std::make_unique<ArrayState>();
-  a->descriptor = *d;
-  a->ordinal = c->device->ordinal;
-  if (a->rows() > kMaxRows || a->slices() > kMaxSlices || !a->pitch().within(kMaxPitch))
-    return CUDA_ERROR_INVALID_VALUE;
-  a->bytes = (a->pitch() * a->rows() * a->slices()).rounded_up(4096).value();
-  if (!c->device->engine->charge(a->bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  a->base = map_private(a->bytes);
-  if (!a->base) {
-    c->device->engine->refund(a->bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  add_handle(a.get());
-  *out = (CUarray)a.release();
-  return CUDA_SUCCESS;
+  return out && d ? create_array(c, *d, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
 API CUresult cuArrayCreate(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
@@ -40,14 +16,30 @@ API CUresult cuArrayCreate(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
   return cuArray3DCreate(out, &full);
 }
 
-API CUresult cuArrayDestroy(CUarray h) {
+API CUresult cuArrayDestroy(CUarray a) {
   REQUIRE_CURRENT_CONTEXT(c);
   if (CUresult r = wait_for_context(c)) return r;
-  auto* a = (ArrayState*)h;
-  if (!a || !remove_handle(a)) return CUDA_ERROR_INVALID_HANDLE;
-  unmap_private(a->base, a->bytes);
-  device_at(a->ordinal)->engine->refund(a->bytes);
-  delete a;
+  return destroy_array(a);
+}
+
+API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d,
+                                    unsigned levels) {
+  REQUIRE_CURRENT_CONTEXT(c);
+  return out && d ? create_mipmap(c, *d, levels, out) : CUDA_ERROR_INVALID_VALUE;
+}
+
+API CUresult cuMipmappedArrayDestroy(CUmipmappedArray m) {
+  REQUIRE_CURRENT_CONTEXT(c);
+  if (CUresult r = wait_for_context(c)) return r;
+  return destroy_mipmap(m);
+}
+
+API CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray h, unsigned level) {
+  REQUIRE_DRIVER();
+  const MipmapState* m = mipmap_of(h);
+  if (!m) return CUDA_ERROR_INVALID_HANDLE;
+  if (!out || level >= m->levels.size()) return CUDA_ERROR_INVALID_VALUE;
+  *out = (CUarray)m->levels[level].get();
   return CUDA_SUCCESS;
 }
 
@@ -80,4 +72,15 @@ API CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, C
 API CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* out, CUarray h) {
   REQUIRE_DRIVER();
   return out && !array_of(h) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+}
+API CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out,
+                                                   CUmipmappedArray h, CUdevice dev) {
+  REQUIRE_DEVICE_STATE(d, dev);
+  (void)d;
+  return out && !mipmap_of(h) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+}
+API CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* out,
+                                                 CUmipmappedArray h) {
+  REQUIRE_DRIVER();
+  return out && !mipmap_of(h) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 }

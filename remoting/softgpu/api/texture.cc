@@ -2,8 +2,6 @@
 #include <memory>
 
 #include "softgpu/api/require.h"
-#include "softgpu/driver/array.h"
-#include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream_queue.h"
 #include "softgpu/driver/texture.h"
 
@@ -14,18 +12,11 @@ API CUresult cuTexObjectCreate(CUtexObject* out, const CUDA_RESOURCE_DESC* r,
   REQUIRE_CURRENT_CONTEXT(c);
   (void)c;
   if (!out || !r || !t) return CUDA_ERROR_INVALID_VALUE;
-  if (view || r->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
+  if (view) return CUDA_ERROR_NOT_SUPPORTED;
   auto state = std::make_unique<TextureState>();
   state->resource = *r;
   state->description = *t;
-  Texels texels;
-  if (!texels_of(*state, texels)) return CUDA_ERROR_INVALID_VALUE;
-  CheckedSize bytes = texels.bytes();
-  if (r->resType != CU_RESOURCE_TYPE_ARRAY &&
-      !(bytes.valid() && valid_device_range(texels.base, bytes.value())))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (r->resType == CU_RESOURCE_TYPE_ARRAY && array_of(r->res.array.hArray)->slices() > 1)
-    return CUDA_ERROR_NOT_SUPPORTED;
+  if (CUresult e = check_texture(*state)) return e;
   add_handle(state.get());
   *out = (CUtexObject)state.release();
   return CUDA_SUCCESS;

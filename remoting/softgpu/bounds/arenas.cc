@@ -50,8 +50,11 @@ __attribute__((noreturn)) void assertion(Cta* c, uint64_t, uint64_t, uint32_t, u
                                          uint32_t, uint32_t) {
   on_fault(c, FAULT_ASSERT, 0);
 }
-void texture(Cta*, uint64_t, int, const double*, uint32_t* out) {
+void texture(Cta*, uint64_t, const TextureRead*, uint32_t* out) {
   std::memset(out, 0, 16);
+}
+void surface(Cta*, uint64_t, const SurfaceAccess*, uint64_t* values) {
+  std::memset(values, 0, 32);
 }
 uint8_t* host_pointer(Cta* c, uint64_t address, uint32_t bytes) {
   if (address - kRegisteredBase > kRegisteredBytes - bytes) on_fault(c, FAULT_ADDRESS, address);
@@ -59,8 +62,8 @@ uint8_t* host_pointer(Cta* c, uint64_t address, uint32_t bytes) {
 }
 void condition(Cta*, uint64_t, uint32_t) {}
 
-constexpr Host kHost{on_fault,  print,   allocate,     release,
-                     assertion, texture, host_pointer, condition};
+constexpr Host kHost{on_fault, print,   allocate,     release,  assertion,
+                     texture,  surface, host_pointer, condition};
 
 void map_at(uint64_t address, uint64_t bytes, int protection) {
   void* p = mmap((void*)address, bytes, protection,

@@ -29,6 +29,43 @@ enum {
 /* Results of softgpu_kernel. Only blocks of cooperative launches stop before their end. */
 enum { CTA_DONE = 0, CTA_YIELDED = 1, CTA_AT_GRID_BARRIER = 2 };
 
+/* How a read of a texture determines the level of a mipmapped array. */
+enum { TEXTURE_BASE = 0, TEXTURE_LEVEL = 1, TEXTURE_GRADIENT = 2 };
+
+/* A read of a texture. */
+typedef struct TextureRead {
+  double where[3];            /* coordinates; of a cube: a direction */
+  double across[3], along[3]; /* derivatives of the coordinates, for TEXTURE_GRADIENT */
+  double level;               /* for TEXTURE_LEVEL */
+  uint32_t mode, layer;
+  uint32_t component;    /* for gather */
+  uint8_t dimensions;    /* of a layer or face */
+  uint8_t layered, cube; /* not 0: the array has layers, or faces */
+  uint8_t gather;        /* not 0: return one component of four texels */
+} TextureRead;
+
+enum {
+  SURFACE_LOAD = 0,
+  SURFACE_STORE = 1,
+  SURFACE_ADD = 2,
+  SURFACE_MIN = 3,
+  SURFACE_MAX = 4,
+  SURFACE_AND = 5,
+  SURFACE_OR = 6
+};
+/* What an access beyond the bounds of a surface does: fault, use the nearest element, nothing. */
+enum { SURFACE_TRAP = 0, SURFACE_CLAMP = 1, SURFACE_ZERO = 2 };
+
+/* An access to a surface. */
+typedef struct SurfaceAccess {
+  int32_t where[3]; /* byte of the row, row, slice */
+  uint32_t layer;
+  uint8_t operation, beyond;
+  uint8_t dimensions, layered;
+  uint8_t bytes, elements; /* of one element; their number */
+  uint8_t is_signed;
+} SurfaceAccess;
+
 struct Cta;
 /* Functions of the driver that kernels call. */
 typedef struct Host {
@@ -39,7 +76,9 @@ typedef struct Host {
   void (*assertion)(struct Cta* c, uint64_t message, uint64_t file, uint32_t line,
                     uint64_t function, uint32_t x, uint32_t y, uint32_t z)
       __attribute__((noreturn));
-  void (*texture)(struct Cta* c, uint64_t handle, int dimensions, const double* at, uint32_t* out);
+  void (*texture)(struct Cta* c, uint64_t handle, const TextureRead* read, uint32_t* out);
+  /* Loads to or stores from up to four elements. */
+  void (*surface)(struct Cta* c, uint64_t handle, const SurfaceAccess* access, uint64_t* values);
   uint8_t* (*host_pointer)(struct Cta* c, uint64_t address,
                            uint32_t bytes); /* registered host memory; faults otherwise */
   void (*condition)(struct Cta* c, uint64_t handle, uint32_t value); /* sets a graph condition */

@@ -47,17 +47,22 @@ __attribute__((noreturn)) void assertion(Cta* c, uint64_t message, uint64_t file
   print_assertion(message, file, line, function, c->ctaid, thread);
   fault(c, FAULT_ASSERT, 0);
 }
-void texture(Cta* c, uint64_t handle, int dimensions, const double* at, uint32_t* out) {
-  if (!runner_of(c)->sample(handle, dimensions, at, out)) fault(c, FAULT_ADDRESS, handle);
+void texture(Cta* c, uint64_t handle, const TextureRead* read, uint32_t* out) {
+  if (!runner_of(c)->host().sample(handle, *read, out)) fault(c, FAULT_ADDRESS, handle);
+}
+void surface(Cta* c, uint64_t handle, const SurfaceAccess* access, uint64_t* values) {
+  if (int kind = runner_of(c)->host().access_surface(handle, *access, values))
+    fault(c, kind, handle);
 }
 uint8_t* outside(Cta* c, uint64_t address, uint32_t bytes) {
-  if (!runner_of(c)->registered(address, bytes)) fault(c, FAULT_ADDRESS, address);
+  if (!runner_of(c)->host().registered(address, bytes)) fault(c, FAULT_ADDRESS, address);
   return (uint8_t*)address;
 }
 void condition(Cta* c, uint64_t handle, uint32_t value) {
   if (!set_condition(handle, value)) fault(c, FAULT_ADDRESS, handle);
 }
-constexpr Host kHost{fault, print, allocate, release, assertion, texture, outside, condition};
+constexpr Host kHost{fault,   print,   allocate, release,  assertion,
+                     texture, surface, outside,  condition};
 
 }  // namespace
 

@@ -43,18 +43,15 @@ class GridRunner {
   // Look-ups in the tables of the driver. Worker threads call them.
   struct HostMemory {
     bool (*registered)(uint64_t address, uint32_t bytes);
-    bool (*sample)(uint64_t texture, int dimensions, const double* at, uint32_t* out);
+    bool (*sample)(uint64_t texture, const TextureRead& read, uint32_t* out);
+    // Return 0 or the kind of a fault.
+    int (*access_surface)(uint64_t surface, const SurfaceAccess& access, uint64_t* values);
   };
   GridRunner(Engine* engine, unsigned workers, const HostMemory& host);
   Fault run(const Launch& launch);  // blocks until the grid is complete
   void stop();                      // ends a running launch early
   KernelHeap& heap() { return heap_; }
-  bool registered(uint64_t address, uint32_t bytes) const {
-    return host_.registered(address, bytes);
-  }
-  bool sample(uint64_t texture, int dimensions, const double* at, uint32_t* out) const {
-    return host_.sample(texture, dimensions, at, out);
-  }
+  const HostMemory& host() const { return host_; }
 
  private:
   struct Worker;

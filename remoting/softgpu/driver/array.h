@@ -1,19 +1,25 @@
-// Arrays: memory of one to three dimensions that textures and copies use.
+// Arrays: memory of one to three dimensions that textures, surfaces and copies use. A mipmapped
+// array consists of arrays, its levels.
 //
 // Thread safety: an array does not change after its creation.
 #pragma once
 #include <cuda.h>
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "checked_size.h"
 
 namespace softgpu {
 
+struct Context;
+
 struct ArrayState {
   CUDA_ARRAY3D_DESCRIPTOR descriptor = {};  // sizes in elements
   uint64_t base = 0, bytes = 0;
-  int ordinal = 0;  // device
+  int ordinal = 0;        // device
+  bool is_level = false;  // of a mipmapped array, which owns the memory
   unsigned channel_bytes() const;
   // Bytes from one row to the next.
   CheckedSize pitch() const {
@@ -23,9 +29,27 @@ struct ArrayState {
   uint64_t slices() const { return descriptor.Depth ? descriptor.Depth : 1; }
 };
 
+struct MipmapState {
+  CUDA_ARRAY3D_DESCRIPTOR descriptor = {};  // of level 0
+  uint64_t base = 0, bytes = 0;
+  int ordinal = 0;
+  std::vector<std::unique_ptr<ArrayState>> levels;  // from the largest one
+};
+
 // Return the array of a handle, or null.
 const ArrayState* array_of(CUarray a);
+// Return the mipmapped array of a handle, or null.
+const MipmapState* mipmap_of(CUmipmappedArray m);
 // Return the size of one channel in bytes; 0 if the format is not supported.
 unsigned channel_bytes(CUarray_format format);
+
+// Create an array, charged to the context's device.
+CUresult create_array(Context* c, const CUDA_ARRAY3D_DESCRIPTOR& d, CUarray* out);
+// Create a mipmapped array. It has at least one level, and at most those down to one element.
+CUresult create_mipmap(Context* c, const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned levels,
+                       CUmipmappedArray* out);
+// Destroy an array. CUDA_ERROR_INVALID_VALUE for a level of a mipmapped array.
+CUresult destroy_array(CUarray a);
+CUresult destroy_mipmap(CUmipmappedArray m);
 
 }  // namespace softgpu

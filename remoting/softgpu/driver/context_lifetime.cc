@@ -8,6 +8,7 @@
 #include "softgpu/driver/handles.h"
 #include "softgpu/driver/memory.h"
 #include "softgpu/driver/stream_queue.h"
+#include "softgpu/driver/surface.h"
 #include "softgpu/driver/texture.h"
 
 namespace softgpu {
@@ -28,7 +29,7 @@ Context* create_context(DeviceState* d, unsigned flags, bool primary) {
   if (!d->runner)
     d->runner = std::make_unique<GridRunner>(
         d->engine, std::clamp(std::thread::hardware_concurrency(), 1u, 64u),
-        GridRunner::HostMemory{registered_memory, sample_texture});
+        GridRunner::HostMemory{registered_memory, sample_texture, access_surface});
   dr->handles[c] = kind_of<Context>();
   return c;
 }

@@ -23,6 +23,7 @@ void emit_memory_access(FunctionScope& scope, const ptx::Instruction& ins, Code&
 void emit_move(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_permute(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_select(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
+void emit_surface(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_test_address(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_test_property(FunctionScope& scope, const ptx::Instruction& ins, Code& out);
 void emit_texture(FunctionScope& scope, const ptx::Instruction& ins, Code& out);

@@ -86,8 +86,8 @@ bool is_cache_hint(const std::string& word) {
 bool has_no_effect(const std::string& op, const std::string& word) {
   if (auto it = kOfOpcode.find(op); it != kOfOpcode.end() && it->second.count(word)) return true;
   if (kAccesses.count(op) && is_cache_hint(word)) return true;
-  if (op == "ld" && kLoadCaching.count(word)) return true;
-  if (op == "st" && kStoreCaching.count(word)) return true;
+  if ((op == "ld" || op == "suld") && kLoadCaching.count(word)) return true;
+  if ((op == "st" || op == "sust") && kStoreCaching.count(word)) return true;
   return kWithScope.count(op) && kScopes.count(word);
 }
 

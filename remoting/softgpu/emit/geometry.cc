@@ -1,0 +1,70 @@
+#include "softgpu/emit/geometry.h"
+
+#include <map>
+
+namespace softgpu::emit {
+
+using ptx::Instruction;
+using ptx::Operand;
+using ptx::OperandKind;
+using ptx::Type;
+
+Geometry geometry_of(const FunctionScope& scope, const Instruction& ins) {
+  static const std::map<std::string, Geometry> kGeometries = {
+      {"1d", {1, false, false, 1}},  {"2d", {2, false, false, 2}}, {"3d", {3, false, false, 4}},
+      {"a1d", {1, true, false, 2}},  {"a2d", {2, true, false, 4}}, {"cube", {2, false, true, 4}},
+      {"acube", {2, true, true, 4}},
+  };
+  const std::string* word = ins.take_one_of(kGeometries);
+  if (!word) scope.refuse();
+  return kGeometries.at(*word);
+}
+
+void check_scalar(const FunctionScope& scope, const Operand& o, Type type) {
+  bool constant = o.kind == OperandKind::integer || o.kind == OperandKind::real32 ||
+                  o.kind == OperandKind::real64;
+  if (constant) {
+    if (type.is_float() == (o.kind == OperandKind::integer))
+      scope.reject("a constant has a wrong type");
+    return;
+  }
+  auto own = scope.function.registers.find(o.name);
+  if (o.kind != OperandKind::reg || o.negated || own == scope.function.registers.end())
+    scope.reject("an operand is no register");
+  const Type& t = own->second;
+  bool matches = t.kind == 'b' || (t.kind != 'p' && t.is_float() == type.is_float());
+  if (t.bits != type.bits || !matches) scope.reject(o.name + " has a wrong type");
+}
+
+ObjectOperand::ObjectOperand(const FunctionScope& scope, const Operand& where,
+                             const Geometry& geometry, Type coordinate)
+    : scope_(scope), where_(where), geometry_(geometry), type_(coordinate) {
+  if (where.kind != OperandKind::address || where.elements.size() != 2 || where.offset)
+    scope.refuse();
+  const Operand& at = where.elements[1];
+  check_scalar(scope, where.elements[0], kU64);
+  bool vector = at.kind == OperandKind::vector;
+  if (vector ? at.elements.size() != geometry.elements : geometry.elements != 1)
+    scope.reject("it has a wrong number of coordinates");
+  for (size_t i = 0; i < geometry.elements; ++i)
+    check_scalar(scope, element(i), geometry.layered && i == 0 ? kU32 : coordinate);
+}
+
+const Operand& ObjectOperand::element(size_t i) const {
+  const Operand& at = where_.elements[1];
+  return at.kind == OperandKind::vector ? at.elements[i] : at;
+}
+
+Expr ObjectOperand::object() const {
+  return scope_.read(where_.elements[0], kU64);
+}
+
+Expr ObjectOperand::layer() const {
+  return scope_.read(element(0), kU32);
+}
+
+Expr ObjectOperand::coordinate(int dimension) const {
+  return scope_.read(element((size_t)dimension + (geometry_.layered ? 1 : 0)), type_);
+}
+
+}  // namespace softgpu::emit
