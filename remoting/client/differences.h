@@ -9,7 +9,9 @@ namespace busbar::client {
 // Calls f(offset, n) for each run of units that differ. Units are aligned to the addresses of `a`.
 template <typename F>
 void differences(const uint8_t* a, const uint8_t* b, uint64_t bytes, uint64_t unit, F f) {
-  auto unit_at = [&](uint64_t at) { return std::min(unit - ((uint64_t)a + at) % unit, bytes - at); };
+  auto unit_at = [&](uint64_t at) {
+    return std::min(unit - ((uint64_t)a + at) % unit, bytes - at);
+  };
   for (uint64_t at = 0; at < bytes;) {
     uint64_t n = unit_at(at);
     if (!std::memcmp(a + at, b + at, n)) {

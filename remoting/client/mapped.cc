@@ -27,7 +27,7 @@ struct Mapped {
   uint8_t* host = nullptr;
   uint64_t bytes = 0, device = 0;  // size of both copies; address of the device copy
   Context* context = nullptr;
-  PlacedMemory placed;  // the device copy, if it has the same address
+  PlacedMemory placed;                           // the device copy, if it has the same address
   std::shared_ptr<std::vector<uint8_t>> synced;  // content at the last synchronization
   Deliveries deliveries;                         // to `host` and `synced`
   bool used = false;                             // work was submitted since then

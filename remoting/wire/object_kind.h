@@ -19,10 +19,8 @@ enum class ObjectKind {
 
 // Return the error that the driver reports for an invalid handle of this kind.
 inline CUresult invalid_object_error(ObjectKind kind) {
-  bool of_graphs = kind == ObjectKind::graph || kind == ObjectKind::node ||
-                   kind == ObjectKind::exec || kind == ObjectKind::condition;
-  return of_graphs || kind == ObjectKind::memory ? CUDA_ERROR_INVALID_VALUE
-                                                 : CUDA_ERROR_INVALID_HANDLE;
+  bool of_arrays = kind == ObjectKind::array || kind == ObjectKind::mipmap;
+  return of_arrays ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace busbar

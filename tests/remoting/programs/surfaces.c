@@ -76,6 +76,7 @@ static void use_two_dimensions(void) {
   }
   printf("\n");
   OK(cuSurfObjectDestroy(s));
+  SHOW(cuSurfObjectDestroy(s)); /* once more */
   OK(cuArrayDestroy(a));
 }
 
