@@ -16,7 +16,9 @@ namespace {
 // Rounds without traffic before the TLS thread sleeps. With few cores, a busy-waiting thread takes
 // processor time from the thread that it waits for.
 const int kIdleRounds = std::thread::hardware_concurrency() < 4 ? 60 : 2000;
-constexpr int kYieldAfterRounds = 100;
+// With few cores it may run beside the thread that submits: without an early yield that thread
+// stood still for 60 us after each wake-up, and 1,000 launches took 1,500 us in place of 40.
+const int kYieldAfterRounds = std::thread::hardware_concurrency() < 4 ? 2 : 100;
 // Rounds that a waiting thread checks its condition before it sleeps: with TLS; with shared memory
 // while another thread reads the frames. With few cores the rounds take time from the threads that
 // it waits for: with 4000 launches per second were 0.6 of those with 400 (docs/benchmarks.md).

@@ -14,6 +14,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -89,11 +90,33 @@ class Link {
   // Sends host bytes over the bulk connection. Returns the number of the transfer, or 0 if the link
   // has failed. Blocks while the credit is used up.
   uint64_t upload(const void* data, uint64_t bytes);
+  // A second target of a transfer: the byte for `first + i` is also written to byte i of `bytes`.
+  struct SecondTarget {
+    std::shared_ptr<std::vector<uint8_t>> bytes;
+    const uint8_t* first = nullptr;
+  };
   // Registers the target of a transfer from the node and returns its number. It fills the packed
   // range [offset, offset + bytes) of the rows.
-  uint64_t expect_transfer(const Rows& to, uint64_t offset, uint64_t bytes);
+  uint64_t expect_transfer(const Rows& to, uint64_t offset, uint64_t bytes,
+                           const SecondTarget& second);
+  uint64_t expect_transfer(const Rows& to, uint64_t offset, uint64_t bytes) {
+    return expect_transfer(to, offset, bytes, {});
+  }
   uint64_t expect_transfer(void* to, uint64_t bytes) {
     return expect_transfer(Rows::flat(to, bytes), 0, bytes);
+  }
+  // Return whether a transfer is still to write to a range of host memory.
+  bool is_receiving(const uint8_t* host, uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    return std::ranges::any_of(incoming_, [&](auto& entry) {
+      const Rows& to = entry.second.to;
+      return to.base < host + bytes && host < to.base + to.span();
+    });
+  }
+  // Return whether bytes of a transfer are still to come.
+  bool is_expected(uint64_t transfer) {
+    std::lock_guard lock(mutex_);
+    return incoming_.count(transfer) > 0;
   }
   // Registers the host memory behind a staging buffer of a graph, for the life of the link.
   void register_staging(uint32_t staging, const Rows& rows) {
@@ -203,6 +226,7 @@ class Link {
   struct Incoming {
     Rows to;
     uint64_t offset, bytes, left;
+    SecondTarget second;
   };
   std::unordered_map<uint64_t, Incoming> incoming_;  // by transfer
   std::unordered_map<uint32_t, Rows> staged_;        // by staging buffer

@@ -187,11 +187,12 @@ uint64_t Link::upload(const void* data, uint64_t bytes) {
 }
 
 // Without a bulk connection, large transfers arrive as data frames.
-uint64_t Link::expect_transfer(const Rows& to, uint64_t offset, uint64_t bytes) {
+uint64_t Link::expect_transfer(const Rows& to, uint64_t offset, uint64_t bytes,
+                               const SecondTarget& second) {
   if (bytes > wire::kMaxRecordBytes && !shared_) open_bulk(0);
   std::lock_guard lock(mutex_);
   uint64_t id = next_id();
-  incoming_[id] = {to, offset, bytes, bytes};
+  incoming_[id] = {to, offset, bytes, bytes, second};
   return id;
 }
 

@@ -162,6 +162,7 @@ bool Link::deliver_transfer(uint64_t transfer, uint64_t offset, const void* p, u
   bool written = true;
   in.to.pieces(in.offset + offset, bytes, [&](uint8_t* to, uint64_t n) {
     written = written && write_program_memory(to, from, n);
+    if (in.second.bytes) std::memcpy(in.second.bytes->data() + (to - in.second.first), from, n);
     from += n;
   });
   if (!written) return true;

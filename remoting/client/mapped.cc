@@ -5,24 +5,55 @@
 #include <map>
 
 #include "client/context.h"
+#include "client/deliveries.h"
 #include "client/device_memory.h"
+#include "client/differences.h"
 #include "client/host_mirror_count.h"
+#include "client/link.h"
 #include "client/placed_memory.h"
 #include "client/session.h"
 
 namespace busbar::client {
 
 namespace {
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kPage = 4096, kWord = 4;
+constexpr size_t kMaxChangedWords = 1024;  // runs of words that are sent one by one
+
+struct Changed {
+  uint64_t offset, bytes;
+};
 
 struct Mapped {
   uint8_t* host = nullptr;
   uint64_t bytes = 0, device = 0;  // size of both copies; address of the device copy
   Context* context = nullptr;
-  PlacedMemory placed;          // the device copy, if it has the same address
-  std::vector<uint8_t> synced;  // content at the last synchronization
-  bool used = false;            // work was submitted since then
+  PlacedMemory placed;  // the device copy, if it has the same address
+  std::shared_ptr<std::vector<uint8_t>> synced;  // content at the last synchronization
+  Deliveries deliveries;                         // to `host` and `synced`
+  bool used = false;                             // work was submitted since then
   Link* link() const { return context->device->link; }
+
+  bool covers(const void* p, uint64_t n) const {
+    uint64_t offset = (uint64_t)p - (uint64_t)host;
+    return offset <= bytes && n <= bytes - offset;
+  }
+  bool overlaps(const void* p, uint64_t n) const {
+    return (uint64_t)p < (uint64_t)host + bytes && (uint64_t)host < (uint64_t)p + n;
+  }
+  // Calls f(offset, n) for the parts that no transfer is about to write.
+  void for_each_gap(const std::function<void(uint64_t, uint64_t)>& f) {
+    deliveries.remove_if([&](uint64_t transfer) { return !link()->is_expected(transfer); });
+    deliveries.for_each_gap(bytes, f);
+  }
+  // Return what the program has changed, in whole units.
+  std::vector<Changed> changes(uint64_t unit) {
+    std::vector<Changed> out;
+    for_each_gap([&](uint64_t at, uint64_t n) {
+      differences(host + at, synced->data() + at, n, unit,
+                  [&](uint64_t offset, uint64_t k) { out.push_back({at + offset, k}); });
+    });
+    return out;
+  }
 };
 
 struct Table {
@@ -33,23 +64,6 @@ struct Table {
 Table& table() {
   static auto* t = new Table;
   return *t;
-}
-
-// Calls f(offset, n) for each run of pages that differ.
-template <typename F>
-void differences(const uint8_t* a, const uint8_t* b, uint64_t bytes, F f) {
-  for (uint64_t at = 0; at < bytes;) {
-    uint64_t n = std::min(kPage, bytes - at);
-    if (!std::memcmp(a + at, b + at, n)) {
-      at += n;
-      continue;
-    }
-    uint64_t end = at + n;
-    while (end < bytes && std::memcmp(a + end, b + end, std::min(kPage, bytes - end)))
-      end += std::min(kPage, bytes - end);
-    f(at, end - at);
-    at = end;
-  }
 }
 
 // Return whether all work that was submitted to a node is complete.
@@ -78,30 +92,60 @@ CUresult fetch(Mapped& m) {
   if (CUresult r = find_own_stream(c, s)) return r;
   if (CUresult r = submit_download(c, s, now.data(), m.device, m.bytes, position)) return r;
   if (CUresult r = wait_for(s, position)) return r;
-  differences(now.data(), m.synced.data(), m.bytes, [&](uint64_t offset, uint64_t n) {
-    for (uint64_t i = offset; i < offset + n; ++i)
-      if (now[i] != m.synced[i]) m.host[i] = now[i];  // keeps the changes of the program
-    std::memcpy(m.synced.data() + offset, now.data() + offset, n);
+  m.for_each_gap([&](uint64_t at, uint64_t bytes) {
+    uint8_t* synced = m.synced->data() + at;
+    differences(now.data() + at, synced, bytes, kPage, [&](uint64_t offset, uint64_t n) {
+      for (uint64_t i = offset; i < offset + n; ++i)
+        if (now[at + i] != synced[i]) m.host[at + i] = now[at + i];  // keeps the program's changes
+      std::memcpy(synced + offset, now.data() + at + offset, n);
+    });
   });
-  m.used = !idle;
+  m.used = !idle || !m.deliveries.empty();
+  return CUDA_SUCCESS;
+}
+
+CUresult wait_until_idle(Link* link) {
+  for (Context* c : session()->contexts.all())
+    if (!c->destroyed && c->device->link == link)
+      if (CUresult r = synchronize(c)) return r;
+  return CUDA_SUCCESS;
+}
+
+// Finds the changes of the program. Kernels that run may change other words of the same pages, so
+// they are whole pages only if nothing was submitted since the last synchronization. Many changed
+// words wait for the kernels and become pages. Call with the lock.
+CUresult find_changes(Mapped& m, std::vector<Changed>& out) {
+  out = m.changes(m.used ? kWord : kPage);
+  if (!m.used || out.size() <= kMaxChangedWords) return CUDA_SUCCESS;
+  if (CUresult r = wait_until_idle(m.link())) return r;
+  if (CUresult r = fetch(m)) return r;
+  out = m.changes(kPage);
+  return CUDA_SUCCESS;
+}
+
+// Sends ranges of the host memory and records them as synchronized. Call with the lock.
+CUresult send(Mapped& m, Stream* s, const std::vector<Changed>& ranges) {
+  for (auto& range : ranges) {
+    const uint8_t* from = m.host + range.offset;
+    if (CUresult r = submit_upload(m.context, s, m.device + range.offset, from, range.bytes))
+      return r;
+    std::memcpy(m.synced->data() + range.offset, from, range.bytes);
+  }
   return CUDA_SUCCESS;
 }
 
 // Sends the changes of one region before work of a stream. Call with the lock.
 CUresult flush(Mapped& m, const Stream& before) {
   Stream* s = &m.context->legacy;
-  bool sent = false;
   // The legacy stream orders the upload before work of blocking streams of its context.
   bool ordered = m.context == before.context && !(before.flags & CU_STREAM_NON_BLOCKING) &&
                  !m.context->capturing_streams;
   CUresult r = ordered ? CUDA_SUCCESS : find_own_stream(m.context, s);
-  differences(m.host, m.synced.data(), m.bytes, [&](uint64_t offset, uint64_t n) {
-    if (!r) r = submit_upload(m.context, s, m.device + offset, m.host + offset, n);
-    std::memcpy(m.synced.data() + offset, m.host + offset, n);
-    sent = true;
-  });
+  std::vector<Changed> ranges;
+  if (!r) r = find_changes(m, ranges);
+  if (!r) r = send(m, s, ranges);
   m.used = true;
-  return r || ordered || !sent ? r : wait_for_submitted(s);
+  return r || ordered || ranges.empty() ? r : wait_for_submitted(s);
 }
 
 // Allocates the device copy: at the address of the host memory if it can lie there.
@@ -121,17 +165,27 @@ void free_copy(const Mapped& m) {
                         submitted_work_done(m.context));
 }
 
+// Waits for earlier copies to a region. A copy of a graph that a condition skipped sends nothing.
+CUresult wait_for_transfers(const Mapped& m) {
+  for (auto& link : session()->links)
+    if (CUresult r = link->wait_until(
+            [&] { return !link->is_receiving(m.host, m.bytes) || is_idle(link.get()); }))
+      return r;
+  return CUDA_SUCCESS;
+}
+
 // Creates the device copy of a region. Call with the lock.
 CUresult create_copy(const Region& r, Context* c, Mapped& m) {
   m.host = (uint8_t*)r.base;
   m.bytes = r.bytes;
   m.context = c;
   if (CUresult e = allocate_copy(m)) return e;
-  m.synced.assign(m.host, m.host + m.bytes);
+  CUresult e = wait_for_transfers(m);
+  m.synced = std::make_shared<std::vector<uint8_t>>(m.bytes);
   m.used = true;
   Stream* s;
-  CUresult e = find_own_stream(c, s);
-  if (!e) e = submit_upload(c, s, m.device, m.host, m.bytes);
+  if (!e) e = find_own_stream(c, s);
+  if (!e) e = send(m, s, {{0, m.bytes}});
   if (!e) e = wait_for_submitted(s);
   if (e) free_copy(m);
   return e;
@@ -167,13 +221,56 @@ uint64_t mapped_address(uint64_t host) {
   return 0;
 }
 
-bool is_placed(Link* link, uint64_t host, uint64_t bytes) {
+uint64_t device_copy_of(Link* link, const void* host, uint64_t bytes) {
   std::lock_guard lock(table().mutex);
-  return std::any_of(table().mappings.begin(), table().mappings.end(), [&](auto& entry) {
+  for (auto& [key, m] : table().mappings)
+    if (m.link() == link && m.covers(host, bytes)) return m.device + ((uint8_t*)host - m.host);
+  return 0;
+}
+
+bool has_device_copies(const void* host, uint64_t bytes, const Link* known) {
+  std::lock_guard lock(table().mutex);
+  return std::ranges::any_of(table().mappings, [&](auto& entry) {
     const Mapped& m = entry.second;
-    uint64_t offset = host - entry.first.first;
-    return m.placed.bytes && m.link() == link && offset <= m.bytes && bytes <= m.bytes - offset;
+    return m.overlaps(host, bytes) && !(m.link() == known && m.covers(host, bytes));
   });
+}
+
+uint64_t expect_delivery(Link* link, const Rows& to, uint64_t offset, uint64_t bytes) {
+  if (!has_host_mirrors()) return link->expect_transfer(to, offset, bytes);
+  std::lock_guard lock(table().mutex);
+  for (auto& [key, m] : table().mappings) {
+    if (m.link() != link || !m.covers(to.base, to.span())) continue;
+    uint64_t transfer = link->expect_transfer(to, offset, bytes, {m.synced, m.host});
+    to.pieces(offset, bytes, [&](uint8_t* at, uint64_t n) {
+      m.deliveries.add(transfer, (uint64_t)(at - m.host), n);
+    });
+    return transfer;
+  }
+  return link->expect_transfer(to, offset, bytes);
+}
+
+CUresult settle_mapped(Context* c, Stream* s) {
+  if (CUresult r = wait_for_submitted(s)) return r;
+  return fetch_mapped(c);
+}
+
+CUresult send_to_device_copies(const Rows& rows) {
+  std::lock_guard lock(table().mutex);
+  for (auto& [key, m] : table().mappings) {
+    std::vector<Changed> ranges;
+    rows.pieces(0, rows.bytes(), [&](uint8_t* at, uint64_t n) {
+      uint8_t* begin = std::max(at, m.host);
+      uint8_t* end = std::min(at + n, m.host + m.bytes);
+      if (begin < end) ranges.push_back({(uint64_t)(begin - m.host), (uint64_t)(end - begin)});
+    });
+    Stream* s;
+    if (ranges.empty()) continue;
+    if (CUresult r = find_own_stream(m.context, s)) return r;
+    if (CUresult r = send(m, s, ranges)) return r;
+    if (CUresult r = wait_for_submitted(s)) return r;
+  }
+  return CUDA_SUCCESS;
 }
 
 void unmap_host_memory(const void* host) {

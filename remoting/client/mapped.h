@@ -3,8 +3,12 @@
 // A copy in device memory is created when the program requests the device pointer, or uses pinned
 // memory as device memory: in a parameter of a kernel, a fill or a copy. The copy of pinned memory
 // has the same address, unless the node uses this address itself. Changes are found by comparing
-// pages with the content at the last synchronization. A kernel that waits for a write by the host
+// words with the content at the last synchronization. A kernel that waits for a write by the host
 // during its run, or the reverse, does not work over a network.
+//
+// A copy from the device to this memory writes both copies, and the content that is compared: the
+// copy on the node in the order of the stream, the others when the bytes arrive. Bytes that are
+// still to arrive are not compared.
 //
 // Thread safety: all functions may be called from any thread. One mutex, held while memory is
 // compared, sent or fetched.
@@ -15,6 +19,7 @@
 #include "client/host_mirror_count.h"
 #include "client/kernel_params.h"
 #include "client/pinned_memory.h"
+#include "client/rows.h"
 
 namespace busbar::client {
 
@@ -43,8 +48,18 @@ CUresult fetch_mapped(Context* c);
 bool is_mapped(CUdeviceptr p);  // whether the address lies in a device copy
 // Return the device address of host memory in its newest device copy, or 0 if there is none.
 uint64_t mapped_address(uint64_t host);
-// Return whether a range of host memory has a device copy at the same address on a node.
-bool is_placed(Link* link, uint64_t host, uint64_t bytes);
+// Return the address of a range of host memory in its device copy on a node, or 0 if there is none.
+uint64_t device_copy_of(Link* link, const void* host, uint64_t bytes);
+// Return whether a range of host memory overlaps memory with a device copy, other than one on
+// `known` that covers the range. `known` may be null.
+bool has_device_copies(const void* host, uint64_t bytes, const Link* known);
+// Registers the target of a transfer, as Link::expect_transfer does, that the caller submits behind
+// a copy to the device copy of that target, if it has one on the node.
+uint64_t expect_delivery(Link* link, const Rows& to, uint64_t offset, uint64_t bytes);
+// Waits for the work of a stream and fetches the changes of kernels.
+CUresult settle_mapped(Context* c, Stream* s);
+// Sends rows of host memory that a transfer has written to all their device copies.
+CUresult send_to_device_copies(const Rows& rows);
 
 // Ends a copy without a stream: a copy to mapped host memory is complete when it returns, because
 // the program may read that memory.

@@ -141,7 +141,7 @@ CUresult send_part(Call& call, const CUDA_MEMCPY3D& p, const Rows& source, uint6
 
 CUresult fetch_part(Call& call, const CUDA_MEMCPY3D& p, const Rows& target, uint64_t offset) {
   return submit_copy(call, p, Direction::out, 0,
-                     call.link()->expect_transfer(target, offset, bytes_of(p)));
+                     expect_delivery(call.link(), target, offset, bytes_of(p)));
 }
 
 // Calls `run` for parts that fit a chunk of a transfer: the whole copy, rows, or parts of a row.
@@ -248,20 +248,27 @@ static CUresult submit_all_parts(Call& call, const CopySides& c, Direction direc
   });
 }
 
-// Reads pinned memory that kernels use from its copy on the node, which is the newest in the order
-// of the stream.
-static CUresult read_placed(Call& call, CopySides& c) {
-  if (!c.from_host || c.to_host || !has_host_mirrors() || call.stream()->capturing)
+// Lets a copy read host memory that kernels use from its copy on the node, which is the newest in
+// the order of the stream, or write to that copy too. If the host memory has other device copies,
+// waits until it is the newest, and sets `elsewhere`.
+static CUresult use_device_copy(Call& call, CopySides& c, bool& elsewhere) {
+  if (!(c.from_host || c.to_host) || !has_host_mirrors() || call.stream()->capturing)
     return CUDA_SUCCESS;
-  const Rows& rows = c.source;
-  CheckedSize bytes = (CheckedSize(rows.slices) - 1) * rows.slice_pitch +
-                      (CheckedSize(rows.rows) - 1) * rows.pitch + rows.row_bytes;
-  if (!is_placed(call.link(), (uint64_t)rows.base, bytes.value())) return CUDA_SUCCESS;
-  if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
+  const Rows& rows = c.from_host ? c.source : c.target;
+  uint64_t copy = device_copy_of(call.link(), rows.base, rows.span());
+  elsewhere = has_device_copies(rows.base, rows.span(), copy ? call.link() : nullptr);
+  if (elsewhere)
+    if (CUresult r = settle_mapped(call.context(), call.stream())) return r;
+  if (!copy) return CUDA_SUCCESS;
+  if (c.from_host)
+    if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
   if (CUresult r = flush_host_mirrors(*call.stream())) return r;
+  CUDA_MEMCPY3D onto_copy = c.copy;  // the offsets are 0, as for host memory
+  (c.from_host ? onto_copy.srcMemoryType : onto_copy.dstMemoryType) = CU_MEMORYTYPE_DEVICE;
+  (c.from_host ? onto_copy.srcDevice : onto_copy.dstDevice) = copy;
+  if (c.to_host) return submit_copy(call, onto_copy, Direction::device, 0, 0);
   c.from_host = false;
-  c.copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
-  c.copy.srcDevice = (uint64_t)rows.base;  // the offsets are 0, as for host memory
+  c.copy = onto_copy;
   return CUDA_SUCCESS;
 }
 
@@ -274,11 +281,12 @@ CUresult copy_rows(const CUDA_MEMCPY3D& p, CUstream stream, bool synchronous) {
   CopySides c;
   if (CUresult r = resolve_copy(call.context(), p, c)) return r;
   if (c.from_host && c.to_host) return copy_on_host(call, c);
-  if (CUresult r = read_placed(call, c)) return r;
+  bool elsewhere = false;
   auto& d = c.copy;
   if ((!c.from_host && on_other_node(call, d.srcMemoryType, d.srcDevice, d.srcArray)) ||
       (!c.to_host && on_other_node(call, d.dstMemoryType, d.dstDevice, d.dstArray)))
     return CUDA_ERROR_NOT_SUPPORTED;
+  if (CUresult r = use_device_copy(call, c, elsewhere)) return r;
   Stream* s = call.stream();
   Direction direction = c.from_host ? Direction::in
                         : c.to_host ? Direction::out
@@ -286,8 +294,9 @@ CUresult copy_rows(const CUDA_MEMCPY3D& p, CUstream stream, bool synchronous) {
   if (auto capture = s->capturing ? capture_of(*s) : nullptr)
     return capture_copy(call, c, direction, *capture);
   CUresult r = submit_all_parts(call, c, direction);
-  bool wait = synchronous || (direction == Direction::out && !is_pinned(c.target.base));
-  return r || !wait ? r : wait_for_submitted(s);
+  bool wait = synchronous || elsewhere || (c.to_host && !is_pinned(c.target.base));
+  if (!r && wait) r = wait_for_submitted(s);
+  return !r && synchronous && has_host_mirrors() ? fetch_mapped(call.context()) : r;
 }
 
 }  // namespace busbar::client

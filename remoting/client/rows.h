@@ -15,6 +15,11 @@ struct Rows {
 
   static Rows flat(void* p, uint64_t bytes) { return {(uint8_t*)p, bytes, bytes, 1, bytes, 1}; }
   uint64_t bytes() const { return (CheckedSize(row_bytes) * rows * slices).value(); }
+  // From the first to the last byte, with the gaps.
+  uint64_t span() const {
+    return ((CheckedSize(slices) - 1) * slice_pitch + (CheckedSize(rows) - 1) * pitch + row_bytes)
+        .value();
+  }
   bool packed() const {
     return (rows == 1 || pitch == row_bytes) &&
            (slices == 1 || slice_pitch == (CheckedSize(row_bytes) * rows).value());

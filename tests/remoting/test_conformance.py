@@ -32,6 +32,7 @@ PROGRAMS = (
     "graph_memory",
     "node_params",
     "unified",
+    "mapped_copies",
     "causality",
 )
 

@@ -36,17 +36,22 @@ static bool is_on_host(CUdeviceptr device) {
   return has_session() && session()->addresses.find(device).on_host();
 }
 
-// Copies pinned memory that kernels use: its copy on the node is the newest, in the order of the
+// Copies host memory that kernels use: its copy on the node is the newest, in the order of the
 // stream.
-static CUresult copy_in_placed(Call& call, CUdeviceptr to, const void* from, size_t bytes,
+static CUresult copy_in_mapped(Call& call, CUdeviceptr to, CUdeviceptr from, size_t bytes,
                                CUstream stream) {
   if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
-  return cuMemcpyDtoDAsync_v2(to, (CUdeviceptr)from, bytes, stream);
+  return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
 }
 
-static bool is_placed_here(const Call& call, const void* p, size_t bytes) {
-  return has_host_mirrors() && bytes && !call.stream()->capturing &&
-         is_placed(call.link(), (uint64_t)p, bytes);
+// Finds the address of the host side of a copy in its device copy on the node of the device side.
+// If the host side has other device copies, waits until it is the newest, and sets `elsewhere`.
+static CUresult find_device_copy(Call& call, const void* host, CUdeviceptr device, size_t bytes,
+                                 CUdeviceptr& copy, bool& elsewhere) {
+  if (!has_host_mirrors() || !bytes) return CUDA_SUCCESS;
+  if (call.on_link(device)) copy = device_copy_of(call.link(), host, bytes);
+  elsewhere = has_device_copies(host, bytes, copy ? call.link() : nullptr);
+  return elsewhere ? settle_mapped(call.context(), call.stream()) : CUDA_SUCCESS;
 }
 
 static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream stream,
@@ -59,8 +64,10 @@ static CUresult copy_in(CUdeviceptr to, const void* from, size_t bytes, CUstream
   if (!from && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (call.stream()->capturing) return capture_copy(to, from, bytes, true, stream);
-  if (is_placed_here(call, from, bytes) && call.on_link(to))
-    return copy_in_placed(call, to, from, bytes, stream);
+  CUdeviceptr copy = 0;
+  bool elsewhere = false;
+  if (CUresult r = find_device_copy(call, from, to, bytes, copy, elsewhere)) return r;
+  if (copy) return copy_in_mapped(call, to, copy, bytes, stream);
   // Pageable memory of an asynchronous copy is read during the call, as CUDA documents it. Other
   // memory is read in the order of the stream, behind host functions that may write to it.
   if (synchronous || session()->addresses.find((uint64_t)from).on_host())
@@ -84,18 +91,25 @@ static CUresult copy_out(void* to, CUdeviceptr from, size_t bytes, CUstream stre
   if (!to && bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!session()->addresses.device_range(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (call.stream()->capturing) return capture_copy(from, to, bytes, false, stream);
+  CUdeviceptr copy = 0;
+  bool elsewhere = false;
+  if (CUresult r = find_device_copy(call, to, from, bytes, copy, elsewhere)) return r;
   // Later kernels of the stream read the copy on the node.
-  if (is_placed_here(call, to, bytes) && call.on_link(from))
-    if (CUresult r = cuMemcpyDtoDAsync_v2((CUdeviceptr)to, from, bytes, stream)) return r;
+  if (copy)
+    if (CUresult r = cuMemcpyDtoDAsync_v2(copy, from, bytes, stream)) return r;
   if (bytes) {
     if (!call.on_link(from))
       if (CUresult r = call.move_to_node_of(from)) return r;
     wire::Encoder<> e(wire::Op::copy_out, call.context_id(), call.stream_id());
-    e.put((uint64_t)from).put((uint64_t)bytes).put(call.link()->expect_transfer(to, bytes));
+    e.put((uint64_t)from).put((uint64_t)bytes);
+    e.put(copy ? expect_delivery(call.link(), Rows::flat(to, bytes), 0, bytes)
+               : call.link()->expect_transfer(to, bytes));
     if (CUresult r = call.send(e.finish(), e.size())) return r;
   }
   bool pinned = session()->addresses.find((uint64_t)to).on_host();
-  return synchronous || !pinned ? wait_for_submitted(call.stream()) : CUDA_SUCCESS;
+  if (!synchronous && pinned && !elsewhere) return CUDA_SUCCESS;
+  if (CUresult r = wait_for_submitted(call.stream())) return r;
+  return synchronous && has_host_mirrors() ? fetch_mapped(call.context()) : CUDA_SUCCESS;
 }
 
 API CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t n) {

@@ -6,6 +6,7 @@
 #include "client/event.h"
 #include "client/graph_input.h"
 #include "client/host_function.h"
+#include "client/mapped.h"
 #include "client/wrapped_calls.h"
 #include "export.h"
 
@@ -41,6 +42,23 @@ static CUresult launch_graph(Call& call, CUgraphExec exec, GraphModel& model) {
   return CUDA_SUCCESS;
 }
 
+// Return whether a copy of the graph reads or writes host memory that kernels use.
+static bool copies_mapped_memory(const GraphModel& model) {
+  return has_host_mirrors() && std::ranges::any_of(model.copies, [](auto& c) {
+           return has_device_copies(c.rows.base, c.rows.span(), nullptr);
+         });
+}
+
+// The copies of a graph write host memory only. Waits for them, and sends the bytes to the copies
+// that kernels use.
+static CUresult send_outputs_to_device_copies(Call& call, const GraphModel& model) {
+  if (CUresult r = wait_for_submitted(call.stream())) return r;
+  for (auto& c : model.copies)
+    if (!c.in)
+      if (CUresult r = send_to_device_copies(c.rows)) return r;
+  return CUDA_SUCCESS;
+}
+
 API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
   Call call;
   if (CUresult r = call.begin(h)) return r;
@@ -59,7 +77,11 @@ API CUresult cuGraphLaunch(CUgraphExec exec, CUstream h) {
     if (CUresult r = wait_for_host_functions(call.context(), call.stream())) return r;
   if (!model->memory.empty())
     if (CUresult r = launch_memory_nodes(model->memory, model->frees_first)) return r;
-  return launch_graph(call, exec, *model);
+  bool mapped = copies_mapped_memory(*model);
+  if (mapped)
+    if (CUresult r = settle_mapped(call.context(), call.stream())) return r;
+  CUresult r = launch_graph(call, exec, *model);
+  return r || !mapped ? r : send_outputs_to_device_copies(call, *model);
 }
 
 API CUresult cuGraphClone(CUgraph* out, CUgraph g) {
