@@ -167,10 +167,9 @@ export function Masthead() {
                   icon={<SearchIcon />}
                   onClick={openPalette}
                   className="bb-search"
-                  aria-label={t("frame.search")}
                 >
                   <span className="bb-search__text">{t("frame.searchShort")}</span>{" "}
-                  <kbd>Ctrl K</kbd>
+                  <kbd aria-hidden="true">Ctrl K</kbd>
                 </Button>
               </ToolbarItem>
               <ToolbarItem alignSelf="center">
