@@ -169,7 +169,7 @@ export function Masthead() {
                   className="bb-search"
                 >
                   <span className="bb-search__text">{t("frame.searchShort")}</span>{" "}
-                  <kbd aria-hidden="true">Ctrl K</kbd>
+                  <kbd>Ctrl K</kbd>
                 </Button>
               </ToolbarItem>
               <ToolbarItem alignSelf="center">
