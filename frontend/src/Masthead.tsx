@@ -167,7 +167,6 @@ export function Masthead() {
                   icon={<SearchIcon />}
                   onClick={openPalette}
                   className="bb-search"
-                  aria-label={t("frame.search")}
                 >
                   <span className="bb-search__text">{t("frame.searchShort")}</span>{" "}
                   <kbd>Ctrl K</kbd>

@@ -106,7 +106,9 @@ function Workspace() {
   const { pathname } = useLocation();
   const area = useRef<HTMLDivElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new page starts at its top
-  useEffect(() => area.current?.scrollTo(0, 0), [pathname]);
+  useEffect(() => {
+    area.current?.scrollTo(0, 0); // returns a promise, which would be taken for a clean-up
+  }, [pathname]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
     <div className="bb-workspace__page" ref={area} id={PAGE} tabIndex={0}>

@@ -206,9 +206,9 @@ def test_dialog_shows_why_a_request_can_never_start(console: Console) -> None:
     page.get_by_label("Number of GPUs").fill("3")
     page.get_by_role("button", name="Allocate", exact=True).click()
     expect(
-        page.get_by_role("dialog").get_by_text(
-            "Requested 3 × 25 %, but pool default has 2 matching of 2 registered GPUs."
-        ).first
+        page.get_by_role("dialog")
+        .get_by_text("Requested 3 × 25 %, but pool default has 2 matching of 2 registered GPUs.")
+        .first
     ).to_be_visible(timeout=APPEARS_MS)
     page.keyboard.press("Escape")
     refusals = [e for e in console.errors if "409 (Conflict)" in e]  # of Chromium, for the request
@@ -310,7 +310,9 @@ def test_pages_have_no_accessibility_violations(
         expect(page.get_by_label("Loading", exact=True)).to_have_count(0)
         found[path] = console.violations()
         page.screenshot(
-            path=screenshots / f"{re.sub('[^a-z]+', '-', path.split('-')[0][1:]) or 'overview'}-{theme}.png", full_page=True
+            path=screenshots
+            / f"{re.sub('[^a-z]+', '-', path.split('-')[0][1:]) or 'overview'}-{theme}.png",
+            full_page=True,
         )
     console.open("/")
     for button in ("Allocate GPUs", "Add node"):

@@ -50,7 +50,7 @@ function Segment({ partition: p, gpu, allocation, sessions, tone }: SegmentProps
   const content = (
     <>
       <span className="bb-segment__used" style={{ width: `${filled}%` }} />
-      <span className="bb-segment__text">
+      <span className="bb-segment__text" aria-hidden="true">
         {share >= NARROW_PERCENT && <bdi>{name}</bdi>}{" "}
         {share >= TINY_PERCENT && <b>{p.compute_percent} %</b>}
       </span>

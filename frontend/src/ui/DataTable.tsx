@@ -225,7 +225,7 @@ function Rows<R extends { id: string }>(props: RowsProps<R>) {
                   </Td>
                 ))}
                 {(place || rowEnd) && (
-                  <Td isActionCell>
+                  <Td isActionCell={Boolean(place)}>
                     {rowEnd?.(row)}
                     {place && <ActionMenu targets={[place]} />}
                   </Td>
