@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   if (n < 1) return 0;
   if (data[0] & 1) {
     Ledgers ledgers("/nonexistent");  // none can be created there, so every grant is refused
-    Arbiters arbiters;
+    static Arbiters arbiters;         // which therefore get none
     Grants grants("/nonexistent", ledgers, arbiters);
     grants.replace(data + 1, n - 1);
     return 0;

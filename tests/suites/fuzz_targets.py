@@ -56,8 +56,9 @@ TRANSPORT = (*sources_in("transport"), *sources_in("control"))
 IMAGES = sources_in("images")
 LEDGER = tuple(
     REMOTING / "launcher" / f"{n}.cc"
-    for n in ("ledger", "ledger_page", "ledger_port", "ledgers", "pidfd")
+    for n in ("ledger", "ledger_port", "ledgers", "pidfd", "sealed_memory")
 )
+TICKET = ("ticket", "signature", "grants", "arbiter", "arbiters")
 LINK = tuple(
     REMOTING / "client" / f"link{part}.cc"
     for part in ("", "_bulk", "_frames", "_open", "_program_memory", "_shared")
@@ -149,7 +150,7 @@ TARGETS = {
     "ticket": Target(
         (
             REMOTING / "fuzz" / "ticket.cc",
-            *(REMOTING / "launcher" / f"{n}.cc" for n in ("ticket", "signature", "grants")),
+            *(REMOTING / "launcher" / f"{n}.cc" for n in TICKET),
             *LEDGER,
             *TRANSPORT,
         ),
