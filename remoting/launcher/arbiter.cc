@@ -43,8 +43,10 @@ void Arbiter::accrue(Microseconds now) {
     Account& a = entry.second;
     Microseconds most = needs(entry) ? quantum(a) + kTurn : threshold(a);
     // Fractions of a microsecond wait for the next call.
+    // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
     Microseconds credit = (now - a.reserved_at) * a.share.percent / 100;
     if (credit <= 0) continue;
+    // NOLINTNEXTLINE(custom-unchecked-product): credit of at most that time
     a.reserved_at += credit * 100 / a.share.percent;
     a.reserve = std::min(a.reserve + credit, std::max(most, a.reserve));
   }
@@ -101,6 +103,7 @@ bool Arbiter::begin_round() {
   for (auto& entry : accounts_) {
     Account& a = entry.second;
     if (is_capped(a)) continue;
+    // NOLINTNEXTLINE(custom-unchecked-product): as many rounds as a debt of turns needs
     a.balance += rounds * quantum(a);
     if (!needs(entry)) a.balance = std::min<Microseconds>(a.balance, 0);
   }
@@ -150,6 +153,7 @@ Microseconds Arbiter::next_deadline(Microseconds now) const {
   for (auto& [id, a] : accounts_)
     if (a.wants && has_reserve(a)) {
       Microseconds lack = std::max<Microseconds>(threshold(a) - a.reserve, 0);
+      // NOLINTNEXTLINE(custom-unchecked-product): at most a turn and a debt of turns
       first = std::min(first, std::max(now, a.reserved_at + lack * 100 / a.share.percent + 1));
     }
   return first;

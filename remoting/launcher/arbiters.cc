@@ -27,6 +27,7 @@ constexpr Microseconds kShownAsSliced = 60 * kSecond;
 Microseconds monotonic_now() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
+  // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
   return t.tv_sec * kSecond + t.tv_nsec / 1000;
 }
 }  // namespace
@@ -286,6 +287,7 @@ void Arbiters::arm(Microseconds now) {
   Microseconds next = Arbiter::kNever;
   for (auto& [uuid, gpu] : gpus_) next = std::min(next, gpu.arbiter.next_deadline(now));
   itimerspec when{};
+  // NOLINTNEXTLINE(custom-unchecked-product): less than a second
   if (next != Arbiter::kNever) when.it_value = {next / kSecond, next % kSecond * 1000};
   timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr);
 }

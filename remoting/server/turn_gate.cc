@@ -17,6 +17,7 @@ constexpr int64_t kMostInFlight = 256;
 int64_t monotonic_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
+  // NOLINTNEXTLINE(custom-unchecked-product): time since the start of the machine
   return t.tv_sec * 1'000'000'000 + t.tv_nsec;
 }
 }  // namespace
@@ -72,6 +73,7 @@ void TurnGate::measure() {
     int64_t now = monotonic_ns();
     if (measured_at_) {
       int64_t unit = (now - measured_at_) / (int64_t)(completed - measured_completed_);
+      // NOLINTNEXTLINE(custom-unchecked-product): times between completions
       unit_ns_ = unit_ns_ ? (3 * unit_ns_ + unit) / 4 : unit;
       int64_t least = unit_ns_ < kLongUnitNs ? 2 : 1;
       limit_ =

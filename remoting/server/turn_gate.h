@@ -35,6 +35,7 @@ class TurnGate {
   }
   // Half of what may be unfinished has no fence: with one, the GPU goes on while the next half is
   // submitted.
+  // NOLINTNEXTLINE(custom-unchecked-product): at most kMostInFlight and the records of a pass
   bool needs_fence() const { return holds_ && 2 * unfenced_ >= limit_; }
 
   // Called before parked records are tried again.

@@ -58,13 +58,11 @@ function Row({
 }) {
   const { item, depth } = row;
   const Icon = ICONS[item.icon];
-  const label = [item.label, item.trouble, item.badge].filter(Boolean).join(", ");
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree handles all keys
     <div
       role="treeitem"
       id={`tree-${item.id}`}
-      aria-label={label}
       aria-level={depth + 1}
       aria-setsize={row.siblings}
       aria-posinset={row.position}
@@ -91,8 +89,8 @@ function Row({
         {item.children.length > 0 && (row.expanded ? <AngleDownIcon /> : <AngleRightIcon />)}
       </span>
       <Icon className={item.health ? `bb-health--${item.health}` : "bb-treerow__icon"} />
-      <bdi className="bb-treerow__label">{item.label}</bdi>
-      {item.trouble && <span className="bb-treerow__trouble">{item.trouble}</span>}
+      <bdi className="bb-treerow__label">{item.label}</bdi>{" "}
+      {item.trouble && <span className="bb-treerow__trouble">{item.trouble}</span>}{" "}
       <span className="bb-treerow__badge">{item.badge}</span>
     </div>
   );

@@ -48,14 +48,14 @@ afterEach(cleanup);
 
 test("a partition shows its allocation, owner and share, and the rest is free", async () => {
   await show([partition], [{ id: "a", name: "training", owner: "ann" }]);
-  const segment = screen.getByLabelText(/^training, ann: 30 %, 3.0 GiB/);
+  const segment = screen.getByLabelText(/^training 30 %, ann, 3.0 GiB/);
   expect(segment.getAttribute("href")).toBe("/allocations/a");
   expect(screen.getByLabelText(/^70 % free, 7.0 GiB/)).toBeTruthy();
 });
 
 test("a partition of an invisible allocation belongs to another project and opens nothing", async () => {
   await show([partition]);
-  expect(screen.getByLabelText(/^another project: 30 %/).tagName).toBe("SPAN");
+  expect(screen.getByLabelText(/^another project 30 %/).tagName).toBe("SPAN");
 });
 
 test("the free space of a GPU in a pool allocates there", async () => {

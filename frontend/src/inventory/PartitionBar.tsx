@@ -35,7 +35,8 @@ function Segment({ partition: p, gpu, allocation, sessions, tone }: SegmentProps
   const filled = Math.min(100, (100 * usedBytes(p, gpu, sessions)) / p.memory_bytes);
   const name = allocation ? allocationName(allocation) : t("common.anotherProject");
   const text = t("bar.segment", {
-    name: allocation ? `${name}, ${allocation.owner}` : name,
+    name,
+    owner: allocation ? `, ${allocation.owner}` : "",
     percent: p.compute_percent,
     size: gib(p.memory_bytes),
     used: Math.round(filled),

@@ -5,6 +5,7 @@ import { allocationName } from "../allocations/names";
 import type { Inventory } from "../inventory/treeModel";
 import type { Session } from "../api/client";
 import { t } from "../text/text";
+import { bestFirst } from "./ranking";
 
 export interface Entry {
   id: string;
@@ -28,7 +29,7 @@ function objectEntry(target: Target, detail: string, more: string): Entry {
     id: `${target.kind}/${target.id}`,
     label: target.name,
     detail,
-    haystack: `${target.name} ${detail} ${more} ${target.id}`.toLowerCase(),
+    haystack: `${target.name} ${detail} ${more}`.toLowerCase(),
     to: `/${target.kind}/${target.id}`,
   };
 }
@@ -86,12 +87,9 @@ export function search(
   const fits = (text: string) => words.every((w) => text.includes(w));
   if (words.length === 0) return pages;
   const found = [...pages.filter((p) => fits(p.haystack))];
-  const matching = objects.filter((o) => fits(o.entry.haystack)).map((o) => o.entry);
-  const [firstWord = ""] = words;
-  matching.sort(
-    (a, b) =>
-      Number(b.label.toLowerCase().startsWith(firstWord)) -
-      Number(a.label.toLowerCase().startsWith(firstWord)),
+  const matching = bestFirst(
+    words,
+    objects.map((o) => o.entry),
   );
   found.push(...matching.slice(0, SHOWN));
   for (const { target, entry } of objects) {

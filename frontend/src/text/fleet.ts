@@ -70,8 +70,8 @@ export const fleetTexts = {
   "gpu.migOff": ["off", "关闭"],
   "bar.label": ["Partitions of GPU {gpu} of {node}", "{node} 的 GPU {gpu} 的分区"],
   "bar.segment": [
-    "{name}: {percent} %, {size}, {used} % of it used, {state}",
-    "{name}:{percent} %,{size},已使用其中的 {used} %,{state}",
+    "{name} {percent} %{owner}, {size}, {used} % of it used, {state}",
+    "{name} {percent} %{owner},{size},已使用其中的 {used} %,{state}",
   ],
   "bar.free": ["{percent} % free, {size}", "空闲 {percent} %,{size}"],
   "bar.freeShort": ["{percent} % free", "空闲 {percent} %"],

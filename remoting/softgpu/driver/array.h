@@ -49,7 +49,7 @@ CUresult create_array(Context* c, const CUDA_ARRAY3D_DESCRIPTOR& d, CUarray* out
 CUresult create_mipmap(Context* c, const CUDA_ARRAY3D_DESCRIPTOR& d, unsigned levels,
                        CUmipmappedArray* out);
 // Destroy an array. CUDA_ERROR_INVALID_VALUE for a level of a mipmapped array.
-CUresult destroy_array(CUarray a);
-CUresult destroy_mipmap(CUmipmappedArray m);
+CUresult destroy_array(CUarray h);
+CUresult destroy_mipmap(CUmipmappedArray h);
 
 }  // namespace softgpu
