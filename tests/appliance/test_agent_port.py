@@ -132,7 +132,10 @@ def test_certificates_of_both_ports_are_renewed_while_connections_stay(
 ) -> None:
     ports = (appliance.https_port, appliance.fleet_port)
     first = [served_certificate(appliance, port, agent) for port in ports]
-    assert first[0] == first[1]
+    started_at = time.monotonic()
+    while first[0] != first[1]:  # a renewal reaches one port before the other
+        assert time.monotonic() < started_at + CERTIFICATE_SECONDS, first
+        first = [served_certificate(appliance, port, agent) for port in ports]
     web = http.client.HTTPSConnection(
         "127.0.0.1", appliance.https_port, context=appliance.context, timeout=10
     )

@@ -18,7 +18,7 @@ TYPES = {"void", "const", "Cta", "Warp", "Thread", "Bytes", "Access", "Constants
 }
 STRUCTURES = {"c", "w", "t", "host"}
 """What `->` may follow: the block, the warp, the thread and the functions of the driver."""
-ADDRESSED = {"k", "shape", "from", "mask"}
+ADDRESSED = {"k", "shape", "from", "mask", "read", "access"}
 """Local variables whose address is passed on, besides the accesses of rows."""
 ARRAYS = {
     "globals",
@@ -27,6 +27,7 @@ ARRAYS = {
     *("x", "y", "z", "ntid", "ctaid", "nctaid"),
     *("A", "B", "C", "D", "F", "R", "m", "rows"),
     *("at", "texel", "source", "same", "addresses", "compared"),
+    *("where", "across", "along", "values"),
 }
 """Arrays that generated code declares, besides registers and parameters."""
 ARRAY = re.compile(r"[rp]\d+")
@@ -44,7 +45,7 @@ def without_runtime(text: str) -> str:
 def known_functions() -> set[str]:
     """Return the functions and macros of the runtime, and builtins that take no pointer."""
     names = {"__builtin_ctz", "__builtin_popcountll", "__atomic_thread_fence", "_Pragma"}
-    names |= {"fault", "texture", "members"}  # of the driver, and generated
+    names |= {"fault", "texture", "surface", "members"}  # of the driver, and generated
     for part in RUNTIME:
         names |= set(re.findall(r"^(?:#define |\w[\w ]*[ *])(\w+)\(", part, re.MULTILINE))
         names |= {

@@ -13,6 +13,7 @@ namespace {
 template <typename T>
 T combine(uint8_t operation, T a, T b) {
   switch (operation) {
+    // NOLINTNEXTLINE(custom-unchecked-sum): wraps as the instruction does
     case SURFACE_ADD: return (T)(a + b);
     case SURFACE_MIN: return std::min(a, b);
     case SURFACE_MAX: return std::max(a, b);
@@ -27,6 +28,7 @@ void reduce(uint8_t* at, uint8_t operation, uint64_t value) {
   Unsigned old = __atomic_load_n(word, __ATOMIC_SEQ_CST), changed;
   do {
     bool adds = operation == SURFACE_ADD;  // without the overflow of signed integers
+    // NOLINTNEXTLINE(custom-unchecked-sum): wraps as the instruction does
     changed = adds ? (Unsigned)(old + (Unsigned)value)
                    : (Unsigned)combine<T>(operation, (T)old, (T)(Unsigned)value);
   } while (
@@ -51,6 +53,7 @@ int64_t inside(int64_t i, uint64_t size, uint8_t beyond) {
 
 // Get the address of the access; null if it is out of bounds.
 uint8_t* element_of(const ArrayState& array, const SurfaceAccess& a) {
+  // NOLINTNEXTLINE(custom-unchecked-product): constants of an instruction
   uint64_t pitch = array.pitch().value(), bytes = (uint64_t)a.bytes * a.elements;
   if (bytes > pitch) return nullptr;
   int64_t x = a.where[0];
@@ -77,6 +80,7 @@ int access_surface(uint64_t handle, const SurfaceAccess& a, uint64_t* values) {
     std::fill_n(values, a.elements, 0);
     return a.beyond == SURFACE_TRAP ? FAULT_TRAP : 0;
   }
+  // NOLINTNEXTLINE(custom-unchecked-product): constants of an instruction
   if ((uint64_t)at % ((uint64_t)a.bytes * a.elements)) return FAULT_MISALIGNED;
   for (unsigned i = 0; i < a.elements; ++i, at += a.bytes) {
     if (a.operation == SURFACE_LOAD) {

@@ -123,6 +123,7 @@ void read_level(const TextureState& s, const Texels& t, const TextureRead& read,
   uint64_t layer = read.layered ? read.layer : 0;
   if (read.cube) {
     level.in_cube = true;
+    // NOLINTNEXTLINE(custom-unchecked-sum,custom-unchecked-product): a layer has 32 bits
     layer = layer * 6 + cube_face(read.where, level.at);
   }
   level.slice = (int64_t)std::min<uint64_t>(layer, t.depth - 1);

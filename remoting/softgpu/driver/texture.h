@@ -16,7 +16,7 @@ struct TextureState {
 };
 
 // Return an error if a texture of this resource cannot be read as described.
-CUresult check_texture(const TextureState& t);
+CUresult check_texture(const TextureState& s);
 // Read a texture for the instructions tex and tld4: four channels as raw 32-bit values. Return
 // false if the handle is no texture.
 bool sample_texture(uint64_t handle, const TextureRead& read, uint32_t out[4]);
