@@ -1,10 +1,13 @@
-"""Port ranges of the tests, below the ephemeral ports; each pytest-xdist worker has its own."""
+"""Port ranges of the tests, below the ephemeral ports; each pytest-xdist worker has its own.
+
+BUSBAR_TEST_PORTS is the first port of a second run beside another one.
+"""
 
 from __future__ import annotations
 
 import os
 
-FIRST_PORT = 20000
+FIRST_PORT = int(os.environ.get("BUSBAR_TEST_PORTS", "20000"))
 PORTS_PER_WORKER = 1000
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
