@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #define private public  // parse_frames() is a private member
@@ -69,7 +70,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   Reply reply;
   link.track(1, &progress);
   link.replies_[1] = &reply;
-  link.incoming_[2] = {Rows::flat(memory, sizeof memory), 0, sizeof memory, sizeof memory};
+  auto second = std::make_shared<std::vector<uint8_t>>(sizeof memory);
+  link.incoming_[2] = {
+      Rows::flat(memory, sizeof memory), 0, sizeof memory, sizeof memory, {second, memory}};
   link.incoming_[3] = {{memory, 16, 64, 8, 1024, 2}, 0, 256, 256};
   link.register_staging(4, Rows::flat(memory, 1024));
   link.incoming_[5] = {Rows::flat((void*)4096, 256), 0, 256, 256};  // an unmapped page

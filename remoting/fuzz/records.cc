@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fuzz/world.h"
+#include "server/turns.h"
 
 using namespace busbar;
 using namespace busbar::server;
@@ -86,8 +87,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n) {
   std::memcpy(&fuzz::g_failures, data, 4);
   fuzz::g_calls = 0;
   fuzz::Bulk bulk(world->pinned);
+  static const std::atomic<uint32_t> turn{control::turn_word(1, control::TurnState::turn)};
+  Turns turns(2);
+  // Without a launcher a turn lasts for ever, but bounds what may be unfinished.
+  if (n % 2) turns.gate(0)->use(&turn);
   Session session(world->cu, *world->link, world->pinned, bulk, world->account,
                   {{0, 0, {}}, {1, 1, {}}}, "");
+  session.turns = n % 4 == 0 ? nullptr : &turns;
   {
     Executor executor(session);
     fuzz::begin(executor, session);
