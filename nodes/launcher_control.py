@@ -144,7 +144,7 @@ class SessionReport:
     refused_calls: tuple[str, ...] = ()
     partition_bytes: tuple[int, ...] = ()
     enforcement: str = "unenforced"
-    """How its compute shares are enforced: a name of Enforcement."""
+    """The name of an Enforcement: it says how compute shares are enforced."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Action(Generic[M]):
     """Also the one that the view declares."""
     rule: BatchRule[M] = permit
     places: Callable[[M], Iterable[UUID | None]] | None = None
-    """Where in the inventory the privilege suffices for an object; None: nowhere."""
+    """Returns the places in the inventory where a role permits the action. None: no place."""
 
     def refusals(self, user: User, rows: Sequence[M]) -> Refusals:
         if can_somewhere(user, self.privilege):

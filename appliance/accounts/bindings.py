@@ -31,7 +31,7 @@ class InventoryGrant(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What bindings grant, in two trees that never mix: code for the one does not see the other."""
+    """The privileges that bindings grant, apart for the tenancy and for the inventory."""
 
     grants: list[Grant]
     inventory: list[InventoryGrant]

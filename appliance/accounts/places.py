@@ -14,7 +14,7 @@ from appliance.api.filters import uuid_or_invalid
 
 
 class Place(NamedTuple):
-    """What decides about privileges at an object."""
+    """The project and the places of the inventory that decide about privileges at an object."""
 
     project_id: UUID | None = None
     """Its project; None for an object of the appliance."""

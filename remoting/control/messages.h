@@ -87,7 +87,7 @@ enum Isolation : uint32_t {
   kLandlock = 256,
 };
 
-// How the shares of a session are enforced.
+// The way in which the launcher enforces the shares of a session.
 enum class Enforcement : uint32_t {
   unenforced = 0,  // the session has no connection to the arbiter
   alone = 1,       // no other allocation uses its GPUs

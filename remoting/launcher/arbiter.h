@@ -1,5 +1,5 @@
-// Who may use one GPU now: deficit round robin over the allocations that have sessions there. Time
-// is an argument, and nothing happens by itself: the caller calls advance() at next_deadline().
+// Decides which allocation may use one GPU now. It is a deficit round robin over the allocations
+// that have sessions there. Time is an argument. The caller calls advance() at next_deadline().
 //
 // Each account gets credit for every round, in proportion to its percent, and pays the time from
 // the grant of a turn until its work has drained. What a turn overruns stays as debt; credit of an
@@ -31,7 +31,7 @@ class Arbiter {
   static constexpr Microseconds kRound = 100'000;  // the credit of a round, for 100 percent
   static constexpr Microseconds kDrain = 500'000;  // a turn that lasts longer is shared
   static constexpr Microseconds kNever = INT64_MAX;
-  // What a subclass of a test changes: whether debts and credits survive a turn.
+  // Says whether debts and credits survive a turn. Tests plant `no`.
   enum class Carry { yes, no };
 
   explicit Arbiter(Carry carry = Carry::yes) : carry_(carry) {}

@@ -35,7 +35,7 @@ function Console({ user, signedOut }: { user: Me; signedOut: boolean }) {
         if (before && !connected) setLastLive(new Date().toISOString());
         return connected;
       });
-      // What could not be read during an outage is read again.
+      // Queries that failed during an outage run again.
       if (connected) void cache.invalidateQueries({ predicate: (q) => q.state.status === "error" });
     };
     const feed = openFeed(cache, onState, () => cache.setQueryData(["me"], null));

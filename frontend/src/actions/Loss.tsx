@@ -1,4 +1,4 @@
-// What an action that destroys would end: allocations, their programs, users and ages.
+// Lists the allocations that an action would end, with their programs, users and ages.
 import { Alert, List, ListItem } from "@patternfly/react-core";
 import type { Allocation, Session } from "../api/client";
 import { allocationsById, gpusByNode, partitionsByGpu, sessionsByAllocation } from "../api/indexes";

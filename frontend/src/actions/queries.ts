@@ -1,4 +1,4 @@
-// What the user may do with objects, as the server says. Asked when a menu opens.
+// Asks the server which actions the user may perform. A menu asks when it opens.
 import { useQuery } from "@tanstack/react-query";
 import { type Schema, api, unwrap } from "../api/client";
 import type { Target } from "./kinds";

@@ -1,4 +1,4 @@
-// Who may do what with an object: the privileges of a user there, and the bindings that give them.
+// Shows the privileges of a user at an object, and the bindings that grant them.
 import { useQuery } from "@tanstack/react-query";
 import { Label, LabelGroup, TextInput } from "@patternfly/react-core";
 import { useDeferredValue, useState } from "react";

@@ -1,4 +1,4 @@
-// What the palette finds: pages, objects and actions. Matching is by words, in any order.
+// The palette finds pages, objects and actions. It matches words in any order.
 import type { Target } from "../actions/kinds";
 import { type Spec, specsOf } from "../actions/registry";
 import { allocationName } from "../allocations/names";
